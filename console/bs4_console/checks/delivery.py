@@ -126,9 +126,7 @@ def ping(channel: Channel, level: int, summary: str) -> None:
     """Send one ping to a healthchecks channel. A POST to the check's own address means that the
     watcher lives; `/fail` below it means that something is wrong. Raises NotSent if it fails.
     """
-    suffix = ""
-    if channel.fail and level == CRITICAL:
-        suffix = "/fail"
+    suffix = "/fail" if channel.fail and level == CRITICAL else ""
     _post(
         channel,
         f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(),
@@ -163,11 +161,7 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
         error.close()
         raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
     except urllib.error.URLError as error:
-        reason = error.reason
-        if isinstance(reason, OSError) and reason.strerror:
-            detail = reason.strerror
-        else:
-            detail = type(reason).__name__
+        detail = getattr(error.reason, "strerror", "") or type(error.reason).__name__
         raise _not_sent(channel, f"it cannot be reached ({detail})") from None
     except TimeoutError:
         raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None

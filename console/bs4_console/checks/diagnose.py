@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import functools
 import io
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -31,6 +32,8 @@ __all__ = ["SOURCES", "diagnose"]
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024
+#: The fields of a piece of evidence, with the value of a missing one.
+_EVIDENCE: dict[str, Any] = {"source": "", "file": "", "offset": 0, "line": 0, "text": ""}
 
 
 def diagnose(
@@ -62,7 +65,7 @@ def diagnose(
         if path.name.endswith(reports.SUFFIX):
             report = reports.load(path)
             findings += map(_reported, reports.incidents(report))
-            coverage += [phrase for phrase in reports.not_seen(report) if phrase not in coverage]
+            coverage += reports.not_seen(report)
         else:
             subjects += _subjects(path, source, trainer)
     for subject in subjects:
@@ -71,11 +74,9 @@ def diagnose(
         for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
-        coverage += [
-            phrase for phrase in (*facts.coverage, *subject.unread) if phrase not in coverage
-        ]
+        coverage += [*facts.coverage, *subject.unread]
     findings.sort(key=lambda f: f["role"] != "root")
-    return {"findings": findings, "coverage": coverage}
+    return {"findings": findings, "coverage": list(dict.fromkeys(coverage))}
 
 
 @dataclass(frozen=True)
@@ -211,10 +212,8 @@ def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
     """Return one run directory with the logs that lie beside the run's own: the launcher's output,
     a saved dmesg.
     """
-    own = set()
-    for logs in offline.directory_logs(run, generation).values():
-        for log in logs:
-            own.add(log.path.resolve())
+    logs = itertools.chain(*offline.directory_logs(run, generation).values())
+    own = {log.path.resolve() for log in logs}
     extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
@@ -245,27 +244,18 @@ def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[
     """Return the run directory itself, or the run directories below an output directory (the
     current generation keeps one per run there), each with its generation.
     """
-    if (generation := trainer or offline.guess_trainer(root)) is not None and _looks_like_run(root):
-        return [(root, generation)]
+    if (own := offline.guess_trainer(root)) is not None:
+        return [(root, trainer or own)]
+    found = []
     try:
-        below = []
         for child in sorted(root.iterdir()):
-            if child.is_dir():
-                below.append((child, trainer or offline.guess_trainer(child)))
+            if child.is_dir() and (guessed := offline.guess_trainer(child)) is not None:
+                found.append((child, trainer or guessed))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read."
         ) from error
-    return [
-        (child, generation)
-        for child, generation in below
-        if generation is not None and _looks_like_run(child)
-    ]
-
-
-def _looks_like_run(directory: Path) -> bool:
-    """Return True if a trainer's generation can be recognised in the directory."""
-    return offline.guess_trainer(directory) is not None
+    return found
 
 
 def _loose(
@@ -317,38 +307,24 @@ def _needed(source: str, what: str) -> str:
 
 
 def _reported(incident: IncidentView) -> dict[str, Any]:
-    """Return a finding of the pod's own agent, which saw the processes and GPUs as well as the
-    logs.
-    """
-    keys = ("source", "file", "offset", "line", "text")
-    evidence = []
-    for item in incident.evidence:
-        evidence.append(
-            {key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys}
-        )
-    return {
-        "id": incident.failure,
-        "title": incident.title,
-        "role": incident.role,
-        "severity": incident.severity,
-        "summary": incident.summary,
-        "source": evidence[0]["source"] if evidence else "",
-        "evidence": evidence,
-        "playbook": incident.playbook,
-        "attempt": incident.attempt,
-        "count": 1,
-        "coverage": incident.coverage,
-    }
+    """Return a finding of the pod's own agent, which saw processes and GPUs as well as logs."""
+    return _row(vars(incident), 1, str)
 
 
 def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
-    """Return a finding of the engine as a JSON object, with file names as the person gave them."""
-    fields = transition_fields(transition, ())
+    """Return a finding of the engine, with file names as the person gave them."""
+    return _row(transition_fields(transition, ()), transition.finding.count, subject.name)
+
+
+def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> dict[str, Any]:
+    """Return a finding as a JSON object. `fields` are those of an incident, and `count` is the
+    number of times that it was seen.
+    """
     evidence = []
-    for e in fields["evidence"]:
-        evidence.append({k: e[k] for k in ("source", "file", "offset", "line", "text")})
-    for item in evidence:
-        item["file"] = subject.name(item["file"])
+    for item in fields["evidence"]:
+        row = {key: item.get(key, empty) for key, empty in _EVIDENCE.items()}
+        row["file"] = file_name(row["file"])
+        evidence.append(row)
     return {
         "id": fields["failure"],
         "title": fields["title"],
@@ -359,6 +335,6 @@ def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
         "evidence": evidence,
         "playbook": fields["playbook"],
         "attempt": fields["attempt"],
-        "count": transition.finding.count,
+        "count": count,
         "coverage": fields["coverage"],
     }

@@ -5,6 +5,7 @@ function returns text and has no side effects.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from bs4_console.checks.verdict import (
     UNKNOWN,
     WARNING,
     WORDS,
+    Found,
     Sample,
     Verdict,
     aggregate,
@@ -54,50 +56,30 @@ def prom(verdicts: Sequence[Verdict]) -> str:
     """Return the verdicts in Prometheus' text format 0.0.4, for node_exporter's textfile collector.
     A value that is not known has no line.
     """
-    samples = [
-        *(Sample("bs4_check_status", {"pod": v.pod}, float(v.level)) for v in verdicts),
-        *(
-            Sample(
-                "bs4_incident_open",
-                {
-                    "pod": v.pod,
-                    **{key: str(i[key]) for key in ("run", "failure", "severity", "id")},
-                },
-                1.0,
-            )
-            for v in verdicts
-            for i in v.incidents
-        ),
-        *(
-            Sample(name, {"pod": v.pod, **labels}, value)
-            for v in verdicts
-            for name, labels, value in v.samples
-        ),
-    ]
+    shown = defaultdict[str, list[str]](list)
+    for v in verdicts:
+        samples = [Sample("bs4_check_status", {}, float(v.level)), *v.samples]
+        for i in v.incidents:
+            labels = {key: str(i[key]) for key in ("run", "failure", "severity", "id")}
+            samples.append(Sample("bs4_incident_open", labels, 1.0))
+        for name, own, value in samples:
+            shown[name].append(f"{name}{_labels({'pod': v.pod, **own})} {value!r}")
     lines = []
     # All lines of one metric stand together, below its own HELP and TYPE, because a parser refuses
     # anything else.
     for name, meaning in _HELP.items():
-        mine = []
-        for sample in samples:
-            if sample.name == name:
-                mine.append(sample)
-        if mine:
-            lines += [
-                f"# HELP {name} {meaning}",
-                f"# TYPE {name} gauge",
-                *(f"{name}{_labels(s.labels)} {s.value!r}" for s in mine),
-            ]
-    return "".join(f"{line}\n" for line in lines)
+        if name in shown:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", *shown[name]]
+    return "\n".join([*lines, ""])
 
 
 def _labels(labels: Mapping[str, str]) -> str:
     """Return labels in Prometheus' format, with escaped values."""
-    escaped = (
-        (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
-        for key, value in labels.items()
-    )
-    return "{" + ",".join(f'{key}="{value}"' for key, value in escaped) + "}"
+    parts = []
+    for key, value in labels.items():
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        parts.append(f'{key}="{escaped}"')
+    return "{" + ",".join(parts) + "}"
 
 
 def github(verdicts: Sequence[Verdict]) -> str:
@@ -110,19 +92,15 @@ def github(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         wrong = [f for f in verdict.found if f.level != OK]
         for found in wrong:
-            command = "error"
-            if found.level == WARNING:
-                command = "warning"
-            lines.append(
-                _annotation(
-                    command,
-                    f"{verdict.pod}: {found.subject}",
-                    f"{WORDS[found.level]} - {found.text}",
-                )
+            command = "warning" if found.level == WARNING else "error"
+            subject, text = (
+                f"{verdict.pod}: {found.subject}",
+                f"{WORDS[found.level]} - {found.text}",
             )
+            lines.append(_annotation(command, subject, text))
         if not wrong:
             lines.append(_annotation("notice", verdict.pod, f"OK - {'; '.join(verdict.sentences)}"))
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join([*lines, ""])
 
 
 def _annotation(command: str, title: str, message: str) -> str:
@@ -130,15 +108,13 @@ def _annotation(command: str, title: str, message: str) -> str:
     does, and in the title also colons and commas, so that no text of a pod can start another
     command.
     """
-    plain = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    name = (
-        title.replace("%", "%25")
-        .replace("\r", "%0D")
-        .replace("\n", "%0A")
-        .replace(":", "%3A")
-        .replace(",", "%2C")
-    )
-    return f"::{command} title={name}::{plain}"
+    name = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{command} title={name}::{_escaped(message)}"
+
+
+def _escaped(said: str) -> str:
+    """Return text whose percent signs and line ends are escaped."""
+    return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def junit(verdicts: Sequence[Verdict]) -> str:
@@ -160,9 +136,7 @@ def junit(verdicts: Sequence[Verdict]) -> str:
 
 def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
     """Add the suite of one verdict to the document."""
-    cases = [(f.level, f.subject, f.text) for f in verdict.found] or [
-        (verdict.level, "pod", "; ".join(verdict.sentences))
-    ]
+    cases = verdict.found or [Found(verdict.level, "pod", "; ".join(verdict.sentences))]
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(verdict.pod), tests=str(len(cases)))
     suite.set("failures", str(sum(level in (WARNING, CRITICAL) for level, _, _ in cases)))
     suite.set("errors", str(sum(level == UNKNOWN for level, _, _ in cases)))

@@ -24,24 +24,12 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
     deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
     found = []
     for f in deciding:
-        found.append(
-            Found(
-                level_of(f["severity"]),
-                f["id"],
-                f"{f['id']}: {f['summary']}{_place(f['evidence'])}",
-            )
-        )
-    incidents = [
-        {
-            "id": "",
-            "failure": f["id"],
-            "run": "",
-            "severity": f["severity"],
-            "summary": f["summary"],
-            "playbook": f["playbook"],
-        }
-        for f in report["findings"]
-    ]
+        text = f"{f['id']}: {f['summary']}{_place(f['evidence'])}"
+        found.append(Found(level_of(f["severity"]), f["id"], text))
+    incidents = []
+    for f in report["findings"]:
+        own = {key: f[key] for key in ("severity", "summary", "playbook")}
+        incidents.append({"id": "", "failure": f["id"], "run": "", **own})
     return verdict(
         str(path),
         found or [Found(OK, "files", "nothing known is wrong here")],

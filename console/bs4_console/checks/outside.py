@@ -64,11 +64,7 @@ def watched(pod: PodState) -> list[RunState]:
     """Return the runs of which W&B may know more: those that reported where W&B shows them, and
     that are running or ended less than an hour ago.
     """
-    result = []
-    for run in pod.runs.values():
-        if run.view.tracked and _matters(run):
-            result.append(run)
-    return result
+    return [run for run in pod.runs.values() if run.view.tracked and _matters(run)]
 
 
 def _matters(run: RunState) -> bool:
@@ -83,28 +79,17 @@ async def look(pod: PodState, api: WandbApi) -> Outside:
     """Query W&B about each of the pod's runs at the same time, and return the observations."""
     from bs4_console.checks.wandb import WandbWitness
 
-    witnesses = {}
-    for run in watched(pod):
-        witnesses[run.name] = WandbWitness(api, run.name, run.view.tracked)
-    sights = dict(
-        zip(
-            witnesses,
-            await asyncio.gather(*(one.look() for one in witnesses.values())),
-            strict=True,
-        )
-    )
-    rows = []
-    for one in witnesses.values():
-        for row in one.rows:
-            rows.append(row)
-    incidents = []
-    if rows and pod.link.up:
-        incidents = _incidents(pod, rows)
-    return Outside(
-        sights,
-        incidents,
-        [f"{run}: {sight.coverage}" for run, sight in sights.items() if sight.coverage],
-    )
+    runs = watched(pod)
+    witnesses = [WandbWitness(api, run.name, run.view.tracked) for run in runs]
+    seen = await asyncio.gather(*(witness.look() for witness in witnesses))
+    sights, rows, coverage = dict[str, Sight](), list[dict[str, Any]](), []
+    for run, witness, sight in zip(runs, witnesses, seen, strict=True):
+        sights[run.name] = sight
+        rows += witness.rows
+        if sight.coverage:
+            coverage.append(f"{run.name}: {sight.coverage}")
+    incidents = _incidents(pod, rows) if rows and pod.link.up else []
+    return Outside(sights, incidents, coverage)
 
 
 async def ask(pod: PodState) -> Outside:
@@ -146,9 +131,8 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
     """Return the incidents that the agent's engine finds in facts that only this machine knows.
     Nothing is kept from earlier rounds: each round decides anew.
     """
-    engine = _engine()
     found = []
-    for transition in engine.evaluate(_facts(pod, rows), complete=True):
+    for transition in _engine().evaluate(_facts(pod, rows), complete=True):
         if transition.event == "opened":
             item, playbook = transition.finding, transition.playbook
             found.append(
@@ -177,11 +161,8 @@ def _playbooks() -> list[Any]:
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
-    result = []
-    for playbook in Library(compile_all()):
-        if playbook.family == "wandb" and playbook.where == "console":
-            result.append(playbook)
-    return result
+    known = Library(compile_all())
+    return [book for book in known if book.family == "wandb" and book.where == "console"]
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
@@ -194,45 +175,37 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     def run_facts(run: RunState) -> RunFacts:
         view = run.view
         out = Path(view.output_dir)
-        spec = LaunchSpec(
-            run=run.name,
-            trainer=view.trainer,
-            config=Path(view.config),
-            cwd=Path(view.cwd),
-            output_dir=out,
-        )
-        attempt = view.attempt
-        side = Side(run.step, None, len(run.trainer_steps))
-        if attempt is None:
-            number, started = (0, 0.0)
-        else:
-            number, started = (attempt.number, attempt.started_t)
-        state: SeenState = "ended"
-        if run.alive:
-            state = "running"
-        layout = RunLayout(
-            output_dir=out,
-            run_dir=out,
-            trainer_checkpoints=out,
-            orchestrator_checkpoints=out,
-            broadcasts=out,
-            rollouts=out,
-            weights=None,
-        )
+        state: SeenState = "running" if run.alive else "ended"
         return RunFacts(
             name=run.name,
-            spec=spec,
-            layout=layout,
-            attempt=number,
+            spec=LaunchSpec(
+                run=run.name,
+                trainer=view.trainer,
+                config=Path(view.config),
+                cwd=Path(view.cwd),
+                output_dir=out,
+            ),
+            layout=RunLayout(
+                output_dir=out,
+                run_dir=out,
+                trainer_checkpoints=out,
+                orchestrator_checkpoints=out,
+                broadcasts=out,
+                rollouts=out,
+                weights=None,
+            ),
+            attempt=view.attempt.number if view.attempt else 0,
             state=state,
             started_m=0.0,
-            started_t=started,
-            trainer_side=side,
+            started_t=view.attempt.started_t if view.attempt else 0.0,
+            trainer_side=Side(run.step, None, len(run.trainer_steps)),
         )
 
-    runs = [run_facts(run) for run in watched(pod)]
     return Facts(
-        now_m=time.monotonic(), now_t=time.time(), runs=runs, console=ConsoleFacts(wandb=list(rows))
+        now_m=time.monotonic(),
+        now_t=time.time(),
+        runs=[run_facts(run) for run in watched(pod)],
+        console=ConsoleFacts(wandb=list(rows)),
     )
 
 

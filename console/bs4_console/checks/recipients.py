@@ -18,7 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from bs4_console import locations
-from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, worse
+from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, rank, worse
 from bs4_console.errors import UsageError
 from bs4_console.secret import Secret
 
@@ -47,7 +47,7 @@ class Channel:
         """Return True if the channel receives a change from level `was` to `level`. A recovery goes
         to the channels that received the trouble. Healthchecks receive no notices, only pings.
         """
-        graver = was if worse(was, level) else level
+        graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggregate, worse
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, rank
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,10 @@ class Notice:
     @property
     def title(self) -> str:
         """Return the title of the message, such as `CRITICAL: pod-a` or `RECOVERED: pod-a`."""
+        word = WORDS[self.level]
         if self.level == OK and self.was != OK:
             word = "RECOVERED"
-        else:
-            word = WORDS[self.level]
-        if self.pod:
-            return f"{word}: {self.pod}"
-        return word
+        return f"{word}: {self.pod}" if self.pod else word
 
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a JSON object."""
@@ -71,66 +68,49 @@ class Transitions:
     @property
     def level(self) -> int:
         """Return the worst level that was sent, or UNKNOWN if no pod was observed yet."""
-        if self._pods:
-            return aggregate(
-                [
-                    Verdict(pod=pod, level=told.level, sentences=[])
-                    for pod, told in self._pods.items()
-                ]
-            )
-        return UNKNOWN
+        return max((told.level for told in self._pods.values()), key=rank, default=UNKNOWN)
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
         """Take the verdicts of one cycle, and return the messages to send now. A pod that is
         missing among the verdicts is forgotten.
         """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
-        found = []
-        for v in verdicts:
-            if (notice := self._one(self._pods[v.pod], v)) is not None:
-                found.append(notice)
-        return found
+        notices = (self._one(self._pods[v.pod], v) for v in verdicts)
+        return [notice for notice in notices if notice is not None]
 
     def _one(self, told: _Told, now: Verdict) -> Notice | None:
         """Return the message for one pod, or None."""
         before, told.last = told.last, now
-        was = told.level
-        level = _agreed(told.level, None if before is None else before.level, now.level)
-        lasting = _failures(now) & (_failures(before) if before is not None else set())
+        was, failures, lasting = told.level, _failures(now), set[str]()
+        if before is not None:
+            lasting = failures & _failures(before)
         new = lasting - told.incidents
-        told.level = level
-        if level == OK:
+        told.level = _agreed(was, None if before is None else before.level, now.level)
+        if told.level == OK:
             told.incidents = set()
         elif now.level != UNKNOWN:  # a pod that cannot be read still has its incidents
-            told.incidents = (told.incidents & _failures(now)) | lasting
-        if level == was and not (new and level == CRITICAL):
+            told.incidents = (told.incidents & failures) | lasting
+        if told.level == was and not (new and was == CRITICAL):
             return None
-        return Notice(now.pod, level, was, "; ".join(now.sentences), now.incidents)
+        return Notice(now.pod, told.level, was, "; ".join(now.sentences), now.incidents)
 
 
 def _agreed(told: int, before: int | None, now: int) -> int:
     """Return the level to send: OK at once, and a worse or better level only as far as two samples
     in a row agree. `told` is the level that was last sent.
     """
-    if now == OK or before is None:
-        if now == OK:
-            return OK
+    if now == OK:
+        return OK
+    if before is None:
         return told
-    milder = before if worse(now, before) else now
-    if worse(milder, told):
-        return milder
-    graver = now if worse(now, before) else before
-    if worse(told, graver):
-        return graver
-    return told
+    # Both samples are at least as bad as the milder one and at most as bad as the graver one.
+    milder, graver = sorted((before, now), key=rank)
+    return max(milder, min(told, graver, key=rank), key=rank)
 
 
 def _failures(verdict: Verdict) -> set[str]:
     """Return the critical incidents of a verdict as strings that tell them apart. The incidents of
     a directory have no id, so their failure names do.
     """
-    found = set()
-    for i in verdict.incidents:
-        if i["severity"] == "critical":
-            found.add(f"{i['run']}/{i['failure']}/{i['id']}")
-    return found
+    critical = (i for i in verdict.incidents if i["severity"] == "critical")
+    return {f"{i['run']}/{i['failure']}/{i['id']}" for i in critical}

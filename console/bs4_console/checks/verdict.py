@@ -4,6 +4,7 @@ only on what is known and change nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -103,14 +104,19 @@ def worse(level: int, than: int) -> bool:
 
     A known failure is worse than not knowing.
     """
-    return _RANK[level] > _RANK[than]
+    return rank(level) > rank(than)
+
+
+def rank(level: int) -> int:
+    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL, to compare."""
+    return _RANK[level]
 
 
 def aggregate(verdicts: Sequence[Verdict]) -> int:
     """Return the worst level of several verdicts in the order OK < WARNING < UNKNOWN < CRITICAL.
     Without any verdict it is UNKNOWN.
     """
-    return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
+    return max((v.level for v in verdicts), key=rank, default=UNKNOWN)
 
 
 def unreachable(
@@ -124,11 +130,11 @@ def unreachable(
     the runs, which are shown and do not change the level.
     """
     seen = outside or Outside()
-    told = []
+    found, told = [Found(UNKNOWN, "link", sentence)], []
     for run, sight in seen.sights.items():
         if text := without_the_pod(run, sight):
             told.append(text)
-    found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
+            found.append(Found(OK, "W&B", text))
     return Verdict(
         pod=pod,
         level=UNKNOWN,
@@ -188,18 +194,13 @@ def _wandb(pod: PodState, seen: Outside) -> list[Found]:
     """Return one entry for each run that W&B was queried about."""
     found = []
     for name, sight in seen.sights.items():
-        wrong = []
-        for text in (beside_the_pod(pod.runs[name], sight),):
-            if text:
-                wrong.append(text)
-        wrong += [
-            f"{i['summary']} Trust the pod."
-            for i in seen.incidents
-            if i["run"] == name and not wrong
-        ]
-        found += [Found(WARNING, f"W&B of {name}", text) for text in wrong] or [
-            Found(OK, "W&B", sight.detail)
-        ]
+        wrong = [beside_the_pod(pod.runs[name], sight)]
+        if not wrong[0]:
+            wrong = [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name]
+        for text in wrong:
+            found.append(Found(WARNING, f"W&B of {name}", text))
+        if not wrong:
+            found.append(Found(OK, "W&B", sight.detail))
     return found
 
 
@@ -229,11 +230,8 @@ def _incidents(pod: PodState) -> list[Found]:
     """Return one entry for each open incident of the pod."""
     rows = []
     for i in pod.ledger.open_incidents():
-        rows.append(
-            Found(
-                level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
-            )
-        )
+        subject, text = f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
+        rows.append(Found(level_of(i.severity), subject, text))
     return rows
 
 
@@ -254,14 +252,14 @@ def _run(run: RunState, explained: bool) -> list[Found]:
     if step is not None:
         progress = f"step {step}" + (f" of {goal}" if goal else "")
     subject = f"run {run.name}"
-    if word == "failed":
-        attempt = run.view.attempt
-        detail = attempt.detail if attempt else ""
-        text = f"{run.name} ended badly at {progress}" + (f": {detail}" if detail else "")
-        if explained:
-            return []
-        return [Found(CRITICAL, subject, text)]
-    return [Found(OK, subject, f"{run.name} {word}, {progress}")]
+    if word != "failed":
+        return [Found(OK, subject, f"{run.name} {word}, {progress}")]
+    if explained:
+        return []
+    text = f"{run.name} ended badly at {progress}"
+    if run.view.attempt and run.view.attempt.detail:
+        text += f": {run.view.attempt.detail}"
+    return [Found(CRITICAL, subject, text)]
 
 
 def _gpus(pod: PodState) -> list[Found]:
@@ -273,12 +271,13 @@ def _gpus(pod: PodState) -> list[Found]:
         return [
             Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
-    devices = gpus.get("devices", [])
-    bad = []
+    devices, found = gpus.get("devices", []), []
     for d in devices:
         if d.get("error"):
-            bad.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
-    return bad or ([Found(OK, "GPUs", f"{len(devices)} GPUs answer")] if devices else [])
+            found.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
+    if devices and not found:
+        found.append(Found(OK, "GPUs", f"{len(devices)} GPUs answer"))
+    return found
 
 
 def _disks(pod: PodState) -> list[Found]:
@@ -286,17 +285,15 @@ def _disks(pod: PodState) -> list[Found]:
     found = []
     disks = pod.latest.get("host", {}).get("disks", [])
     for disk in disks:
-        used = 0.0
-        if disk["total"]:
-            used = 100.0 * disk["used"] / disk["total"]
+        used = 100.0 * disk["used"] / (disk["total"] or math.inf)
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
             found.append(
                 Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full")
             )
-    return found or (
-        [Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full")] if disks else []
-    )
+    if disks and not found:
+        found.append(Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
+    return found
 
 
 def _samples(pod: PodState) -> list[Sample]:

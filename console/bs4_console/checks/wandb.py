@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import netrc
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bs4_console.errors import ConsoleError
-from bs4_console.pods.witness import Sight
+from bs4_console.pods.witness import Sight, SightState
 
 PUBLIC = "https://api.wandb.ai"
 #: The API address for each address at which W&B shows runs. A self-hosted server has one address
@@ -136,19 +137,12 @@ class WandbApi:
         """
         if not entity:
             if self._entity is None:
-                viewer = (await self._ask(_VIEWER, {})).get("viewer")
-                if isinstance(viewer, dict):
-                    self._entity = str(viewer.get("entity") or "")
-                else:
-                    self._entity = ""
+                viewer = _dict((await self._ask(_VIEWER, {})).get("viewer"))
+                self._entity = str(viewer.get("entity") or "")
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = None
-        if isinstance(data.get("project"), (dict, type(None))):
-            found = (data.get("project") or {}).get("run")
-        if isinstance(found, dict):
-            return _read(found)
-        return None
+        found = _dict(data.get("project")).get("run")
+        return _read(found) if isinstance(found, dict) else None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
         """Return the data that answers one GraphQL query. Raises WandbError if there is none."""
@@ -204,52 +198,53 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
 def _read(found: Mapping[str, Any]) -> WandbRun:
     """Return the run that an answer describes."""
     summary = _summary(found.get("summaryMetrics"))
-    step, heartbeat_t, updated = (
-        summary.get("_step"),
-        _time(found.get("heartbeatAt")),
-        summary.get("_timestamp"),
-    )
+    heartbeat_t = _time(found.get("heartbeatAt"))
+    step, updated_t = _number(summary.get("_step")), _number(summary.get("_timestamp"))
     return WandbRun(
         id=str(found.get("name") or ""),
         name=str(found.get("displayName") or ""),
         state=str(found.get("state") or "unknown"),
         heartbeat_t=heartbeat_t,
-        updated_t=float(updated)
-        if isinstance(updated, (int, float)) and not isinstance(updated, bool)
-        else heartbeat_t,
-        step=int(step)
-        if isinstance(step, (int, float)) and not isinstance(step, bool) and step == step
-        else None,
+        updated_t=heartbeat_t if updated_t is None else float(updated_t),
+        step=None if step is None or math.isnan(step) else int(step),
     )
+
+
+def _number(value: object) -> int | float | None:
+    """Return `value` if it is a number (a truth value is none), else None."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    return None
 
 
 def _summary(text: object) -> dict[str, Any]:
     """Return the run's summary metrics, or an empty dictionary if they cannot be parsed."""
-    try:
-        if isinstance(text, str):
-            found = json.loads(text)
-        else:
-            found = text
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(found, dict):
-        return found
-    return {}
+    if isinstance(text, str):
+        try:
+            text = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+    return _dict(text)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    """Return `value` if it is a dictionary, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _time(text: object) -> float | None:
     """Return the wall time in seconds of a W&B timestamp, or None. The timestamps are UTC, with or
     without a zone.
     """
+    if not isinstance(text, str):
+        return None
     try:
-        moment = None
-        if isinstance(text, str):
-            moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment is None:
-        return None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 class WandbWitness:
@@ -268,34 +263,28 @@ class WandbWitness:
         """Query W&B once and return the observation. Its state is "unknown", with the reason, if
         W&B could not be queried.
         """
-        asked = []
+        here = []
         for entry in self._tracked:
             if _same_server(str(entry.get("server") or ""), self._api.base):
-                asked.append(self._side(entry))
-        if not asked:
-            servers = (
-                ", ".join(sorted({str(entry.get("server")) for entry in self._tracked}))
-                or "nowhere"
-            )
+                here.append(entry)
+        if not here:
+            servers = sorted({str(entry.get("server")) for entry in self._tracked})
             return _blind(
-                f"it reports to {servers}, and this machine has a key for {self._api.base} only"
+                f"it reports to {', '.join(servers) or 'nowhere'}, and this machine has a key for "
+                f"{self._api.base} only"
             )
         try:
-            sides = await asyncio.gather(*asked)
+            sides = await asyncio.gather(*(self._side(entry) for entry in here))
         except WandbError as error:
             self.rows = []
             return _blind(error.message, error.next_step)
-        self.rows = [self._row(entry, found) for entry, found in sides]
-        return self._sight([found for _, found in sides if found is not None])
+        self.rows = list(map(self._row, here, sides))
+        return self._sight([found for found in sides if found is not None])
 
-    async def _side(self, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], WandbRun | None]:
-        """Return an entry of `tracked` with what W&B knows of it."""
-        found = await self._api.run(
-            str(entry.get("project") or ""),
-            str(entry.get("id") or ""),
-            str(entry.get("entity") or ""),
-        )
-        return entry, found
+    async def _side(self, entry: Mapping[str, Any]) -> WandbRun | None:
+        """Return the run that W&B has for an entry of `tracked`, or None."""
+        project, run, entity = (str(entry.get(key) or "") for key in ("project", "id", "entity"))
+        return await self._api.run(project, run, entity)
 
     def _row(self, entry: Mapping[str, Any], found: WandbRun | None) -> dict[str, Any]:
         """Return what W&B knows of one side as a row for the detectors."""
@@ -323,30 +312,22 @@ class WandbWitness:
         )
         step = max((one.step for one in found if one.step is not None), default=None)
         words = sorted({one.state for one in found})
-        if "running" in words:
-            state = "running"
-        elif all(word in _ENDED for word in words):
-            state = "stopped"
-        else:
-            state = "unknown"
-        detail = (
-            f"W&B has it as {' and '.join(words)}"
-            + (f", newest step {step}" if step is not None else "")
-            + "."
-        )
+        state: SightState = "unknown"
         coverage = "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
-        if state != "unknown":
-            coverage = ""
-        if seen_t is None and state == "running":
-            state, coverage = "unknown", "W&B: no heartbeat yet"
-        raw = "/".join(words)
+        if "running" in words and seen_t is None:
+            coverage = "W&B: no heartbeat yet"
+        elif "running" in words:
+            state, coverage = "running", ""
+        elif all(word in _ENDED for word in words):
+            state, coverage = "stopped", ""
+        newest = "" if step is None else f", newest step {step}"
         return Sight(
-            state=state,  # type: ignore[arg-type]
-            detail=detail,
+            state=state,
+            detail=f"W&B has it as {' and '.join(words)}{newest}.",
             seen_t=seen_t,
             coverage=coverage,
             step=step,
-            raw_state=raw,
+            raw_state="/".join(words),
         )
 
 

@@ -67,7 +67,7 @@ class WatchedFiles:
 
 
 class Listener(Protocol):
-    """Who is told about changes (checks.delivery.Notifier)."""
+    """The receiver of the notices of each cycle (checks.delivery.Notifier)."""
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
         """Deliver the notices of one cycle. `level` and `summary` describe all pods together."""
