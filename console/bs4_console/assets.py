@@ -30,9 +30,6 @@ def find(kind: Kind) -> Path:
 
 def checkout() -> Path | None:
     """Return the root of the checkout that this code runs from, or None if it is installed."""
-    is_checkout = (
-        not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
-    )
-    if is_checkout:
-        return _CHECKOUT
-    return None
+    if (_PACKAGE / "_data").is_dir() or not (_CHECKOUT / "agents" / "bs4_agent").is_dir():
+        return None
+    return _CHECKOUT

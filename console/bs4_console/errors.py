@@ -219,24 +219,15 @@ class RemoteError(ConsoleError):
         """
         super().__init__(message)
         self.type = type_
-        self.exit_code = {
-            "busy": REFUSED,
-            "plan-changed": REFUSED,
-            "plan-expired": REFUSED,
-            "refused": REFUSED,
-            "key-reused": REFUSED,
-        }.get(
-            type_,
-            USAGE
-            if type_
-            in (
-                "unknown-stream",
-                "unknown-run",
-                "unknown-playbook",
-                "bad-request",
-                "not-applicable",
-                "run-exists",
-                "bad-config",
-            )
-            else FINDING,
-        )
+        if type_ in ("busy", "plan-changed", "plan-expired", "refused", "key-reused"):
+            self.exit_code = REFUSED
+        elif type_ in (
+            "unknown-stream",
+            "unknown-run",
+            "unknown-playbook",
+            "bad-request",
+            "not-applicable",
+            "run-exists",
+            "bad-config",
+        ):
+            self.exit_code = USAGE

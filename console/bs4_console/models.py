@@ -144,10 +144,7 @@ def registry() -> dict[str, Model]:
     sources = {}
     for name, entry in data["sources"].items():
         sources[name] = Source(name, entry["text"], entry["date"])
-    rows = {}
-    for name, entry in data["models"].items():
-        rows[name] = _model(name, entry, sources)
-    return rows
+    return {name: _model(name, entry, sources) for name, entry in data["models"].items()}
 
 
 def get(name: str) -> Model | None:
@@ -182,20 +179,11 @@ def verify(name: str, trainer: str) -> list[Remark]:
     other = "Choose another: `bs4-console models list --trainable`."
     remarks = []
     if model.blocked:
-        level: Level = "warning"
-        if model.blocked_for(trainer):
-            level = "error"
-        where = ""
-        if level != "error":
-            where = f" (seen with {model.blocked['applies']})"
-        remarks.append(
-            Remark(
-                "blocked",
-                level,
-                f"{model.name} could not be trained: {model.blocked['reason']}{where}.",
-                other,
-            )
-        )
+        level: Level = "error"
+        text = f"{model.name} could not be trained: {model.blocked['reason']}"
+        if not model.blocked_for(trainer):
+            level, text = "warning", f"{text} (seen with {model.blocked['applies']})"
+        remarks.append(Remark("blocked", level, f"{text}.", other))
     if model.kind == "closed":
         remarks.append(
             Remark(
@@ -228,7 +216,7 @@ def verify(name: str, trainer: str) -> list[Remark]:
             )
         )
     for problem in model.problems:
-        remarks.append(Remark("problem", "warning" if not model.trained else "info", problem))
+        remarks.append(Remark("problem", "info" if model.trained else "warning", problem))
     return remarks or [Remark("known", "info", f"Nothing is known against {model.name}.")]
 
 
@@ -241,18 +229,16 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
     """
     model = get(name)
     hub_id = model.hub if model else name
-    address = f"{base.rstrip('/')}/api/models/{urllib.parse.quote(hub_id)}"
+    base, quoted = base.rstrip("/"), urllib.parse.quote(hub_id)
+    address = f"{base}/api/models/{quoted}"
     try:
-        info = _fetch(address, token, timeout)
-        remarks = [Remark("exists", "info", f"{hub_id} is on the hub."), *_gate(hub_id, info)]
-        return remarks + senses(
-            hub_id,
-            _fetch(
-                f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json",
-                token,
-                timeout,
-            ),
-        )
+        gate = _gate(hub_id, _fetch(address, token, timeout))
+        config = _fetch(f"{base}/{quoted}/resolve/main/config.json", token, timeout)
+        return [
+            Remark("exists", "info", f"{hub_id} is on the hub."),
+            *gate,
+            *senses(hub_id, config),
+        ]
     except urllib.error.HTTPError as error:
         return refused(hub_id, error.code, address)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
@@ -321,22 +307,13 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
 
 def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
     """Return a remark that says if a config.json describes a text-only causal language model."""
-    found = []
-    for key in _OTHER_SENSES:
-        if config.get(key) is not None:
-            found.append(key)
+    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
     given = config.get("architectures")
     kinds = given if isinstance(given, list) else []
     if found:
+        text = f"{hub_id} is not text-only: its config.json has {', '.join(found)}."
         fix = "Take a text-only model: the trainer loads AutoModelForCausalLM."
-        return [
-            Remark(
-                "text-only",
-                "error",
-                f"{hub_id} is not text-only: its config.json has {', '.join(found)}.",
-                fix,
-            )
-        ]
+        return [Remark("text-only", "error", text, fix)]
     if not any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
         named = ", ".join(map(str, kinds)) or "none"
         return [
@@ -351,10 +328,9 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
 
 
 def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
-    headers = {
-        "User-Agent": "bs4-console",
-        **({"Authorization": f"Bearer {token}"} if token else {}),
-    }
+    headers = {"User-Agent": "bs4-console"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
     opener = urllib.request.build_opener(KeepTokenAtHome)
     with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
         data = json.loads(answer.read(_CONFIG_BYTES))

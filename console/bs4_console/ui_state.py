@@ -4,6 +4,7 @@ opens as the screen was left. Losing the file does no harm.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -61,12 +62,10 @@ def load() -> tuple[Settings, str]:
         return Settings(), ""
     except OSError as error:
         return Settings(), f"{path()} cannot be read ({error.strerror}); the screen opens as new."
-    try:
-        data = None
-        if len(content) <= LIMIT_BYTES:
+    data = None
+    if len(content) <= LIMIT_BYTES:
+        with contextlib.suppress(ValueError, RecursionError):
             data = json.loads(content)
-    except (ValueError, RecursionError):
-        data = None
     if not isinstance(data, dict):
         return Settings(), f"{path()} is damaged; the screen opens as new."
     known = Settings()
@@ -90,10 +89,13 @@ def save(settings: Settings) -> str:
     try:
         files.replace(path(), json.dumps(asdict(settings), indent=1).encode())
     except OSError as error:
-        return (
-            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
-        )
+        return _not_written(error)
     return ""
+
+
+def _not_written(error: OSError) -> str:
+    """Return the sentence about a file that could not be written."""
+    return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
 
 
 def keep(mine: Settings, before: Settings) -> str:
@@ -102,12 +104,10 @@ def keep(mine: Settings, before: Settings) -> str:
     """
     from bs4_console import files
 
-    changed = set()
-    for entry in fields(Settings):
-        if getattr(mine, entry.name) != getattr(before, entry.name):
-            changed.add(entry.name)
-    if changed & set(_POSITION):
-        changed |= set(_POSITION)
+    old, new = asdict(before), asdict(mine)
+    changed = {name for name in new if new[name] != old[name]}
+    if changed.intersection(_POSITION):
+        changed.update(_POSITION)
     if not changed:
         return ""
     try:
@@ -117,6 +117,4 @@ def keep(mine: Settings, before: Settings) -> str:
                 setattr(kept, name, getattr(mine, name))
             return save(kept)
     except OSError as error:
-        return (
-            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
-        )
+        return _not_written(error)

@@ -49,16 +49,12 @@ def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
     root = path.resolve()
-    found = trainer or _generation(root)
-    runs = (
-        [(root, found)]
-        if found
-        else [(child, _generation(child)) for child in sorted(root.iterdir()) if child.is_dir()]
-    )
+    if found := trainer or _generation(root):
+        return [_read(root, found)]
     reports = []
-    for directory, generation in runs:
-        if generation:
-            reports.append(_read(directory, generation))
+    for child in sorted(root.iterdir()):
+        if child.is_dir() and (found := _generation(child)):
+            reports.append(_read(child, found))
     if not reports:
         raise UsageError(f"{path} does not look like a run's directory.", _NEXT)
     return reports
@@ -71,13 +67,12 @@ def _generation(directory: Path) -> str | None:
     if (known := guess_trainer(directory)) is not None:
         return known
     steps = list((directory / "checkpoints").glob("step_*"))
-    if any((step / "orchestrator").is_dir() for step in steps):
-        return "prime-rl"
-    if steps and ((directory / "weights").is_dir() or (directory / "torchrun").is_dir()):
+    if not steps:
+        return None
+    of_january = (directory / "weights").is_dir() or (directory / "torchrun").is_dir()
+    if of_january and not any((step / "orchestrator").is_dir() for step in steps):
         return "prime-rl-2026-01"
-    if steps:
-        return "prime-rl"
-    return None
+    return "prime-rl"
 
 
 def _read(directory: Path, generation: str) -> dict[str, Any]:
@@ -102,11 +97,13 @@ def line(found: Mapping[str, Any]) -> str:
         return "no checkpoint yet"
     if not whole:
         return f"{len(sets)} checkpoint{_s(sets)}, none complete: nothing can be resumed"
-    parts = [
-        f"step {found['resumable']} can be resumed{_old(whole[-1])}",
-        f"{len(whole)} set{_s(whole)} of {size(whole[-1]['bytes'])}",
-    ]
-    return "; ".join([*parts, *filter(None, [outlook(found)])])
+    newest = whole[-1]
+    text = (
+        f"step {found['resumable']} can be resumed{_old(newest)}; "
+        f"{len(whole)} set{_s(whole)} of {size(newest['bytes'])}"
+    )
+    full = outlook(found)
+    return f"{text}; {full}" if full else text
 
 
 def outlook(found: Mapping[str, Any]) -> str:
@@ -134,22 +131,19 @@ def standing(state: PodState, run: str) -> str:
     if order is None:
         return ""
     said = state.ledger.guard.get(run)
-    text = f"keep-last {order.last}" + (
-        f", milestones every {order.milestones}" if order.milestones else ""
-    )
+    text = f"keep-last {order.last}"
+    if order.milestones:
+        text += f", milestones every {order.milestones}"
     if order.synced:
         text += ", of what is in the store"
-    else:
-        text += ""
     if said is not None and said["event"] != "relieved":
         return f"{text}; {said['event']}: {said['detail']}"
-    done = []
+    last = None
     for action in state.ledger.actions.values():
         if action.kind == "rotate" and action.run == run and action.ended:
-            done.append(action)
-    if not done:
+            last = action
+    if last is None:
         return f"{text}; nothing freed yet"
-    last = done[-1]
     if last.state == "done":
         return f"{text}; {last.detail}"
     return f"{text}; the last rotation failed: {last.detail}"
@@ -162,9 +156,9 @@ def order_text(order: Mapping[str, Any]) -> str:
         text += f", {order['at_least']} of them while the disk cannot take the next"
     if order["milestones"]:
         text += f", and every {order['milestones']}th step"
-    else:
-        text += ""
-    return text + (", and what is not yet verified in the store" if order.get("synced") else "")
+    if order.get("synced"):
+        text += ", and what is not yet verified in the store"
+    return text
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
@@ -172,34 +166,27 @@ def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
     is the number of complete checkpoints that stay, and multiples of `milestones` stay too. The pod
     decides again by itself, and keeps what is held, read or in doubt.
     """
-    whole = []
-    for one in found["checkpoints"]:
-        if one["complete"]:
-            whole.append(one["step"])
     own = ""
     if milestones and found["trainer_keeps"]:
         own = (
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
-    oldest = None
-    if 2 <= last <= len(whole):
-        oldest = whole[-last]
+    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
     old = []
-    for one in found["checkpoints"]:
-        if oldest is not None and one["step"] < oldest:
-            old.append(one)
-    old = [
-        one for one in old if not (milestones and one["complete"] and one["step"] % milestones == 0)
-    ]
+    if 2 <= last <= len(whole):
+        for one in found["checkpoints"]:
+            milestone = milestones and one["complete"] and one["step"] % milestones == 0
+            if one["step"] < whole[-last] and not milestone:
+                old.append(one)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
-    shown = ", ".join(str(one["step"]) for one in old[:8]) + (
-        f" and {len(old) - 8} more" if len(old) > 8 else ""
-    )
+    shown = ", ".join(str(one["step"]) for one in old[:8])
+    if len(old) > 8:
+        shown += f" and {len(old) - 8} more"
     return (
         f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
-        f"{size(sum(one['bytes'] for one in old))}." + own
+        f"{size(sum(one['bytes'] for one in old))}.{own}"
     )
 
 

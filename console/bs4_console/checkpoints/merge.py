@@ -64,13 +64,11 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 def words(view: PlanView) -> list[str]:
     """Return the lines that a person reads beside the plan's steps: disk space and notes."""
     body = view.plan
-    lines = [
-        (
-            f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
-            f"{body['free'] / 1e9:.1f} GB are free there"
-        )
-    ]
-    return lines + [f"note: {text}" for text in body["notes"]]
+    disk = (
+        f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
+        f"{body['free'] / 1e9:.1f} GB are free there"
+    )
+    return [disk, *(f"note: {text}" for text in body["notes"])]
 
 
 def possible(run: RunState) -> bool:
@@ -80,20 +78,14 @@ def possible(run: RunState) -> bool:
 
 def told(action: ActionView) -> str:
     """Return one line about the state of a merge."""
-    step, target = (
-        action.body.get("plan", {}).get("resume"),
-        action.body.get("plan", {}).get("target", ""),
-    )
+    plan = action.body.get("plan", {})
+    step = plan.get("resume")
+    if action.state == "done":
+        return action.detail
     if action.ended:
-        if action.state == "done":
-            return action.detail
         return f"step {step} was not merged: {action.detail}"
-    running = None
-    for s in reversed(action.steps):
-        if s.state == "running":
-            running = s
-            break
-    said = "under way"
-    if running is not None and running.detail:
-        said = running.detail
-    return f"step {step} into {target}: {said}"
+    said = ""
+    for one in action.steps:
+        if one.state == "running":
+            said = one.detail
+    return f"step {step} into {plan.get('target', '')}: {said or 'under way'}"

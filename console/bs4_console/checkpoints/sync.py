@@ -23,7 +23,6 @@ from bs4_agent.errors import AgentError, BadRequest, PlanChanged
 from bs4_agent.setup.credentials import private
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.errors import (
-    FINDING,
     UNREACHABLE,
     USAGE,
     ConsoleError,
@@ -69,8 +68,6 @@ class StoreFailed(ConsoleError):
             self.exit_code = UNREACHABLE
         elif isinstance(error, BadRequest):
             self.exit_code = USAGE
-        else:
-            self.exit_code = FINDING
 
 
 @dataclass(frozen=True)
@@ -304,13 +301,10 @@ def line(view: SyncView, now: float | None = None) -> str:
     wall = time.time() if now is None else now
     if not view.order.get("to") and not view.order.get("once"):
         return "not synced any more"
-    parts = []
+    parts = ["nothing is in the store yet"]
     if view.pointer is not None and view.pointed_t is not None:
-        parts.append(
-            f"step {view.pointer} is in the store since {age(max(0.0, wall - view.pointed_t))}"
-        )
-    else:
-        parts.append("nothing is in the store yet")
+        since = age(max(0.0, wall - view.pointed_t))
+        parts = [f"step {view.pointer} is in the store since {since}"]
     if view.step is not None:
         speed = f", {size(view.rate)}/s" if view.rate else ""
         parts.append(f"step {view.step}: {size(view.sent)} of {size(view.total)}{speed}")
