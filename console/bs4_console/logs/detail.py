@@ -40,11 +40,7 @@ def entry(store: LogStore, number: int) -> list[bytes]:
 def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
     """Return the lines among `numbers` that the store holds and that `source` wrote."""
     held = (store.line(number) for number in numbers if store.first <= number < store.end)
-    rows = []
-    for other, text in held:
-        if other == source:
-            rows.append(text)
-    return rows
+    return [text for other, text in held if other == source]
 
 
 def _head(line: bytes) -> bool:
@@ -85,18 +81,12 @@ def _laid_out(value: object, indent: str) -> list[str]:
     several lines; json.dumps would show it as one line with \\n in it.
     """
     lines: list[str] = []
-    pairs = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in pairs:
-        if isinstance(value, dict):
-            name = f"{indent}{key}:"
-        else:
-            name = f"{indent}-"
+    pairs: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        pairs = [(f"{indent}{key}:", inner) for key, inner in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{indent}-", inner) for inner in value]
+    for name, inner in pairs:
         if isinstance(inner, (dict, list)) and inner:
             lines += [name, *_laid_out(inner, indent + "  ")]
         elif isinstance(inner, str) and "\n" in inner:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_console.errors import RemoteError
@@ -102,9 +102,9 @@ class LogFeed:
         """Return the place, in MB, that the filter has reached on its way back in the first stream
         that is not finished. Returns "" if all are finished.
         """
-        side = next((side for side in self._before if not side.ended), None)
-        if side:
-            return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
+        for side in self._before:
+            if not side.ended:
+                return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
         return ""
 
     # -- where reading starts
@@ -115,8 +115,8 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Follow the end of `streams` until cancelled. `discover` returns streams that appeared
-        later, and they are followed too. New lines are read only while `wanted()` is True.
+        """Follow the end of `streams` until cancelled. `discover` returns the streams that exist
+        now, and new ones are followed too. Lines are read only while `wanted()` is True.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -132,14 +132,6 @@ class LogFeed:
                         self.streams.append(stream)
                         self._before.append(Side("1:0", ended=True))
                         group.create_task(self._follow(stream, "start", wanted))
-
-    async def run_from(self, stream: str, cursor: str, wanted: Callable[[], bool]) -> None:
-        """Load one page before a cursor of interest (the evidence of an incident) and follow the
-        stream from there. New lines are read only while `wanted()` is True, because gigabytes that
-        nobody looks at may lie between the evidence and the end.
-        """
-        await self.go_to({stream: cursor})
-        await self.go_on(wanted)
 
     async def go_to(self, places: Mapping[str, str]) -> int:
         """Load one page before the given cursor of each stream (`places`: stream to cursor).
@@ -172,22 +164,13 @@ class LogFeed:
             ((stream, cursor),) = places.items()
             self.loaded = True
             await self._follow(stream, cursor, wanted)
-        sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(places.values())]
+        sides = self._after()
         self._reach(sides)
         while not all(side.ended for side in sides):
             if self.loaded and not wanted():
                 await asyncio.sleep(IDLE_S)
                 continue
-            await asyncio.gather(
-                *(
-                    self._fetch_newer(n, side)
-                    for n, side in enumerate(sides)
-                    if not side.waiting and not side.ended
-                )
-            )
-            self._store.extend(take_newer(sides), self._passed)
-            self.loaded = True
-            self._changed()
+            await self._newer(sides)
         self.live = True
         async with asyncio.TaskGroup() as group:
             for stream, side in zip(self.streams, sides, strict=True):
@@ -197,19 +180,31 @@ class LogFeed:
         """Load lines of all `streams` around the pod's wall time `t` (seconds), merged. Returns the
         number of the first line that is not before `t`. Only `older` reads more afterwards.
         """
-        places = {
-            stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"])
-            for stream in streams
-        }
+        places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
-        sides = []
-        for n, cursor in enumerate(self._next.values()):
-            sides.append(Side(cursor, self._before[n].time))
-        await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides)))
+        await self._newer(self._after())
+        return anchor
+
+    def _after(self) -> list[Side]:
+        """Return the sides behind the places given to `go_to`, with the times before them."""
+        pairs = zip(self._next.values(), self._before, strict=True)
+        return [Side(cursor, before.time) for cursor, before in pairs]
+
+    async def _newer(self, sides: Sequence[Side]) -> None:
+        """Fetch a page of each side that needs one, and append the lines that may be shown."""
+        await self._fetch_all(self._fetch_newer, sides)
         self._store.extend(take_newer(sides), self._passed)
         self.loaded = True
         self._changed()
-        return anchor
+
+    @staticmethod
+    async def _fetch_all(
+        fetch: Callable[[int, Side], Awaitable[None]], sides: Sequence[Side]
+    ) -> None:
+        """Call `fetch` for each side that has no line waiting and has not ended."""
+        await asyncio.gather(
+            *(fetch(n, side) for n, side in enumerate(sides) if not side.waiting and not side.ended)
+        )
 
     async def _load_tails(self) -> dict[str, str]:
         """Load the tails of all streams, merged by the time of their lines. Returns for each stream
@@ -286,12 +281,7 @@ class LogFeed:
             self.paging = False
 
     async def _older(self) -> bool:
-        fetch = [
-            self._fetch_older(n, side)
-            for n, side in enumerate(self._before)
-            if not side.waiting and not side.ended
-        ]
-        await asyncio.gather(*fetch)
+        await self._fetch_all(self._fetch_older, self._before)
         if len(self._before) > 1 and all(side.time is None for side in self._before):
             for side, page in zip(
                 self._before, same_day([side.waiting for side in self._before]), strict=True
@@ -313,10 +303,7 @@ class LogFeed:
                 stream, source, side.cursor, self.filter, backwards=True
             )
         else:
-            if len(self.streams) == 1:
-                count = PAGE_LINES
-            else:
-                count = MERGED_TAIL_LINES
+            count = PAGE_LINES if len(self.streams) == 1 else MERGED_TAIL_LINES
             rows, begin = await self.pages.before(stream, source, side.cursor, count)
             side.ended = not rows or begin == side.cursor
             side.cursor = begin
@@ -379,10 +366,8 @@ class LogFeed:
             self._read_again(source)
             try:
                 async with self._reading:
-                    if len(self.streams) <= READS and not self.pages.crowded:
-                        wait = WAIT_S
-                    else:
-                        wait = SHARED_S
+                    shared = len(self.streams) > READS or self.pages.crowded
+                    wait = SHARED_S if shared else WAIT_S
                     chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
@@ -457,10 +442,9 @@ class LogFeed:
         begun = split(chunk.start)[0]
         marks = [gap_text(chunk.gap)] if chunk.gap else []
         if 0 <= generation != begun:
-            name = f"{stream.rpartition('/')[2]}: a new file begins"
-            marks.insert(
-                0 if chunk.gap and chunk.gap.get("generation") == begun else len(marks), name
-            )
+            marks.append(f"{stream.rpartition('/')[2]}: a new file begins")
+            if chunk.gap and chunk.gap.get("generation") == begun:
+                marks.reverse()
         for mark in marks:
             self._store.finish(source)
             self._store.mark(mark)

@@ -80,9 +80,7 @@ class Term:
         """Return how many bytes of a line to search: `expression` for a regular expression, None
         (all bytes) for a plain text.
         """
-        if self.literal is None:
-            return expression
-        return None
+        return expression if self.literal is None else None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the term as the pod's prefilter takes it."""
@@ -108,11 +106,8 @@ class LogFilter:
         """Return the filter for the text that a person typed after `/`: regular expressions with `
         && ` between them. An expression with `!` in front leaves lines out.
         """
-        words = []
-        for word in text.split(AND):
-            if word.removeprefix("!"):
-                words.append(word)
-        return cls(tuple(Term.parse(word) for word in words), floor, fold)
+        words = (word for word in text.split(AND) if word.removeprefix("!"))
+        return cls(tuple(map(Term.parse, words)), floor, fold)
 
     @property
     def active(self) -> bool:
@@ -134,10 +129,7 @@ class LogFilter:
         """Return for each term its compiled expression, True if matching lines are left out, and
         the number of bytes of a line to search (None: all).
         """
-        rows = []
-        for term in self.terms:
-            rows.append((term.compile(), term.out, term.reach(REACH)))
-        return rows
+        return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
 
     def matches(self, line: bytes) -> bool:
         """Return True if a line passes all terms. The level is not checked."""
@@ -265,13 +257,12 @@ class Lens:
         key = (self.store.revision, self.store.end)
         if key != self._open_key:
             self._open_key = key
-            lines = []
-            for n in range(len(self.store.open_sources)):
-                lines.append(self.store.line(self.store.end + n)[1])
-            level = 0
-            if self.filter.floor and lines:
-                level = self._level_before(self.store.end)
-            self._open = [n for n, line in enumerate(lines) if self._passes(line, level)]
+            count = len(self.store.open_sources)
+            level = self._level_before(self.store.end) if self.filter.floor and count else 0
+            self._open = []
+            for n in range(count):
+                if self._passes(self.store.line(self.store.end + n)[1], level):
+                    self._open.append(n)
         return self._open
 
     def _passes(self, line: bytes, level: int) -> bool:
@@ -359,11 +350,7 @@ class Lens:
     def _matching(self, block: Block, start: int, stop: int) -> list[int]:
         """Return the numbers of the lines `start` to `stop` of a block that pass."""
         wanted = self.filter
-        first = None
-        for pattern, out, _ in wanted.patterns:
-            if not out:
-                first = pattern
-                break
+        first = next((pattern for pattern, out, _ in wanted.patterns if not out), None)
         if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
             found = list(range(block.first + start, block.first + stop))
             # The levels of these lines are not known.
@@ -373,13 +360,8 @@ class Lens:
         elif wanted.floor and MARK not in block.sources:
             found = self._by_level(block, start, stop)
         else:
-            found = []
-            for i in range(start, stop):
-                if self._keeps(block, i):
-                    found.append(block.first + i)
-        if wanted.fold:
-            return self._fold(block, found)
-        return found
+            found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
+        return self._fold(block, found) if wanted.fold else found
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines that are like their predecessor, and count those in
@@ -437,11 +419,8 @@ class Lens:
         """Return the passing lines with one search in C per hit instead of one per line: 130 MB
         take 0.1 s if few lines match.
         """
-        rows = []
-        for i in _candidates(block, start, stop, pattern):
-            if self.filter.matches(block.line(i)):
-                rows.append(block.first + i)
-        return rows
+        found = _candidates(block, start, stop, pattern)
+        return [block.first + i for i in found if self.filter.matches(block.line(i))]
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """Return the position of the nearest visible line that matches `pattern`, or None. The
@@ -466,12 +445,12 @@ class Lens:
             found = self._first_of(self._searched(block, start, stop, pattern), step)
             if found is not None:
                 return found
-            edge = block.first + (stop if step > 0 else start)
-            if step > 0:
-                position = self.position(edge)
-            else:
-                position = self.position(edge) - 1
-            if step > 0 and position < len(self) and self.number(position) < edge:
+            if step < 0:
+                position = self.position(block.first + start) - 1
+                continue
+            edge = block.first + stop
+            position = self.position(edge)
+            if position < len(self) and self.number(position) < edge:
                 return None  # nothing is visible from the edge on
         return None
 
@@ -489,11 +468,10 @@ class Lens:
         self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
     ) -> list[int]:
         """Return the numbers of the lines that match, without the view's own lines."""
-        found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
         reach = find_reach(pattern.pattern.decode())
         rows = []
-        for i in found:
-            if pattern.search(block.line(i)[:reach]):
+        for i in _candidates(block, start, stop, pattern):
+            if block.sources[i] != MARK and pattern.search(block.line(i)[:reach]):
                 rows.append(block.first + i)
         return rows
 

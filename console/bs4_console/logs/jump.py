@@ -76,39 +76,34 @@ async def resolve(
         ((stream, _),) = here.items()
         return {stream: await _line(target, pages, stream)}
     if target.moment is not None:
-        return {
-            stream: str((await pages.ask(stream, "seek-time", t=target.moment))["cursor"])
-            for stream in here
-        }
+        return {stream: await pages.place(stream, "seek-time", t=target.moment) for stream in here}
+    no_clock = UsageError(
+        "The lines here have no clock.", "Go to a line or a share of the log instead."
+    )
     seconds = target.seconds
     if seconds is None:
         if clock is None or target.clock is None:
-            raise UsageError(
-                "The lines here have no clock.", "Go to a line or a share of the log instead."
-            )
+            raise no_clock
         seconds = shortest(target.clock, clock)
         if at_end and seconds > 0:
             seconds -= DAY
     places: dict[str, str] = {}
     for stream, cursor in here.items():
         found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))["cursor"]
-        places[stream] = cursor if found is None else str(found)
         if found is None and len(here) == 1:
-            raise UsageError(
-                "The lines here have no clock.", "Go to a line or a share of the log instead."
-            )
+            raise no_clock
+        places[stream] = cursor if found is None else str(found)
     return places
 
 
 async def _line(target: Target, pages: LogPages, stream: str) -> str:
     """Return the cursor of a line or of a share of the log in one stream."""
-    line = target.line
+    line = target.line or 1
     if target.share is not None:
         lines = int((await pages.ask(stream, "where"))["lines"])
         line = int(lines * target.share) + 1
-    if line is None or line >= 0:
-        return str((await pages.ask(stream, "seek-line", line=max(0, (line or 1) - 1)))["cursor"])
-    return str((await pages.ask(stream, "seek-line", line=line))["cursor"])
+    # The agent counts from 0, and from the end if the number is negative.
+    return await pages.place(stream, "seek-line", line=line - 1 if line > 0 else line)
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
@@ -124,7 +119,4 @@ def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[st
                 break
             if (place := store.place(other)) is not None:
                 found.setdefault(place[0], f"{place[1]}:{place[2]}")
-    rows = {}
-    for source, stream in enumerate(streams):
-        rows[stream] = found.get(source, "end")
-    return rows
+    return {stream: found.get(source, "end") for source, stream in enumerate(streams)}

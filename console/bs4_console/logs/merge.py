@@ -17,7 +17,9 @@ Keyed = tuple[int, Row]
 
 
 def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
-    """Return the lines of a page that begins at `cursor`. A last line without LF counts as well."""
+    """Return the lines of a page of raw bytes that begins at `cursor` (GENERATION:OFFSET). A last
+    line without LF counts as well.
+    """
     generation, _, offset = cursor.partition(":")
     rows, at = [], int(offset)
     for line in data.removesuffix(b"\n").split(b"\n") if data else ():
@@ -81,17 +83,19 @@ def take_older(sides: Sequence[Side]) -> list[Row]:
     bound = max(
         (side.waiting[0][0] for side in sides if not side.ended and side.waiting), default=None
     )
-    taken: list[tuple[int, int, int, Row]] = []
-    for number, side in enumerate(sides):
+    taken: list[Keyed] = []
+    for side in sides:
         keep = [entry for entry in side.waiting if bound is not None and entry[0] < bound]
-        taken += [
-            (entry[0], number, order, entry[1])
-            for order, entry in enumerate(side.waiting[len(keep) :])
-        ]
         if len(keep) < len(side.waiting):
             side.time = side.waiting[len(keep)][0]
+        taken += side.waiting[len(keep) :]
         side.waiting = keep
-    return [row for _, _, _, row in sorted(taken, key=lambda entry: entry[:3])]
+    return _in_order(taken)
+
+
+def _in_order(taken: Sequence[Keyed]) -> list[Row]:
+    """Return lines by their time. Lines of the same time stay as they are: by source, in order."""
+    return [row for _, row in sorted(taken, key=lambda entry: entry[0])]
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
@@ -103,27 +107,25 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
     bound = min(
         (side.waiting[-1][0] for side in sides if not side.ended and side.waiting), default=None
     )
-    taken: list[tuple[int, int, int, Row]] = []
-    for number, side in enumerate(sides):
+    taken: list[Keyed] = []
+    for side in sides:
         ready = [entry for entry in side.waiting if bound is None or entry[0] <= bound]
-        taken += [(entry[0], number, order, entry[1]) for order, entry in enumerate(ready)]
         if ready:
             side.time = ready[-1][0]
+        taken += ready
         side.waiting = side.waiting[len(ready) :]
-    return [row for _, _, _, row in sorted(taken, key=lambda entry: entry[:3])]
+    return _in_order(taken)
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
     """Return the pages with their days aligned. The pages end at about the same moment, so a page
     without a midnight began after the midnight that another page contains.
     """
-    last = []
-    for page in pages:
-        last.append(max((entry[0] for entry in page), default=0))
-    newest = max(last, default=0) // DAY
+    days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []
-    for n, page in enumerate(pages):
-        found.append([(time + (newest - last[n] // DAY) * DAY, row) for time, row in page])
+    for page, day in zip(pages, days, strict=True):
+        shift = (max(days) - day) * DAY
+        found.append([(time + shift, row) for time, row in page])
     return found
 
 

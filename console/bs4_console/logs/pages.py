@@ -5,9 +5,10 @@ pod's prefilter. Dead links and busy agents are waited for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bs4_console.errors import LinkError, RemoteError
 from bs4_console.logs.filter import LogFilter
@@ -32,6 +33,7 @@ SIFTED_LINES = 200
 #: The number of bytes that the agent returns of one line that passed a filter.
 WHOLE_BYTES = 4096
 
+Answer = TypeVar("Answer")
 
 #: The text that stands before the rest of a line whose beginning is not held.
 INSIDE = b"inside a longer line: it begins further up"
@@ -64,9 +66,11 @@ class LogReader(Protocol):
 
 
 class LogPages:
-    """Fetches pages from one pod. `waiting` is the reason why nothing arrives (for example that the
-    link is down), or "" if all is well. `crowded` is True once the agent has refused a call because
-    too many are under way.
+    """Fetches pages of the logs of one pod. A cursor is GENERATION:OFFSET, "start" or "end".
+    `source` is the number that the store gives to a stream.
+
+    `waiting` is the reason why nothing arrives (for example that the link is down), or "" if all is
+    well. `crowded` is True once the agent has refused a call because too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
@@ -84,7 +88,9 @@ class LogPages:
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
-        return [(MARK, 0, 0, INSIDE), *rows] if found.within and rows else rows, found.cursor
+        if found.within and rows:
+            rows.insert(0, (MARK, 0, 0, INSIDE))
+        return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
         """Return the place where the last `lines` lines before `cursor` (None: the end) begin. The
@@ -101,10 +107,9 @@ class LogPages:
         held, held_at = b"", begin
         while split(cursor) < stop:
             generation, offset = split(cursor)
+            limit = PAGE_BYTES
             if generation == stop[0]:
-                limit = min(PAGE_BYTES, stop[1] - offset)
-            else:
-                limit = PAGE_BYTES
+                limit = min(limit, stop[1] - offset)
             chunk = await self.read(stream, cursor, limit, 0.0)
             if chunk.next == cursor or split(chunk.start) >= stop:
                 break
@@ -112,11 +117,10 @@ class LogPages:
             if held and start[0] != split(held_at)[0]:
                 rows += rows_of(held, source, held_at)
                 held = b""
+            data = chunk.data
             # A read that continued into the next file did not know where to stop there.
             if start[0] == stop[0]:
-                data = chunk.data[: stop[1] - start[1]]
-            else:
-                data = chunk.data
+                data = data[: stop[1] - start[1]]
             held, held_at = held + data, held_at if held else chunk.start
             cut = held.rfind(b"\n") + 1
             if cut:
@@ -149,15 +153,12 @@ class LogPages:
         for place, text, size in answer["lines"]:
             generation, offset = split(str(place))
             line = str(text).encode("utf-8", "replace")
-            rows.append(
-                (
-                    source,
-                    generation,
-                    offset,
-                    line + f" … {size:,} bytes in all".encode() if size > WHOLE_BYTES else line,
-                )
-            )
-        return rows[::-1] if backwards else rows, str(answer["cursor"]), answer["next"] is None
+            if size > WHOLE_BYTES:
+                line += f" … {size:,} bytes in all".encode()
+            rows.append((source, generation, offset, line))
+        if backwards:
+            rows.reverse()
+        return rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
         """Return the agent's answer to a query. Repeats the query while the link is down or the
@@ -165,40 +166,39 @@ class LogPages:
         """
         async with self._asking:
             while True:
-                try:
-                    answer = await self._reader.query(stream, op, **parameters)
-                except LinkError as error:
-                    await self._wait_for_link(error)
-                    continue
-                except RemoteError as error:
-                    await self._later(error)
-                    continue
-                if not isinstance(further := answer.get("next"), dict) or op in (
-                    "search",
-                    "count",
-                    "sift",
-                ):
+                query = functools.partial(self._reader.query, stream, op, **parameters)
+                answer = await self._patiently(query)
+                further = answer.get("next")
+                if not isinstance(further, dict) or op in ("search", "count", "sift"):
                     return answer
                 parameters |= further
+
+    async def place(self, stream: str, op: str, **parameters: Any) -> str:
+        """Return the cursor that the query `op` finds: "seek-line" or "seek-time"."""
+        return str((await self.ask(stream, op, **parameters))["cursor"])
 
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
         """Return the next chunk of a stream from `cursor` on, at most `limit` bytes, and wait at
         most `wait` seconds for new data. Repeats the read while the link is down or the agent is
         busy. `seen` is the number of bytes already read of an unfinished last line.
         """
+        chunk = await self._patiently(
+            functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)
+        )
+        if self.waiting:
+            self.waiting = ""
+            self._changed()
+        return chunk
+
+    async def _patiently(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the answer to a call. Repeats it while the link is down or the agent is busy."""
         while True:
             try:
-                chunk = await self._reader.read_log(stream, cursor, limit, wait, seen=seen)
+                return await call()
             except LinkError as error:
                 await self._wait_for_link(error)
-                continue
             except RemoteError as error:
                 await self._later(error)
-                continue
-            if self.waiting:
-                self.waiting = ""
-                self._changed()
-            return chunk
 
     async def _later(self, error: RemoteError) -> None:
         """Pause for BUSY_S seconds if the agent refused a call because too many of this connection
@@ -219,8 +219,8 @@ class LogPages:
 
 
 def split(cursor: str) -> tuple[int, int]:
-    """Return the generation and byte offset of a cursor. Returns (-1, 0) for "start" and "end",
-    which are no place.
+    """Return the generation and the byte offset of a cursor (GENERATION:OFFSET). Returns (-1, 0)
+    for "start" and "end", which are no place.
     """
     generation, colon, offset = cursor.partition(":")
     if colon:

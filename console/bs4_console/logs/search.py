@@ -78,13 +78,8 @@ class LogSearch:
         held place of each source and `clocks` the clocks there. `direction` is +1 or -1. Among
         several sources the match that is nearest by the clock is returned.
         """
-        found = [
-            match
-            for match in await asyncio.gather(
-                *(self._next(place, direction) for place in edges.values())
-            )
-            if match is not None
-        ]
+        nexts = (self._next(place, direction) for place in edges.values())
+        found = [match for match in await asyncio.gather(*nexts) if match is not None]
 
         def distance(match: Match) -> int:
             here = clocks.get(match.place[0])
@@ -114,21 +109,14 @@ class LogSearch:
         no more. Under a filter only a line that is shown is a hit.
         """
         # Two hits, because the first may be the current line.
+        page = {"cursor": cursor, "backwards": backwards, "limit": 2}
         if self.filter.sifts:
             both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
-            answer = await self._pages.ask(
-                stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both
-            )
-            hits = []
-            for place, text, _ in answer["lines"]:
-                hits.append((str(place), str(text)))
+            answer = await self._pages.ask(stream, "sift", **page, **both)
+            hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
         else:
-            answer = await self._pages.ask(
-                stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments
-            )
-            hits = []
-            for hit in answer["hits"]:
-                hits.append((str(hit["cursor"]), str(hit["text"])))
+            answer = await self._pages.ask(stream, "search", **page, **self.arguments)
+            hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
         further = answer["next"]
         return hits, str(further["cursor"]) if further else cursor, further is None
 
@@ -147,11 +135,8 @@ def edges_of(
     Both are keyed by source number.
     """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
-    for number in (
-        range(store.first, store.end)
-        if direction < 0
-        else range(store.end - 1, store.first - 1, -1)
-    ):
+    held = range(store.first, store.end)
+    for number in held if direction < 0 else reversed(held):
         place = store.place(number)
         if place is not None and place[0] not in edges:
             edges[place[0]] = place

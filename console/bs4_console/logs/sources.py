@@ -93,10 +93,7 @@ def by_name(path: Path) -> str:
     if path.name in _WANDB_LOGS:
         return "wandb"
     words = re.split(r"[^a-z]+", path.name.lower())
-    found = set()
-    for word in words:
-        if word in _NAMES:
-            found.add(_NAMES[word])
+    found = {_NAMES[word] for word in words if word in _NAMES}
     if len(found) > 1 and "launcher" in found:
         found.discard("launcher")  # rl-trainer.log
     if len(found) == 1:
@@ -109,20 +106,18 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
     programs are possible. If the source is known, give it as `named`; then only the generation is
     searched.
     """
-    raw = sample[:_SAMPLE].split(b"\n")
+    raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []
-    for line in raw[:2000]:
+    for line in raw:
         if line.strip():
             texts.append(line.decode("utf-8", "replace").strip("\r"))
     if not texts:
         return Wrote(named)
     if named:
-        return Wrote(named, _clear(_programs(raw[:2000], (named,)).get(named, Counter())))
-    certain = set()
-    for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)):
-        if test(texts):
-            certain.add(name)
-    programs = _programs(raw[:2000])
+        return Wrote(named, _clear(_programs(raw, (named,)).get(named, Counter())))
+    tests = {"kernel": _kernel, "ssh": _ssh, "wandb": _wandb}
+    certain = {name for name, test in tests.items() if test(texts)}
+    programs = _programs(raw)
     if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
         programs.setdefault("inference", Counter())
     if "launcher" in programs:
@@ -136,13 +131,9 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
 
 def _clear(programs: Counter[str]) -> str:
     """Return the generation that recognises the most lines, or "" if two recognise equally many."""
-    generations = programs.most_common(2)
-    clear = len(generations) == 1 or (
-        len(generations) == 2 and generations[0][1] > generations[1][1]
-    )
-    if clear:
-        return generations[0][0]
-    return ""
+    most = max(programs.values(), default=0)
+    first = [name for name, count in programs.items() if count == most]
+    return first[0] if len(first) == 1 else ""
 
 
 def _kernel(texts: list[str]) -> bool:
@@ -178,19 +169,14 @@ def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str,
     A grammar matches a whole line with its level, so one event is proof unless two programs write
     the same line. Quoted lines do not match, because they do not start at the beginning of a line.
     """
-    asked = []
-    for source in _PROGRAMS:
-        if source in sources:
-            asked.append(source)
+    asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
         trainer: Trainer = registry.get(name)
         for line in raw:
-            events = []
-            for source in asked:
-                events.append(trainer.event(source, trainer.parse_line(source, line[:4096])))
             sides = set()
-            for event in events:
+            for source in asked:
+                event = trainer.event(source, trainer.parse_line(source, line[:4096]))
                 if event is not None and event.kind not in _SHARED:
                     sides.add(event.side)
             if len(sides) == 1:

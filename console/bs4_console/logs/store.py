@@ -79,21 +79,14 @@ class Block:
 
     def line(self, index: int) -> bytes:
         """Return the line at an index of the block, without its LF."""
-        if index + 1 < len(self.starts):
-            end = self.starts[index + 1] - 1
-        else:
-            end = len(self.data) - 1
-        return bytes(self.data[self.starts[index] : end])
+        following = index + 1
+        end = self.starts[following] if following < len(self.starts) else len(self.data)
+        return bytes(self.data[self.starts[index] : end - 1])
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
     """Return the offsets at which the whole lines in `lines` begin, counted from `base`."""
-    ends = []
-    for match in _NEWLINE.finditer(lines):
-        ends.append(match.end() + base)
-    if ends:
-        return [base, *ends[:-1]]
-    return []
+    return [base, *(match.end() + base for match in _NEWLINE.finditer(lines))][:-1]
 
 
 class Repeats:
@@ -119,19 +112,14 @@ class Repeats:
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
         """Return the lines that stay, and their offsets."""
-        parts = []
-        for part in lines[:-1].split(b"\n"):
-            parts.append(part + b"\n")
-        others = []
+        parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
+        others: list[set[bytes]] = []
         for number, pair in self._seen.items():
             if number != source:
-                for found in pair:
-                    others.append(found)
+                others += pair
         if not all(found.isdisjoint(parts) for found in others):
-            kept = []
-            for line, at in zip(parts, offsets, strict=True):
-                if not self._repeats(line, others):
-                    kept.append((line, at))
+            pairs = zip(parts, offsets, strict=True)
+            kept = [pair for pair in pairs if not self._repeats(pair[0], others)]
             self.dropped += len(parts) - len(kept)
             parts, offsets = [line for line, _ in kept], [at for _, at in kept]
             lines = b"".join(parts)
@@ -214,7 +202,9 @@ class LogStore:
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Append raw bytes of a source, cut anywhere. `cursor` is their place on the pod."""
+        """Append raw bytes of a source, cut anywhere. `cursor` is their place on the pod
+        (GENERATION:OFFSET), or None if it is not known.
+        """
         self.received += len(data)
         self.revision += 1
         generation, offset = _place(cursor)
@@ -264,16 +254,6 @@ class LogStore:
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
-    def prepend(self, data: bytes, source: int = 0, cursor: str | None = None) -> int:
-        """Put whole older lines of one source before all others. Returns the number of lines, or 0
-        if there is no room; then `full` is True.
-        """
-        block = Block(first=0)
-        if data:
-            generation, offset = _place(cursor)
-            block.add(clean(data), source, generation, line_starts(data, offset))
-        return self._put_before(block)
-
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
         """Put older lines of any sources, in this order, before all others. Returns the number of
         lines, or 0 if there is no room; then `full` is True. `passed` is the key of the filter that
@@ -284,12 +264,6 @@ class LogStore:
             block.add(clean(line + b"\n"), source, generation, [offset])
         if passed is not None and self.complete_from is None:
             self.complete_from = self.first
-        return self._put_before(block)
-
-    def _put_before(self, block: Block) -> int:
-        """Put a block before all others and return its number of lines. Returns 0 and sets `full`
-        if there is no room.
-        """
         if self.bytes + block.footprint > self.cap_bytes:
             self.full = True
             return 0
@@ -306,16 +280,12 @@ class LogStore:
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
-            held = self._open[source]
-            if held.generation:
-                return (source, held.generation, held.offset)
-            return None
-        block = self._blocks[self.block_of(number)]
-        index = number - block.first
-        generation = block.generations[index]
-        if generation:
-            return (block.sources[index], generation, block.offsets[index])
-        return None
+            place = (source, self._open[source].generation, self._open[source].offset)
+        else:
+            block = self._blocks[self.block_of(number)]
+            index = number - block.first
+            place = (block.sources[index], block.generations[index], block.offsets[index])
+        return place if place[1] else None
 
     def number_at(self, place: Place) -> int | None:
         """Return the number of the held line that begins at `place`, or None. Whole blocks are

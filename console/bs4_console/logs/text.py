@@ -96,9 +96,7 @@ def _json_level(line: bytes) -> str:
     if not line.startswith(b'{"'):
         return ""
     found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    if found:
-        return found[1].decode()
-    return ""
+    return found[1].decode() if found else ""
 
 
 def clock_of(line: bytes) -> int | None:
@@ -154,10 +152,7 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 def size_of(line: bytes) -> int:
     """Return the number of bytes of the whole line, even if only a part of it is held."""
-    found = None
-    if len(line) > LINE_CELLS:
-        found = _REAL_SIZE.search(line)
-    if found:
+    if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))
     return len(line)
 

@@ -23,7 +23,7 @@ async def written_at(
         if end - begin <= 1.0:
             break
         middle = (begin + end) / 2
-        if split(str((await pages.ask(stream, "seek-time", t=middle))["cursor"])) > target:
+        if split(await pages.place(stream, "seek-time", t=middle)) > target:
             end = middle
         else:
             begin = middle
