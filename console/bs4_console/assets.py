@@ -1,4 +1,4 @@
-"""Where the product's data is: inside the installed wheel, or in the checkout one works in."""
+"""Find the product's data: in the installed wheel, or in the checkout that the code runs from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _CHECKOUT = _PACKAGE.parents[1]
 def find(kind: Kind) -> Path:
     """Return the directory of the playbooks, of the configs or of the built agent bundle.
 
-    A wheel carries them as package data (`bs4_console/_data`). A checkout has the first two at its
-    root and no built bundle. ConsoleError when there is none.
+    A wheel carries all three as package data (`bs4_console/_data`). A checkout has playbooks and
+    configs at its root and no built bundle. Raises ConsoleError if the directory does not exist.
     """
     for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / kind):
         if candidate.is_dir():
@@ -29,10 +29,7 @@ def find(kind: Kind) -> Path:
 
 
 def checkout() -> Path | None:
-    """The root of the checkout this code runs from, or None when it is installed."""
-    is_checkout = (
-        not (_PACKAGE / "_data").is_dir() and (_CHECKOUT / "agents" / "bs4_agent").is_dir()
-    )
-    if is_checkout:
-        return _CHECKOUT
-    return None
+    """Return the root of the checkout that this code runs from, or None if it is installed."""
+    if (_PACKAGE / "_data").is_dir() or not (_CHECKOUT / "agents" / "bs4_agent").is_dir():
+        return None
+    return _CHECKOUT

@@ -1,31 +1,33 @@
-"""How much one pod may make this console keep and hold. docs/ceilings.md has the table for people.
+"""Limits on what one pod may make this console store and hold. docs/ceilings.md has the table for
+people.
 
-A pod is hostile until checked: what is over a ceiling is refused and said on that pod, and nothing
-that is held is deleted for it.
+A pod is treated as hostile until its data is checked. Data over a limit is refused, and the pod's
+state says so. Nothing that is already held is deleted for it.
 """
 
 from __future__ import annotations
 
 MIB = 1024 * 1024
 
-#: Bytes on this machine's disk for one pod, by what it is. Sparse files count by their length. A
+#: Bytes on this machine's disk for one pod, by kind of data. Sparse files count by their length. A
 #: day of telemetry is 140 MB.
 DISK_BYTES = 2048 * MIB
 JOURNAL_BYTES = 256 * MIB
 STEPS_BYTES = 256 * MIB
 GAPS_BYTES = 1 * MIB
-#: Bytes of one file of records. An agent begins a new one after 1 MiB.
+#: Bytes of one file of records. An agent begins a new file after 1 MiB.
 RECORD_FILE_BYTES = 64 * MIB
 
-#: Bytes of the name of a stream, and how many streams and pages of their list are believed.
+#: Bytes of a stream's name, and the numbers of streams and of pages of their list that are
+#: accepted.
 NAME_BYTES = 200
 STREAMS = 10_000
 PAGES = 1_000
 
-#: Bytes of a crash report as it is fetched, and unpacked. A real one has a few hundred KB and a few
-#: MB.
+#: Bytes of a crash report, as it is fetched and when it is unpacked. A real report has a few
+#: hundred KB, and a few MB unpacked.
 REPORT_BYTES = 64 * MIB
 REPORT_UNPACKED_BYTES = 256 * MIB
-#: Bytes that one read of an archive may ask for: tarfile reads the header of a member, whose length
-#: the archive says, at once.
+#: Bytes that one read of an archive may request. tarfile reads the header of a member at once, and
+#: the archive itself says how long that header is.
 REPORT_READ_BYTES = 4 * MIB

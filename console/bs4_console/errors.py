@@ -1,4 +1,6 @@
-"""What can go wrong between a person and a pod, each as one sentence with the next thing to do."""
+"""The errors that can occur between a person and a pod. Each is one sentence with the next thing to
+do.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,8 @@ FINDING, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
 
 
 def described(error: BaseException) -> str:
-    """Return an error that nobody foresaw in one line, with the place in the code where it was
-    raised.
+    """Return one line that describes an unforeseen error: its type, the file and line where it was
+    raised, and the first 200 characters of its text.
     """
     frames = traceback.extract_tb(error.__traceback__)
     place = ""
@@ -42,20 +44,23 @@ LinkState = Literal[
     "no agent",
     "agent version",
 ]
-"""The connection to a pod: how far it is, or the error that stands. `recorded`: there is no live
-pod, only what was kept of one.
+"""The state of the connection to a pod: how far it has come, or the error that prevents it.
+`recorded` means that there is no live pod, only data that was kept of one.
 """
 
 
 class ConsoleError(Exception):
-    """`message` says what is wrong, `next_step` what to do now. `retry`: whether trying again by
-    itself can help.
+    """The base of every error that a person sees.
+
+    `message` says what is wrong and `next_step` what to do now ("" if there is nothing).
+    `exit_code` is the exit code of a command that ends with this error. `retry` is True if the
+    console may try again without a person.
     """
 
     exit_code = FINDING
     retry = False
     link_state: LinkState = "error"
-    """The word the screen shows for the link while this stands."""
+    """The word that the screen shows for the link while this error lasts."""
 
     def __init__(self, message: str, next_step: str = "") -> None:
         super().__init__(f"{message} {next_step}".strip())
@@ -64,43 +69,55 @@ class ConsoleError(Exception):
 
 
 class UsageError(ConsoleError):
+    """Raised when a command or an entry is wrong. Exit code 2."""
+
     exit_code = USAGE
 
 
 class NotApplicableError(ConsoleError):
+    """Raised when an action does not apply to this pod or run. Exit code 2."""
+
     exit_code = USAGE
 
 
 class RefusedError(ConsoleError):
-    """plan-changed, busy, read-only or unconfirmed."""
+    """Raised when an action is refused: the plan changed, the pod is busy, the console is
+    read-only, or nobody confirmed. Exit code 4.
+    """
 
     exit_code = REFUSED
 
 
 class LinkError(ConsoleError):
-    """The pod could not be reached or did not answer. It says nothing about the run."""
+    """Raised when the pod could not be reached or did not answer. The error says nothing about the
+    run. Exit code 3.
+    """
 
     exit_code = UNREACHABLE
 
 
 class Unreachable(LinkError):
+    """Raised when no connection to the pod could be made. The console tries again by itself."""
+
     retry = True
     link_state: LinkState = "unreachable"
 
 
 class ConnectionRefused(Unreachable):
+    """Raised when the pod's host refuses the connection."""
+
     link_state = "refused"
 
 
 class ChannelLost(Unreachable):
-    """The connection ended while it was in use."""
+    """Raised when the connection ended while it was in use."""
 
     link_state = "lost"
 
 
 class SessionFailed(Unreachable):
-    """What watches a pod ended by a defect of this console, or by something that no agent sends. It
-    is begun again.
+    """Raised when the session that watches a pod ended because of a defect of this console, or
+    because of data that no agent sends. The session is started again.
     """
 
     link_state = "failed"
@@ -113,28 +130,34 @@ class SessionFailed(Unreachable):
 
 
 class SessionRefused(LinkError):
-    """The connection is there, and its server opens no further channel on it."""
+    """Raised when the connection exists but its server opens no further channel on it."""
 
     link_state = "no session"
 
 
 class AuthFailed(LinkError):
+    """Raised when the pod does not accept the login."""
+
     link_state = "auth failed"
 
 
 class KeyUnusable(AuthFailed):
-    """The private key cannot be read: missing, wrong passphrase, or not a key."""
+    """Raised when the private key cannot be read: it is missing, its passphrase is wrong, or it is
+    not a key.
+    """
 
 
 class HostKeyUnknown(LinkError):
-    """First contact: the fingerprint waits for a person's yes."""
+    """Raised at the first contact with a host: a person has to accept its fingerprint."""
 
     link_state = "host key?"
 
     def __init__(
         self, message: str, next_step: str, fingerprint: str, key: str, entry: str = ""
     ) -> None:
-        """`entry` is what to pin `key` for: the pod's name, or a jump host on the way to it."""
+        """Keep what a person decides about. `fingerprint` and `key` are the host's, and `entry` is
+        the name to pin `key` for: the pod's name, or a jump host on the way to it.
+        """
         super().__init__(message, next_step)
         self.fingerprint = fingerprint
         self.key = key
@@ -142,62 +165,69 @@ class HostKeyUnknown(LinkError):
 
 
 class HostKeyChanged(LinkError):
-    """The pod shows another key than the pinned one: a hard stop."""
+    """Raised when the pod shows a different key than the pinned one. The console then does not
+    connect.
+    """
 
     link_state = "HOST KEY CHANGED"
 
     def __init__(self, message: str, next_step: str, expected: str, actual: str) -> None:
+        """Keep the fingerprints of the pinned key (`expected`) and of the shown key (`actual`)."""
         super().__init__(message, next_step)
         self.expected = expected
         self.actual = actual
 
 
 class NoPython(LinkError):
+    """Raised when the pod has no Python that can run the agent."""
+
     link_state = "no python"
 
 
 class NoSpace(LinkError):
+    """Raised when the pod's disk has no room for the agent."""
+
     link_state = "disk full"
 
 
 class DeployFailed(LinkError):
+    """Raised when the agent could not be installed or started on the pod."""
+
     link_state = "deploy failed"
 
 
 class NoAgent(LinkError):
-    """No agent runs there and this command never deploys one."""
+    """Raised when no agent runs on the pod and the command never deploys one."""
 
     link_state = "no agent"
 
 
 class ProtocolMismatch(LinkError):
+    """Raised when the agent's protocol version does not fit this console."""
+
     link_state = "agent version"
 
 
 class RemoteError(ConsoleError):
-    """The agent said no; `type` is its word (bs4_agent.errors)."""
+    """Raised when the agent answered with an error. `type` is the agent's name for the error (see
+    bs4_agent.errors).
+    """
 
     def __init__(self, type_: str, message: str) -> None:
+        """Set the exit code that belongs to the agent's error type: 4 for a refusal, 2 for a wrong
+        request, 1 for everything else.
+        """
         super().__init__(message)
         self.type = type_
-        self.exit_code = {
-            "busy": REFUSED,
-            "plan-changed": REFUSED,
-            "plan-expired": REFUSED,
-            "refused": REFUSED,
-            "key-reused": REFUSED,
-        }.get(
-            type_,
-            USAGE
-            if type_
-            in (
-                "unknown-stream",
-                "unknown-run",
-                "unknown-playbook",
-                "bad-request",
-                "not-applicable",
-                "run-exists",
-                "bad-config",
-            )
-            else FINDING,
-        )
+        if type_ in ("busy", "plan-changed", "plan-expired", "refused", "key-reused"):
+            self.exit_code = REFUSED
+        elif type_ in (
+            "unknown-stream",
+            "unknown-run",
+            "unknown-playbook",
+            "bad-request",
+            "not-applicable",
+            "run-exists",
+            "bad-config",
+        ):
+            self.exit_code = USAGE

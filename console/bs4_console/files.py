@@ -1,4 +1,6 @@
-"""Small files of our own, replaced whole: a reader sees the old content or the new, never half."""
+"""Reading, locking and replacing the console's small files. A file is replaced as a whole: a reader
+sees the old content or the new content and never a mixture.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +21,15 @@ _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_component(name: str) -> bool:
-    """Return whether what a pod calls something may be one part of a path here: no separator, no
-    leading dot, not too long.
+    """Return True if a name that came from a pod is safe as one part of a path here: it has no
+    separator, no leading dot, and is not too long.
     """
     return len(name) <= ceilings.NAME_BYTES and _COMPONENT.fullmatch(name) is not None
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` with mode 0600 and rename it over `path`. A symlink (dotfile managers) stays
-    one: its target is replaced.
+    """Write `data` to a temporary file with mode 0600 and rename it over `path`. If `path` is a
+    symlink (as dotfile managers make), its target is replaced. Raises OSError if that fails.
     """
     target = path.resolve()
     private(target.parent)
@@ -46,8 +48,8 @@ def replace(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold off other consoles between reading `path` and replacing it (a lock file beside it; the
-    lock ends with its holder).
+    """Lock out other consoles while the block reads and replaces `path`. The lock is a file beside
+    `path`, and it ends with the process that holds it. Waits until the lock is free.
     """
     private(path.resolve().parent)
     lock = path.resolve().with_name(f".{path.name}.lock")
@@ -61,8 +63,8 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Hold `lock` while the block lasts; RefusedError with the sentence `otherwise` when another
-    process does.
+    """Hold the file `lock` while the block runs. Raises RefusedError with the sentence `otherwise`
+    if another process holds it.
     """
     private(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -77,7 +79,9 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
 
 
 def private_text(path: Path) -> str:
-    """A small file that holds secrets. UsageError when it is not there, or others can read it."""
+    """Return the text of a small file that holds secrets, at most its first 64 KiB. Raises
+    UsageError if the file cannot be read, or if other users can read it.
+    """
     try:
         with path.open("rb") as handle:
             if stat.S_IMODE(os.fstat(handle.fileno()).st_mode) & 0o077:

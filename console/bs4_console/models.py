@@ -1,5 +1,5 @@
-"""What is known of a model before money is spent on training it: from the registry, and from the
-hub when asked.
+"""What is known about a model before money is spent on training it: from the registry and, on
+request, from the Hugging Face hub.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Level = Literal["error", "warning", "info"]
 Kind = Literal["text", "vision", "closed"]
 
 HUB = "https://huggingface.co"
-#: A config.json is a few KB; more than this is no config.
+#: A config.json has a few KB. A larger file is not a config.
 _CONFIG_BYTES = 4 * 1024 * 1024
-#: Keys by which a config.json says that the model reads pictures or sound as well.
+#: Keys of a config.json that mean that the model reads pictures or sound as well.
 _OTHER_SENSES = (
     "vision_config",
     "audio_config",
@@ -38,6 +38,8 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 @dataclass(frozen=True)
 class Source:
+    """Where a fact about a model comes from: a text that a person can follow, and its date."""
+
     name: str
     text: str
     date: dt.date
@@ -45,8 +47,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Baseline:
-    """`solved`: share of tasks, 0..1, before training; `n`: on how many examples, None where the
-    source does not say.
+    """A model's result before training. `solved` is the share of tasks solved, 0 to 1; `n` is the
+    number of examples, or None if the source does not say.
     """
 
     solved: float
@@ -56,7 +58,9 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Price:
-    """US dollars for 10^6 tokens; `output` None where the source gives one number only."""
+    """A model's price in US dollars for 10^6 tokens. `output` is None if the source gives only one
+    number.
+    """
 
     input: float
     output: float | None
@@ -65,7 +69,15 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One entry of configs/models.toml. Unknown is None or "", never a guess."""
+    """One entry of configs/models.toml. An unknown value is None or "" and never a guess.
+
+    `hub` is the model's id on the hub. `params_b` and `active_b` are billions of parameters.
+    `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native" if the trainer has its
+    own implementation of the model and "hf" if it uses the one of transformers. `max_tokens` is the
+    completion budget found sensible, from and to. `trained` says what is known of training the
+    model. `blocked` has the reason why it could not be trained, and in `applies` the trainer with
+    which that was seen.
+    """
 
     name: str
     kind: Kind
@@ -82,10 +94,11 @@ class Model:
     blocked: dict[str, str] = field(default_factory=dict)
 
     def blocked_for(self, trainer: str) -> bool:
+        """Return True if the registry says that this trainer cannot train the model."""
         return bool(self.blocked) and self.blocked["applies"] in ("any", trainer)
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON: sources written out with their dates."""
+        """Return the model as a JSON object. Sources are written out with their dates."""
 
         def origin(source: Source) -> dict[str, str]:
             return {"source": source.text, "date": source.date.isoformat()}
@@ -113,8 +126,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Remark:
-    """One thing `verify` found: `check` names what was looked at; `fix` is the next thing to do (""
-    where there is nothing to do).
+    """One result of a check of a model. `check` names what was checked; `fix` is the next thing to
+    do, or "" if there is nothing to do.
     """
 
     check: str
@@ -125,20 +138,19 @@ class Remark:
 
 @functools.cache
 def registry() -> dict[str, Model]:
-    """Name -> model, in the order of the file."""
+    """Return the models of configs/models.toml by name, in the order of the file."""
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
     sources = {}
     for name, entry in data["sources"].items():
         sources[name] = Source(name, entry["text"], entry["date"])
-    rows = {}
-    for name, entry in data["models"].items():
-        rows[name] = _model(name, entry, sources)
-    return rows
+    return {name: _model(name, entry, sources) for name, entry in data["models"].items()}
 
 
 def get(name: str) -> Model | None:
-    """By either of its names, whatever the case: providers write ids small, the hub does not."""
+    """Return the model with this name or hub id, or None. Case is ignored, because providers write
+    ids in lower case and the hub does not.
+    """
     wanted = name.lower()
     for m in registry().values():
         if wanted in (m.name.lower(), m.hub.lower()):
@@ -147,8 +159,8 @@ def get(name: str) -> Model | None:
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
-    """What the registry says against, and for, training `name` with `trainer`. No network.
-    UsageError for what is no model id.
+    """Return what the registry says for and against training the model `name` with `trainer`. Uses
+    no network. Raises UsageError if `name` is not a valid model id.
     """
     if not _ID.fullmatch(name):
         raise UsageError(
@@ -167,20 +179,11 @@ def verify(name: str, trainer: str) -> list[Remark]:
     other = "Choose another: `bs4-console models list --trainable`."
     remarks = []
     if model.blocked:
-        level: Level = "warning"
-        if model.blocked_for(trainer):
-            level = "error"
-        where = ""
-        if level != "error":
-            where = f" (seen with {model.blocked['applies']})"
-        remarks.append(
-            Remark(
-                "blocked",
-                level,
-                f"{model.name} could not be trained: {model.blocked['reason']}{where}.",
-                other,
-            )
-        )
+        level: Level = "error"
+        text = f"{model.name} could not be trained: {model.blocked['reason']}"
+        if not model.blocked_for(trainer):
+            level, text = "warning", f"{text} (seen with {model.blocked['applies']})"
+        remarks.append(Remark("blocked", level, f"{text}.", other))
     if model.kind == "closed":
         remarks.append(
             Remark(
@@ -213,31 +216,29 @@ def verify(name: str, trainer: str) -> list[Remark]:
             )
         )
     for problem in model.problems:
-        remarks.append(Remark("problem", "warning" if not model.trained else "info", problem))
+        remarks.append(Remark("problem", "info" if model.trained else "warning", problem))
     return remarks or [Remark("known", "info", f"Nothing is known against {model.name}.")]
 
 
 def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.0) -> list[Remark]:
-    """What the hub says: whether it exists, is gated, and reads only text. `base` is the hub's
-    address, `token` a read token or "".
+    """Return what the hub says about a model: it exists, it is gated, it is text-only. `base` is
+    the hub's address, `token` a read token or "", and `timeout` is in seconds.
 
-    The registry's hub id is asked for where there is one. A hub that does not answer is a warning:
-    it says nothing of the model.
+    If the registry knows the model, its hub id is used. A hub that does not answer gives a warning,
+    because that says nothing about the model.
     """
     model = get(name)
     hub_id = model.hub if model else name
-    address = f"{base.rstrip('/')}/api/models/{urllib.parse.quote(hub_id)}"
+    base, quoted = base.rstrip("/"), urllib.parse.quote(hub_id)
+    address = f"{base}/api/models/{quoted}"
     try:
-        info = _fetch(address, token, timeout)
-        remarks = [Remark("exists", "info", f"{hub_id} is on the hub."), *_gate(hub_id, info)]
-        return remarks + senses(
-            hub_id,
-            _fetch(
-                f"{base.rstrip('/')}/{urllib.parse.quote(hub_id)}/resolve/main/config.json",
-                token,
-                timeout,
-            ),
-        )
+        gate = _gate(hub_id, _fetch(address, token, timeout))
+        config = _fetch(f"{base}/{quoted}/resolve/main/config.json", token, timeout)
+        return [
+            Remark("exists", "info", f"{hub_id} is on the hub."),
+            *gate,
+            *senses(hub_id, config),
+        ]
     except urllib.error.HTTPError as error:
         return refused(hub_id, error.code, address)
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
@@ -262,7 +263,9 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
 
 
 def refused(hub_id: str, code: int, address: str) -> list[Remark]:
-    """What an HTTP status of the hub means for a model."""
+    """Return what an HTTP error status of the hub means for a model. `code` is the status and
+    `address` the URL that was requested.
+    """
     if code == 404:
         return [
             Remark(
@@ -273,8 +276,8 @@ def refused(hub_id: str, code: int, address: str) -> list[Remark]:
             )
         ]
     if code in (401, 403):
-        # The hub answers 401 both for what is private and, without a token, for what does not
-        # exist: it keeps the two apart for nobody.
+        # The hub answers 401 for a private model, and without a token also for one that does not
+        # exist. The two cannot be told apart.
         fix = (
             f"Check the spelling, accept its licence at {HUB}/{hub_id}, and use a token that may "
             "read it."
@@ -303,23 +306,14 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
 
 
 def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
-    """Whether a config.json is that of a text-only causal language model."""
-    found = []
-    for key in _OTHER_SENSES:
-        if config.get(key) is not None:
-            found.append(key)
+    """Return a remark that says if a config.json describes a text-only causal language model."""
+    found = [key for key in _OTHER_SENSES if config.get(key) is not None]
     given = config.get("architectures")
     kinds = given if isinstance(given, list) else []
     if found:
+        text = f"{hub_id} is not text-only: its config.json has {', '.join(found)}."
         fix = "Take a text-only model: the trainer loads AutoModelForCausalLM."
-        return [
-            Remark(
-                "text-only",
-                "error",
-                f"{hub_id} is not text-only: its config.json has {', '.join(found)}.",
-                fix,
-            )
-        ]
+        return [Remark("text-only", "error", text, fix)]
     if not any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds):
         named = ", ".join(map(str, kinds)) or "none"
         return [
@@ -334,10 +328,9 @@ def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
 
 
 def _fetch(address: str, token: str, timeout: float) -> dict[str, Any]:
-    headers = {
-        "User-Agent": "bs4-console",
-        **({"Authorization": f"Bearer {token}"} if token else {}),
-    }
+    headers = {"User-Agent": "bs4-console"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
     opener = urllib.request.build_opener(KeepTokenAtHome)
     with opener.open(urllib.request.Request(address, headers=headers), timeout=timeout) as answer:
         data = json.loads(answer.read(_CONFIG_BYTES))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Secret:
-    """A text that `str` and `repr` hide. Call `reveal` only where it is used."""
+    """A text that `str` and `repr` hide. Call `reveal` only at the place that needs the text."""
 
     _text: str = field(repr=False)
 
@@ -15,5 +15,5 @@ class Secret:
         return "(hidden)"
 
     def reveal(self) -> str:
-        """Return the text itself."""
+        """Return the hidden text."""
         return self._text

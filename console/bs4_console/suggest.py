@@ -1,4 +1,4 @@
-"""What somebody may have meant by a name that is not there."""
+"""Suggestions for a name that is not known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 8) -> str:
-    """One sentence: the nearest known name, or the first few of them where none is near."""
+    """Return a sentence that suggests the known name nearest to `word`. If none is near, the
+    sentence lists the first `most` known names.
+    """
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1)
     if near:

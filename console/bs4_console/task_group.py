@@ -1,4 +1,4 @@
-"""Tasks that live and end together."""
+"""A group of asyncio tasks that end together."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 
 class Together:
-    """Runs coroutines until one fails; then the others are cancelled and its error is raised as it
-    is. More can join meanwhile.
+    """Run coroutines until one fails. The others are then cancelled and the error is raised
+    unchanged. More coroutines can join in the meantime.
 
-    asyncio.TaskGroup does the same by cancelling the task that waits for it, and does not take that
-    back when it is waiting in `__aexit__` already (3.11.0 to 3.13): `cancelling()` stays 1. With
-    the asyncio.timeout of Python 3.11.0 to 3.11.3 every later time-out of that task is then a
-    CancelledError, which ends it in silence. This one cancels nothing but what it started.
+    asyncio.TaskGroup does the same by cancelling the task that waits for the group. It does not
+    undo that cancellation if the task is already waiting in `__aexit__` (3.11.0 to 3.13):
+    `cancelling()` stays 1. With the asyncio.timeout of Python 3.11.0 to 3.11.3 every later time-out
+    of that task is then a CancelledError, which ends the task without a message. This class cancels
+    only the tasks that it started.
     """
 
     def __init__(self) -> None:
@@ -22,7 +23,9 @@ class Together:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin `work` now. One that comes after the end is closed unseen."""
+        """Start the coroutine `work` now as a task. After the group has ended, `work` is closed
+        without running.
+        """
         if self._over.done():
             work.close()
             return
@@ -31,8 +34,8 @@ class Together:
         task.add_done_callback(self._ended)
 
     async def wait(self) -> None:
-        """Until all have ended, or the first error. Whatever ends it (a cancellation too): no task
-        is left.
+        """Wait until all tasks have ended. Raises the first error of a task. No task is left
+        running when this returns, raises or is cancelled.
         """
         if not self._tasks:
             return

@@ -1,9 +1,10 @@
-"""How the screen was left, to be found again: `screen.json` in the state directory. Nothing that
-cannot be lost.
+"""The state of the screen, saved in `screen.json` in the state directory so that the next start
+opens as the screen was left. Losing the file does no harm.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -11,17 +12,20 @@ from pathlib import Path
 from bs4_console.locations import state_dir
 
 FILE = "screen.json"
-#: A file longer than this is none of ours.
+#: The console never writes a longer file.
 LIMIT_BYTES = 1 << 20
-#: What says together where one was: never half of it from another console.
+#: The settings that describe one position together. They are never mixed with another console's.
 _POSITION = ("pod", "run", "place", "source", "incident")
 
 
 @dataclass(kw_only=True)
 class Settings:
-    """`pod`, `run`: the row under the fleet's cursor; `place`: the screen that was open over it
-    ("fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or "gpus").
-    `silenced`: pods ("POD") and runs ("POD/RUN") whose alerts make no sound; `quiet`: none does.
+    """The saved state of the screen.
+
+    `pod` and `run` name the row under the fleet's cursor. `place` is the screen that was open over
+    the fleet: "fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or
+    "gpus". `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with
+    `quiet` no alert makes a sound.
     """
 
     theme: str = ""
@@ -37,18 +41,20 @@ class Settings:
     quiet: bool = False
     silenced: list[str] = field(default_factory=list)
     pins: list[dict[str, str]] = field(default_factory=list)
-    """Places to jump back to, 1 to 9: `pod`, `run`, `place`, and `source` or `incident` where there
-    is one.
+    """The places to jump back to, 1 to 9. Each has `pod`, `run` and `place`, and `source` or
+    `incident` if there is one.
     """
 
 
 def path() -> Path:
+    """Return the path of the file that holds the settings."""
     return state_dir() / FILE
 
 
 def load() -> tuple[Settings, str]:
-    """(the settings, a complaint or nothing); the defaults where there is none to use. Unknown
-    entries are a newer console's: left out.
+    """Return the settings and an error message, which is "" if there is none. The settings are the
+    defaults if the file does not exist or cannot be used. Entries that this console does not know
+    come from a newer one and are left out.
     """
     try:
         content = path().read_bytes()
@@ -56,12 +62,10 @@ def load() -> tuple[Settings, str]:
         return Settings(), ""
     except OSError as error:
         return Settings(), f"{path()} cannot be read ({error.strerror}); the screen opens as new."
-    try:
-        data = None
-        if len(content) <= LIMIT_BYTES:
+    data = None
+    if len(content) <= LIMIT_BYTES:
+        with contextlib.suppress(ValueError, RecursionError):
             data = json.loads(content)
-    except (ValueError, RecursionError):
-        data = None
     if not isinstance(data, dict):
         return Settings(), f"{path()} is damaged; the screen opens as new."
     known = Settings()
@@ -79,30 +83,31 @@ def load() -> tuple[Settings, str]:
 
 
 def save(settings: Settings) -> str:
-    """Keep them; what went wrong, or nothing."""
+    """Write all settings to the file. Returns an error message, or "" on success."""
     from bs4_console import files
 
     try:
         files.replace(path(), json.dumps(asdict(settings), indent=1).encode())
     except OSError as error:
-        return (
-            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
-        )
+        return _not_written(error)
     return ""
 
 
+def _not_written(error: OSError) -> str:
+    """Return the sentence about a file that could not be written."""
+    return f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
+
+
 def keep(mine: Settings, before: Settings) -> str:
-    """Write what has changed since `before`; the rest stays as another console has left it
-    meanwhile. What went wrong, or nothing.
+    """Write the settings of `mine` that differ from `before`. The other settings stay as another
+    console has written them in the meantime. Returns an error message, or "" on success.
     """
     from bs4_console import files
 
-    changed = set()
-    for entry in fields(Settings):
-        if getattr(mine, entry.name) != getattr(before, entry.name):
-            changed.add(entry.name)
-    if changed & set(_POSITION):
-        changed |= set(_POSITION)
+    old, new = asdict(before), asdict(mine)
+    changed = {name for name in new if new[name] != old[name]}
+    if changed.intersection(_POSITION):
+        changed.update(_POSITION)
     if not changed:
         return ""
     try:
@@ -112,6 +117,4 @@ def keep(mine: Settings, before: Settings) -> str:
                 setattr(kept, name, getattr(mine, name))
             return save(kept)
     except OSError as error:
-        return (
-            f"{path()} cannot be written ({error.strerror}); the screen will open as new next time."
-        )
+        return _not_written(error)

@@ -1,4 +1,4 @@
-"""Waiting that ends."""
+"""Waiting with a time limit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Awaitable
 
 
 async def at_most(waiting: Awaitable[object], seconds: float | None) -> None:
-    """Until `waiting` ends, for `seconds` at most. (Not wait_for: Python 3.11's swallows a Ctrl-C
-    that comes just as `waiting` ends.)
+    """Wait until `waiting` ends, for at most `seconds` (None: without a limit). Returns in both
+    cases. asyncio.wait_for is not used because Python 3.11's swallows a Ctrl-C that comes just as
+    `waiting` ends.
     """
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

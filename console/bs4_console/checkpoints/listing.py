@@ -1,6 +1,4 @@
-"""The checkpoints of a run, asked of its pod or read from a directory, and the sentences that say
-how they stand.
-"""
+"""The checkpoints of a run, read from its pod or a directory, and sentences about their state."""
 
 from __future__ import annotations
 
@@ -18,20 +16,21 @@ from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
 from bs4_console.run_log.eta import words
 
-#: A directory in which nothing was written for this long belongs to a run that saves no more.
+#: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
 _NEXT = "Give the run's own directory, and --trainer where its generation cannot be seen."
 
 
 class Asks(Protocol):
-    """A PodSession or a Channel."""
+    """The part of a PodSession or a Channel that answers queries."""
 
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the agent's answer to the operation `op` on a stream."""
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """The report of one run of a pod (agents: checkpoints.report), whole, however many sets it
-    has.
+    """Return the checkpoint report of one run on a pod (see bs4_agent.checkpoints.report). A report
+    in several parts is put together.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
@@ -43,42 +42,43 @@ async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]:
-    """Reports of the runs in `path`: a run's directory, or an output directory with several.
-    UsageError where there is none.
+    """Return a checkpoint report for each run in `path`, which is a run's directory or an output
+    directory with several runs. Without `trainer`, the generation is found out from the files.
+    Raises UsageError if there is no run.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
     root = path.resolve()
-    found = trainer or _generation(root)
-    runs = (
-        [(root, found)]
-        if found
-        else [(child, _generation(child)) for child in sorted(root.iterdir()) if child.is_dir()]
-    )
+    if found := trainer or _generation(root):
+        return [_read(root, found)]
     reports = []
-    for directory, generation in runs:
-        if generation:
-            reports.append(_read(directory, generation))
+    for child in sorted(root.iterdir()):
+        if child.is_dir() and (found := _generation(child)):
+            reports.append(_read(child, found))
     if not reports:
         raise UsageError(f"{path} does not look like a run's directory.", _NEXT)
     return reports
 
 
 def _generation(directory: Path) -> str | None:
-    """What wrote here; where logs and configs are gone, the checkpoints themselves tell."""
+    """Return the trainer generation that wrote a directory, or None. If logs and configs are
+    missing, the checkpoints themselves tell.
+    """
     if (known := guess_trainer(directory)) is not None:
         return known
     steps = list((directory / "checkpoints").glob("step_*"))
-    if any((step / "orchestrator").is_dir() for step in steps):
-        return "prime-rl"
-    if steps and ((directory / "weights").is_dir() or (directory / "torchrun").is_dir()):
+    if not steps:
+        return None
+    of_january = (directory / "weights").is_dir() or (directory / "torchrun").is_dir()
+    if of_january and not any((step / "orchestrator").is_dir() for step in steps):
         return "prime-rl-2026-01"
-    if steps:
-        return "prime-rl"
-    return None
+    return "prime-rl"
 
 
 def _read(directory: Path, generation: str) -> dict[str, Any]:
+    """Return the report of one directory. It counts as live if the newest checkpoint is younger
+    than _LIVE_S seconds.
+    """
     trainer, spec = registry.get(generation), spec_of(directory, generation)
     found = report(trainer, spec)
     newest = max((one["t"] or 0.0 for one in found["checkpoints"]), default=0.0)
@@ -88,8 +88,8 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 
 
 def line(found: Mapping[str, Any]) -> str:
-    """How the checkpoints stand, in one line: `step 40 can be resumed, 12m old; 3 sets of 1.2 GiB;
-    full in 3h 20m (step 160)`.
+    """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
+    of 1.2 GiB; full in 3h 20m (step 160)`.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
@@ -97,15 +97,19 @@ def line(found: Mapping[str, Any]) -> str:
         return "no checkpoint yet"
     if not whole:
         return f"{len(sets)} checkpoint{_s(sets)}, none complete: nothing can be resumed"
-    parts = [
-        f"step {found['resumable']} can be resumed{_old(whole[-1])}",
-        f"{len(whole)} set{_s(whole)} of {size(whole[-1]['bytes'])}",
-    ]
-    return "; ".join([*parts, *filter(None, [outlook(found)])])
+    newest = whole[-1]
+    text = (
+        f"step {found['resumable']} can be resumed{_old(newest)}; "
+        f"{len(whole)} set{_s(whole)} of {size(newest['bytes'])}"
+    )
+    full = outlook(found)
+    return f"{text}; {full}" if full else text
 
 
 def outlook(found: Mapping[str, Any]) -> str:
-    """When the disk is full, or that it will not be; "" where that cannot be told."""
+    """Return when the disk will be full, or that it will not be, as a phrase. Returns "" if that is
+    not known.
+    """
     seen = found["forecast"]
     if seen["lasts"]:
         if seen["to_come"] is not None:
@@ -119,89 +123,82 @@ def outlook(found: Mapping[str, Any]) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """What the pod's disk guard is ordered to do with a run and how it fares, in one line from the
-    journal alone; "" without an order.
+    """Return one line about a run's retention order and what came of it, from the journal alone.
+    Returns "" if there is no order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
     if order is None:
         return ""
     said = state.ledger.guard.get(run)
-    text = f"keep-last {order.last}" + (
-        f", milestones every {order.milestones}" if order.milestones else ""
-    )
+    text = f"keep-last {order.last}"
+    if order.milestones:
+        text += f", milestones every {order.milestones}"
     if order.synced:
         text += ", of what is in the store"
-    else:
-        text += ""
     if said is not None and said["event"] != "relieved":
         return f"{text}; {said['event']}: {said['detail']}"
-    done = []
+    last = None
     for action in state.ledger.actions.values():
         if action.kind == "rotate" and action.run == run and action.ended:
-            done.append(action)
-    if not done:
+            last = action
+    if last is None:
         return f"{text}; nothing freed yet"
-    last = done[-1]
     if last.state == "done":
         return f"{text}; {last.detail}"
     return f"{text}; the last rotation failed: {last.detail}"
 
 
 def order_text(order: Mapping[str, Any]) -> str:
-    """An order as a sentence's part."""
+    """Return a retention order as a part of a sentence."""
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
         text += f", {order['at_least']} of them while the disk cannot take the next"
     if order["milestones"]:
         text += f", and every {order['milestones']}th step"
-    else:
-        text += ""
-    return text + (", and what is not yet verified in the store" if order.get("synced") else "")
+    if order.get("synced"):
+        text += ", and what is not yet verified in the store"
+    return text
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
-    """What an order would free at once, as a sentence; the pod decides anew, and leaves alone what
-    is held, read or in doubt.
+    """Return a sentence about the checkpoints that a retention order would delete at once. `last`
+    is the number of complete checkpoints that stay, and multiples of `milestones` stay too. The pod
+    decides again by itself, and keeps what is held, read or in doubt.
     """
-    whole = []
-    for one in found["checkpoints"]:
-        if one["complete"]:
-            whole.append(one["step"])
     own = ""
     if milestones and found["trainer_keeps"]:
         own = (
             f" The trainer's own keep_last ({found['trainer_keeps']}) deletes its part of "
             "milestones too; start without it next time."
         )
-    oldest = None
-    if 2 <= last <= len(whole):
-        oldest = whole[-last]
+    whole = [one["step"] for one in found["checkpoints"] if one["complete"]]
     old = []
-    for one in found["checkpoints"]:
-        if oldest is not None and one["step"] < oldest:
-            old.append(one)
-    old = [
-        one for one in old if not (milestones and one["complete"] and one["step"] % milestones == 0)
-    ]
+    if 2 <= last <= len(whole):
+        for one in found["checkpoints"]:
+            milestone = milestones and one["complete"] and one["step"] % milestones == 0
+            if one["step"] < whole[-last] and not milestone:
+                old.append(one)
     if not old:
         return "Nothing is older than these now; from now on older ones are freed for good." + own
-    shown = ", ".join(str(one["step"]) for one in old[:8]) + (
-        f" and {len(old) - 8} more" if len(old) > 8 else ""
-    )
+    shown = ", ".join(str(one["step"]) for one in old[:8])
+    if len(old) > 8:
+        shown += f" and {len(old) - 8} more"
     return (
         f"Freed for good now, and older ones from now on: step{_s(old)} {shown}, "
-        f"{size(sum(one['bytes'] for one in old))}." + own
+        f"{size(sum(one['bytes'] for one in old))}.{own}"
     )
 
 
 def size(count: float | None) -> str:
+    """Return a number of bytes as text, or "?" if it is None."""
     if count is None:
         return "?"
     return bytes_text(count)
 
 
 def age(seconds: float | None) -> str:
+    """Return an age in seconds as text, or "-" if it is None."""
     if seconds is None:
         return "-"
     if seconds < 60:
@@ -210,12 +207,14 @@ def age(seconds: float | None) -> str:
 
 
 def _old(one: Mapping[str, Any]) -> str:
+    """Return ", 12m old" for a checkpoint, or "" if its age is not known."""
     if one["age_s"] is None:
         return ""
     return f", {age(one['age_s'])} old"
 
 
 def _s(many: list[Any]) -> str:
+    """Return the plural "s", or "" if there is exactly one item."""
     if len(many) == 1:
         return ""
     return "s"

@@ -1,4 +1,4 @@
-"""Merging a step of a verl run into a Hugging Face directory on its pod: what is asked for, the
+"""Merge a checkpoint step of a verl run into a Hugging Face directory on its pod: the request, the
 pod's plan, and its confirmation.
 """
 
@@ -12,14 +12,15 @@ from bs4_console.errors import NotApplicableError, RefusedError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 
-#: What stands where a playbook's id does.
+#: The kind of the action. A plan has it in place of a playbook's id.
 NAME = "merge"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One merge. `step` None: the newest that is whole. `target` "": below the run's directory; a
-    relative one counts from its cwd.
+    """The request for one merge. `step` is None for the newest complete step. `target` is the
+    directory to write, "" for one below the run's directory; a relative path starts at the run's
+    working directory.
     """
 
     run: str
@@ -27,12 +28,13 @@ class Asked:
     target: str = ""
 
     def body(self) -> dict[str, Any]:
+        """Return the request as the agent takes it."""
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
 async def plan(live: PodSession, asked: Asked) -> PlanView:
-    """The pod's plan. NotApplicableError when there is nothing that could be merged, RefusedError
-    with the reason when it may not be.
+    """Have the pod make a plan and return it. Raises NotApplicableError if there is nothing to
+    merge, and RefusedError with the reason if the merge is not allowed.
     """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
@@ -45,12 +47,14 @@ async def plan(live: PodSession, asked: Asked) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm a plan; the action's key."""
+    """Confirm a plan, and return the key of the action that carries it out."""
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """A merge of the run that has not ended: it is watched, and not begun a second time."""
+    """Return the merge of the run that has not ended yet, or None. Such a merge is watched and not
+    started a second time.
+    """
     for a in state.ledger.actions.values():
         if a.kind == NAME and a.run == run and not a.ended:
             return a
@@ -58,38 +62,30 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 
 def words(view: PlanView) -> list[str]:
-    """What a person reads beside the steps."""
+    """Return the lines that a person reads beside the plan's steps: disk space and notes."""
     body = view.plan
-    lines = [
-        (
-            f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
-            f"{body['free'] / 1e9:.1f} GB are free there"
-        )
-    ]
-    return lines + [f"note: {text}" for text in body["notes"]]
+    disk = (
+        f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
+        f"{body['free'] / 1e9:.1f} GB are free there"
+    )
+    return [disk, *(f"note: {text}" for text in body["notes"])]
 
 
 def possible(run: RunState) -> bool:
-    """Whether the run's trainer writes shards that can be put together."""
+    """Return True if the run's trainer writes shards that can be merged."""
     return run.view.trainer in registry.ids() and registry.get(run.view.trainer).merges
 
 
 def told(action: ActionView) -> str:
-    """How a merge stands, in one line."""
-    step, target = (
-        action.body.get("plan", {}).get("resume"),
-        action.body.get("plan", {}).get("target", ""),
-    )
+    """Return one line about the state of a merge."""
+    plan = action.body.get("plan", {})
+    step = plan.get("resume")
+    if action.state == "done":
+        return action.detail
     if action.ended:
-        if action.state == "done":
-            return action.detail
         return f"step {step} was not merged: {action.detail}"
-    running = None
-    for s in reversed(action.steps):
-        if s.state == "running":
-            running = s
-            break
-    said = "under way"
-    if running is not None and running.detail:
-        said = running.detail
-    return f"step {step} into {target}: {said}"
+    said = ""
+    for one in action.steps:
+        if one.state == "running":
+            said = one.detail
+    return f"step {step} into {plan.get('target', '')}: {said or 'under way'}"

@@ -1,5 +1,5 @@
-"""Checkpoints in an object store, from the operator's side: how a pod's sync stands, what is in the
-bucket, and what may go from there.
+"""Checkpoints in an object store, from the operator's side: the state of a pod's sync, the content
+of the bucket, and what may be removed from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from bs4_agent.errors import AgentError, BadRequest, PlanChanged
 from bs4_agent.setup.credentials import private
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.errors import (
-    FINDING,
     UNREACHABLE,
     USAGE,
     ConsoleError,
@@ -58,21 +57,24 @@ _SET = f"Set {_ID} and {_KEY}, pipe them with `--credentials -`, or keep them as
 
 
 class StoreFailed(ConsoleError):
-    """What a store answered, as a console's error; `exit_code` 3 where it did not answer."""
+    """Raised when an object store fails or refuses. The exit code is 3 if a later try can succeed,
+    2 if the request was wrong, and 1 otherwise.
+    """
 
     def __init__(self, error: AgentError) -> None:
+        """Take the message and the exit code from the agent's error."""
         super().__init__(error.message)
         if isinstance(error, StoreError) and error.passing:
             self.exit_code = UNREACHABLE
         elif isinstance(error, BadRequest):
             self.exit_code = USAGE
-        else:
-            self.exit_code = FINDING
 
 
 @dataclass(frozen=True)
 class Prunable:
-    """What pruning would do now. `hash` names exactly this: it is what a person confirms."""
+    """The plan of one pruning of the bucket. `decision` says which steps are removed and which
+    stay. `hash` identifies exactly this plan: a person confirms it.
+    """
 
     place: Place
     run: str
@@ -82,6 +84,7 @@ class Prunable:
 
     @property
     def hash(self) -> str:
+        """Return the SHA-256 of the plan, which a person confirms."""
         shown = []
         for one in self.decision.remove:
             shown.append([one.step, one.manifest.sha256 if one.manifest else "", one.missing])
@@ -96,7 +99,9 @@ class Prunable:
 
 
 def place_of(url: str) -> Place:
-    """UsageError says how a place is written."""
+    """Return the place that a URL names. Raises UsageError, which says how a place is written, if
+    the URL is wrong.
+    """
     try:
         return Place.parse(url)
     except BadRequest as error:
@@ -104,8 +109,9 @@ def place_of(url: str) -> Place:
 
 
 def open_store(place: Place, given: Credentials | None = None) -> B2Store:
-    """The bucket, with `given`'s key, else the environment's, else that of b2.json (0600) in the
-    console's directory. StoreFailed.
+    """Open the bucket of `place`. The key comes from `given`, else from the environment, else from
+    b2.json (mode 0600) in the console's directory. Raises UsageError if there is no usable key or
+    no b2sdk, and StoreFailed if the store refuses.
     """
     try:
         from bs4_agent.checkpoints.remote import b2
@@ -121,6 +127,9 @@ def open_store(place: Place, given: Credentials | None = None) -> B2Store:
 
 
 def _key(given: Credentials | None) -> tuple[str, str]:
+    """Return the key id and the key for the store. Raises UsageError if there is none, or if the
+    file can be read by others.
+    """
     path = config_dir() / "b2.json"
     if given is not None and "b2" in given.names:
         found: Mapping[str, Any] = json.loads(given.payload())["b2"]
@@ -141,7 +150,9 @@ def _key(given: Credentials | None) -> tuple[str, str]:
 
 
 def look(store: B2Store, place: Place, run: str) -> RemoteRun:
-    """What of a run is there, listed now. StoreFailed; UsageError where nothing is."""
+    """Return what the bucket holds of a run, from a new listing. Raises StoreFailed if the store
+    fails or holds nothing of the run.
+    """
     try:
         found = steps.look(store, Layout(place.prefix, run))
     except AgentError as error:
@@ -154,7 +165,9 @@ def look(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
-    """The steps that scripts before us left of this run, oldest first. StoreFailed."""
+    """Return the steps that older scripts, before this program, left of this run, oldest first.
+    Raises StoreFailed if the store fails.
+    """
     try:
         return list(seeds.read(store, Layout(place.prefix, run)).steps)
     except AgentError as error:
@@ -162,7 +175,10 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
 
 
 def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
-    """What would go. RefusedError where nothing may, with the reason."""
+    """Return the plan that keeps the `keep` newest complete steps and multiples of `milestones`.
+    Raises RefusedError with the reason if nothing may be removed, UsageError if `keep` is too
+    small, and StoreFailed if the store fails.
+    """
     found = look(store, place, run)
     try:
         decision = prune.decide(found, keep, milestones)
@@ -174,8 +190,9 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove what was confirmed, each step over a fresh listing, and unfinished uploads of older
-    ones. RefusedError: something changed.
+    """Remove the confirmed steps, each after a new listing, and the unfinished uploads of older
+    steps. Returns what was removed and kept. Raises RefusedError if the bucket has changed since
+    the plan, and StoreFailed if the store fails.
     """
     layout = Layout(plan.place.prefix, plan.run)
     try:
@@ -199,8 +216,8 @@ def carry_out(store: B2Store, plan: Prunable) -> Pruning:
 
 
 def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
-    """Large files of steps older than all that stay: nobody will finish them, no listing shows
-    them, and their parts are billed.
+    """Cancel the large files of steps that are older than all kept steps. Nobody will finish them,
+    no listing shows them, and their parts are billed.
     """
     oldest = min(done.kept, default=0)
     for entry in store.unfinished(layout.steps):
@@ -212,7 +229,7 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
 def remote_as_dict(
     place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
 ) -> dict[str, Any]:
-    """`left`: as `older` gives them."""
+    """Return the JSON object about a run in the bucket. `left` has the steps of `older`."""
     return {
         "to": str(place),
         "run": run,
@@ -234,6 +251,7 @@ def remote_as_dict(
 
 
 def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
+    """Return the JSON object about one step in the bucket."""
     return {
         "step": one.step,
         "complete": one.whole,
@@ -249,7 +267,9 @@ def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
 
 
 def status(state: PodState, run: str) -> dict[str, Any] | None:
-    """How a run's sync stands, from the pod's journal alone; None where it was never ordered."""
+    """Return the JSON object about a run's sync, from the pod's journal alone. Returns None if a
+    sync was never ordered.
+    """
     view = state.ledger.syncs.get(run)
     if view is None:
         return None
@@ -275,17 +295,16 @@ def status(state: PodState, run: str) -> dict[str, Any] | None:
 
 
 def line(view: SyncView, now: float | None = None) -> str:
-    """`step 40 is in the store since 3m; step 45: 1.2 of 13 GiB, 40 MiB/s`."""
+    """Return one line about a sync, such as `step 40 is in the store since 3m; step 45: 1.2 of 13
+    GiB, 40 MiB/s`. `now` is wall time in seconds, by default the current time.
+    """
     wall = time.time() if now is None else now
     if not view.order.get("to") and not view.order.get("once"):
         return "not synced any more"
-    parts = []
+    parts = ["nothing is in the store yet"]
     if view.pointer is not None and view.pointed_t is not None:
-        parts.append(
-            f"step {view.pointer} is in the store since {age(max(0.0, wall - view.pointed_t))}"
-        )
-    else:
-        parts.append("nothing is in the store yet")
+        since = age(max(0.0, wall - view.pointed_t))
+        parts = [f"step {view.pointer} is in the store since {since}"]
     if view.step is not None:
         speed = f", {size(view.rate)}/s" if view.rate else ""
         parts.append(f"step {view.step}: {size(view.sent)} of {size(view.total)}{speed}")

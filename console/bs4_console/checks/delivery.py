@@ -1,5 +1,5 @@
-"""Sending notices and the dead man's ping: bounded in time, in order, kept for the next cycle when
-a receiver is away.
+"""Send notices and the dead man's ping: limited in time, in order, and kept for the next cycle if a
+receiver does not answer.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from bs4_console.checks.transitions import Notice
 from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WARNING, WORDS
 from bs4_console.errors import ConsoleError, UsageError
 
-#: Seconds a receiver has for each step of one request.
+#: Seconds that a receiver has for each step of one request.
 TIMEOUT_S = 10.0
-#: Notices that wait for a receiver that is away; of more the oldest are dropped, and that is said.
+#: The number of notices that wait for a receiver that does not answer. If there are more, the
+#: oldest are dropped, with a complaint.
 KEPT = 100
-#: Characters of a message: Discord takes 2000, and a person reads less.
+#: Characters of a message. Discord takes 2000, and a person reads fewer.
 TEXT_CHARS = 1500
 
 _PRIORITY = {OK: "default", WARNING: "default", UNKNOWN: "high", CRITICAL: "urgent"}
@@ -34,17 +35,22 @@ _TAG = {OK: "white_check_mark", WARNING: "warning", UNKNOWN: "question", CRITICA
 
 
 class NotSent(ConsoleError):
-    """A receiver did not take a notice. Names the channel and what happened, never its address."""
+    """Raised when a receiver did not take a notice. The message names the channel and what
+    happened, never the address.
+    """
 
 
 class Notifier:
-    """`tell` each cycle: what is new goes to every channel that wants it, what is left over first;
-    then healthchecks get their ping.
+    """Sends notices to all channels and pings to healthchecks, once in each cycle.
 
-    `complain` gets one sentence when a channel begins to fail and one when it works again.
+    `complain` is called with one sentence when a channel begins to fail, and with one when it works
+    again.
     """
 
     def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:
+        """Keep the channels. Raises UsageError if one needs apprise and it is not installed, so
+        that the failure comes at the start and not with the first critical notice.
+        """
         self.channels = channels
         self._complain = complain
         self._waiting: dict[str, deque[Notice]] = {
@@ -53,10 +59,13 @@ class Notifier:
         self._failing: set[str] = set()
         for channel in channels:
             if channel.kind == "apprise":
-                _apprise()  # a missing extra is said at the start, not when something is critical
+                _apprise()  # fails at the start and not with the first critical notice
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """`level`, `summary`: how all pods are together, for the pings."""
+        """Send the new notices to every channel that wants them, after the ones that are left over
+        from earlier cycles. Then ping the healthchecks. `level` and `summary` describe all pods
+        together, for the pings.
+        """
         await asyncio.gather(
             *(self._serve(channel, notices, level, summary) for channel in self.channels)
         )
@@ -64,6 +73,9 @@ class Notifier:
     async def _serve(
         self, channel: Channel, notices: Sequence[Notice], level: int, summary: str
     ) -> None:
+        """Send one channel its notices or its ping. A channel that fails keeps its notices for the
+        next cycle.
+        """
         waiting = self._waiting[channel.name]
         for notice in notices:
             if channel.wants(notice.level, notice.was):
@@ -90,12 +102,11 @@ class Notifier:
 
 
 def send(channel: Channel, notice: Notice) -> None:
-    """One notice to one channel, now. NotSent when it was not taken."""
+    """Send one notice to one channel now. Raises NotSent if the channel does not take it."""
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
-        # `text` is what Slack and Mattermost show, `content` what Discord does; the rest is for
-        # programs.
+        # Slack and Mattermost show `text`, and Discord shows `content`. The rest is for programs.
         body = {"schema": "bs4.notice/1", "content": said, **notice.as_dict(), "text": said}
         _post(channel, json.dumps(body).encode(), {"Content-Type": "application/json"})
     elif channel.kind == "ntfy":
@@ -112,12 +123,10 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def ping(channel: Channel, level: int, summary: str) -> None:
-    """Healthchecks' protocol: a POST to the check's own address says "the watcher lives"; `/fail`
-    below it says that something is wrong.
+    """Send one ping to a healthchecks channel. A POST to the check's own address means that the
+    watcher lives; `/fail` below it means that something is wrong. Raises NotSent if it fails.
     """
-    suffix = ""
-    if channel.fail and level == CRITICAL:
-        suffix = "/fail"
+    suffix = "/fail" if channel.fail and level == CRITICAL else ""
     _post(
         channel,
         f"{WORDS[level]} - {summary[:TEXT_CHARS]}".encode(),
@@ -127,16 +136,17 @@ def ping(channel: Channel, level: int, summary: str) -> None:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the token to whoever is named there."""
+    """Refuses redirects, which would carry the token to another server."""
 
     def redirect_request(self, *_: Any) -> None:
-        return None
+        """Refuse to follow the redirect."""
 
 
 _opener = urllib.request.build_opener(_NoRedirect)
 
 
 def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = "") -> None:
+    """Send one POST request. Raises NotSent, without the address in its message, if it fails."""
     headers = {**headers, "User-Agent": f"bs4-console/{__version__}"}
     if channel.token is not None:
         headers["Authorization"] = f"Bearer {channel.token.reveal()}"
@@ -146,25 +156,22 @@ def _post(channel: Channel, body: bytes, headers: dict[str, str], suffix: str = 
             address.rstrip("/") + suffix if suffix else address, body, headers
         )
         with _opener.open(request, timeout=TIMEOUT_S):
-            return  # 2xx: what it says beyond that is of no use
+            return  # 2xx: the body has nothing of use
     except urllib.error.HTTPError as error:
         error.close()
         raise _not_sent(channel, f"it answered with HTTP {error.code}") from None
     except urllib.error.URLError as error:
-        reason = error.reason
-        if isinstance(reason, OSError) and reason.strerror:
-            detail = reason.strerror
-        else:
-            detail = type(reason).__name__
+        detail = getattr(error.reason, "strerror", "") or type(error.reason).__name__
         raise _not_sent(channel, f"it cannot be reached ({detail})") from None
     except TimeoutError:
         raise _not_sent(channel, f"it did not answer within {TIMEOUT_S:.0f} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        # What these say may hold the address; their class does not.
+        # The messages of these errors may hold the address. Their class names do not.
         raise _not_sent(channel, f"the request failed ({type(error).__name__})") from None
 
 
 def _not_sent(channel: Channel, why: str) -> NotSent:
+    """Return the error for a channel that did not take a notice."""
     return NotSent(
         f"The channel {channel.name} ({channel.kind}) was not told: {why}.",
         "It is tried again; see notify.toml.",
@@ -172,7 +179,9 @@ def _not_sent(channel: Channel, why: str) -> NotSent:
 
 
 def _header(text: str) -> str:
-    """Headers are ASCII; for others ntfy reads RFC 2047."""
+    """Return text that is safe in a header. Headers are ASCII; other text is encoded by RFC 2047,
+    which ntfy reads.
+    """
     plain = " ".join(text.split())
     if plain.isascii():
         return plain
@@ -180,6 +189,7 @@ def _header(text: str) -> str:
 
 
 def _apprise() -> Any:
+    """Return the module apprise. Raises UsageError if it is not installed."""
     try:
         module = importlib.import_module("apprise")
     except ImportError:
@@ -187,13 +197,14 @@ def _apprise() -> Any:
             "notify.toml has a channel of kind apprise, which is an extra.",
             "Run `pip install 'bs4-console[apprise]'`.",
         ) from None
-    # It logs addresses.
+    # apprise logs addresses.
     logging.getLogger("apprise").addHandler(logging.NullHandler())
     logging.getLogger("apprise").propagate = False
     return module
 
 
 def _send_apprise(channel: Channel, title: str, text: str) -> None:
+    """Send one message by apprise. Raises NotSent if that fails."""
     target = _apprise().Apprise()
     if not target.add(channel.url.reveal()):
         raise _not_sent(channel, "apprise does not know that kind of address")

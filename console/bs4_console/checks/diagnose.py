@@ -1,14 +1,15 @@
-"""diagnose: what is wrong with these files. Reads, never writes; the engine and the detectors are
-the agent's.
+"""Find what is wrong with files: logs, run directories and crash reports. Files are only read. The
+engine and the detectors are the agent's.
 """
 
 from __future__ import annotations
 
 import functools
 import io
+import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -26,11 +27,13 @@ from bs4_console.pods import reports
 
 __all__ = ["SOURCES", "diagnose"]
 
-#: Logs that are looked at in a directory that is no run's; more than these are a data set, not an
-#: incident.
+#: The most logs that are read in a directory that belongs to no run. A directory with more is a
+#: data set and not an incident.
 _FILES = 200
 _SUFFIXES = {".log", ".txt", ".stdout", ".stderr", ".out", ".err", ""}
 _SAMPLE = 256 * 1024
+#: The fields of a piece of evidence, with the value of a missing one.
+_EVIDENCE: dict[str, Any] = {"source": "", "file": "", "offset": 0, "line": 0, "text": ""}
 
 
 def diagnose(
@@ -41,14 +44,18 @@ def diagnose(
     idle_s: float | None = None,
     thorough: bool = False,
 ) -> dict[str, Any]:
-    """`findings`, causes first, and `coverage`. `-` is standard input. UsageError for what cannot
-    be read. Of a crash report it is what the pod's agent had found.
+    """Return `findings` (causes first) and `coverage` (what could not be seen) for some files. The
+    path `-` is standard input. For a crash report, the findings are those of the pod's agent.
+    Raises UsageError if a path cannot be read.
 
-    Evidence `file` is the log as given, `-`, or relative to the directory as given; `offset` the
-    raw byte at which the line begins, `line` 1-based by LF (0: the whole file or directory is the
-    evidence). `idle_s`: the last line was written so long ago and more may come; None: nothing more
-    will come. `thorough`: take every line apart, also those that hold no word of any signature
-    (same findings, slower).
+    `source` and `trainer` say what wrote the files; without them that is found out. `idle_s` means
+    that the last line was written so many seconds ago and more may come; with None, nothing more
+    will come. With `thorough`, the lines without any word of a signature are parsed too (same
+    findings, slower).
+
+    In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
+    `offset` is the raw byte at which the line begins. `line` counts from 1 by LF; 0 means that the
+    whole file or directory is the evidence.
     """
     library = list(Library(compile_all()))
     findings: list[dict[str, Any]] = []
@@ -58,7 +65,7 @@ def diagnose(
         if path.name.endswith(reports.SUFFIX):
             report = reports.load(path)
             findings += map(_reported, reports.incidents(report))
-            coverage += [phrase for phrase in reports.not_seen(report) if phrase not in coverage]
+            coverage += reports.not_seen(report)
         else:
             subjects += _subjects(path, source, trainer)
     for subject in subjects:
@@ -67,18 +74,16 @@ def diagnose(
         for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":
                 findings.append(_finding(transition, subject))
-        coverage += [
-            phrase for phrase in (*facts.coverage, *subject.unread) if phrase not in coverage
-        ]
+        coverage += [*facts.coverage, *subject.unread]
     findings.sort(key=lambda f: f["role"] != "root")
-    return {"findings": findings, "coverage": coverage}
+    return {"findings": findings, "coverage": list(dict.fromkeys(coverage))}
 
 
 @dataclass(frozen=True)
 class _Subject:
-    """One log, the loose logs of one directory, or one run directory. `given`: the directory that
-    the person named, of which `run` is the run's own (None for a log). `unread`: what was passed
-    over, and why.
+    """One log, the loose logs of one directory, or one run directory. `read` returns its facts.
+    `given` is the directory that the person named, and `run` the run's own directory in it (None
+    for a log). `unread` lists the files that were not read, with the reasons.
     """
 
     read: Callable[[Engine, bool], RunFacts]
@@ -87,8 +92,8 @@ class _Subject:
     unread: Sequence[str] = ()
 
     def name(self, file: str) -> str:
-        """Detectors name files absolutely or from the run's directory; a person names them from the
-        one that they gave.
+        """Return a file's name relative to the directory that the person gave. Detectors name files
+        absolutely or relative to the run's directory.
         """
         if self.given is None or self.run is None or not file:
             return file
@@ -99,6 +104,7 @@ class _Subject:
 
 
 def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
+    """Return what there is to diagnose in one path."""
     if str(path) == "-":
         return [_Subject(functools.partial(_standard_input, source, trainer))]
     if path.is_dir():
@@ -109,7 +115,9 @@ def _subjects(path: Path, source: str | None, trainer: str | None) -> list[_Subj
 def _standard_input(
     source: str | None, trainer: str | None, engine: Engine, thorough: bool
 ) -> RunFacts:
-    """Read as it comes; what wrote it, if nobody said so, from its beginning."""
+    """Return the facts of standard input, read as it comes. If the source or the trainer is not
+    given, the beginning of the input tells it.
+    """
     handle: BinaryIO = sys.stdin.buffer
     if source is None or trainer is None:
         sample = handle.read(_SAMPLE)
@@ -123,15 +131,19 @@ def _standard_input(
 
 
 class _Rejoined(io.RawIOBase):
-    """A stream of which the beginning was read already."""
+    """A stream whose beginning was read already and comes again first."""
 
     def __init__(self, begin: bytes, rest: BinaryIO) -> None:
         self._begin, self._rest = begin, rest
 
     def readable(self) -> bool:
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
+        """Return the beginning at the first call, whatever its size, and then up to `size` bytes of
+        the rest.
+        """
         if self._begin:
             data, self._begin = self._begin, b""
             return data
@@ -141,6 +153,9 @@ class _Rejoined(io.RawIOBase):
 def _log(
     path: Path, source: str | None, trainer: str | None, engine: Engine, thorough: bool
 ) -> RunFacts:
+    """Return the facts of one log file. Raises UsageError if it cannot be read or it is not clear
+    what wrote it.
+    """
     try:
         with path.open("rb") as handle:
             found = _wrote(path, handle, source, trainer)
@@ -157,8 +172,8 @@ def _log(
 def _wrote(
     path: Path, handle: BinaryIO, source: str | None, trainer: str | None
 ) -> tuple[str, str]:
-    """(source or "", generation or ""): what was said, else what the name tells, else what the
-    beginning proves.
+    """Return the source and the generation of a log, each "" if unknown: the given value, else what
+    the name tells, else what the beginning of the file proves.
     """
     trainer = trainer or ("prime-rl-2026-01" if path.suffix == ".stdout" else None)
     named = source or by_name(path)
@@ -171,6 +186,9 @@ def _wrote(
 
 
 def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Subject]:
+    """Return the runs of a directory, or its loose logs if it belongs to no run. Raises UsageError
+    if it has neither.
+    """
     given = path.resolve()
     runs = _run_directories(given, path, trainer)
     if runs:
@@ -191,11 +209,11 @@ def _directory(path: Path, source: str | None, trainer: str | None) -> list[_Sub
 
 
 def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
-    """With the logs that lie beside the run's own: the launcher's output, a saved dmesg."""
-    own = set()
-    for logs in offline.directory_logs(run, generation).values():
-        for log in logs:
-            own.add(log.path.resolve())
+    """Return one run directory with the logs that lie beside the run's own: the launcher's output,
+    a saved dmesg.
+    """
+    logs = itertools.chain(*offline.directory_logs(run, generation).values())
+    own = {log.path.resolve() for log in logs}
     extra = [log for log in _named(run, by_its_words=generation == "verl") if log.path not in own]
 
     def read(engine: Engine, thorough: bool) -> RunFacts:
@@ -205,8 +223,9 @@ def _run_directory(given: Path, run: Path, generation: str) -> _Subject:
 
 
 def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
-    """Files directly in a directory whose names say that they are logs, and of what.
-    `by_its_words`: nobody names verl's log (it is what its driver prints), so what is in it counts.
+    """Return the files directly in a directory whose names say that they are logs and of which
+    source. With `by_its_words`, the content counts too, because verl's log (the output of its
+    driver) has no fixed name.
     """
     found = []
     for path in sorted(directory.iterdir()):
@@ -222,36 +241,28 @@ def _named(directory: Path, *, by_its_words: bool) -> list[Loose]:
 
 
 def _run_directories(root: Path, path: Path, trainer: str | None) -> list[tuple[Path, str]]:
-    """The run directory itself, or those below an output directory (the current generation keeps
-    one per run there).
+    """Return the run directory itself, or the run directories below an output directory (the
+    current generation keeps one per run there), each with its generation.
     """
-    if (generation := trainer or offline.guess_trainer(root)) is not None and _looks_like_run(root):
-        return [(root, generation)]
+    if (own := offline.guess_trainer(root)) is not None:
+        return [(root, trainer or own)]
+    found = []
     try:
-        below = []
         for child in sorted(root.iterdir()):
-            if child.is_dir():
-                below.append((child, trainer or offline.guess_trainer(child)))
+            if child.is_dir() and (guessed := offline.guess_trainer(child)) is not None:
+                found.append((child, trainer or guessed))
     except OSError as error:
         raise UsageError(
             f"{path} cannot be read: {error.strerror}.", "Give a directory that you can read."
         ) from error
-    return [
-        (child, generation)
-        for child, generation in below
-        if generation is not None and _looks_like_run(child)
-    ]
-
-
-def _looks_like_run(directory: Path) -> bool:
-    return offline.guess_trainer(directory) is not None
+    return found
 
 
 def _loose(
     root: Path, source: str | None, trainer: str | None
 ) -> tuple[list[Loose], list[str], str]:
-    """(the logs of a directory that is no run's, what was passed over, their generation). They are
-    taken for one incident.
+    """Return the logs of a directory that belongs to no run, the files that were not read, and the
+    logs' generation. The logs count as one incident.
     """
     logs: list[Loose] = []
     unread: list[str] = []
@@ -273,6 +284,7 @@ def _loose(
 
 
 def _files(root: Path) -> Iterator[Path]:
+    """Yield up to _FILES files below a directory that may be logs."""
     count = 0
     for directory, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -286,6 +298,7 @@ def _files(root: Path) -> Iterator[Path]:
 
 
 def _needed(source: str, what: str) -> str:
+    """Return `source`. Raises UsageError if it is ""."""
     if not source:
         raise UsageError(
             f"It is not clear what wrote {what}.", f"Say it with --source ({', '.join(SOURCES)})."
@@ -294,35 +307,24 @@ def _needed(source: str, what: str) -> str:
 
 
 def _reported(incident: IncidentView) -> dict[str, Any]:
-    """What the pod's own agent found, which saw the processes and GPUs as well as the logs."""
-    keys = ("source", "file", "offset", "line", "text")
-    evidence = []
-    for item in incident.evidence:
-        evidence.append(
-            {key: item.get(key, 0 if key in ("offset", "line") else "") for key in keys}
-        )
-    return {
-        "id": incident.failure,
-        "title": incident.title,
-        "role": incident.role,
-        "severity": incident.severity,
-        "summary": incident.summary,
-        "source": evidence[0]["source"] if evidence else "",
-        "evidence": evidence,
-        "playbook": incident.playbook,
-        "attempt": incident.attempt,
-        "count": 1,
-        "coverage": incident.coverage,
-    }
+    """Return a finding of the pod's own agent, which saw processes and GPUs as well as logs."""
+    return _row(vars(incident), 1, str)
 
 
 def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
-    fields = transition_fields(transition, ())
+    """Return a finding of the engine, with file names as the person gave them."""
+    return _row(transition_fields(transition, ()), transition.finding.count, subject.name)
+
+
+def _row(fields: Mapping[str, Any], count: int, file_name: Callable[[str], str]) -> dict[str, Any]:
+    """Return a finding as a JSON object. `fields` are those of an incident, and `count` is the
+    number of times that it was seen.
+    """
     evidence = []
-    for e in fields["evidence"]:
-        evidence.append({k: e[k] for k in ("source", "file", "offset", "line", "text")})
-    for item in evidence:
-        item["file"] = subject.name(item["file"])
+    for item in fields["evidence"]:
+        row = {key: item.get(key, empty) for key, empty in _EVIDENCE.items()}
+        row["file"] = file_name(row["file"])
+        evidence.append(row)
     return {
         "id": fields["failure"],
         "title": fields["title"],
@@ -333,6 +335,6 @@ def _finding(transition: Transition, subject: _Subject) -> dict[str, Any]:
         "evidence": evidence,
         "playbook": fields["playbook"],
         "attempt": fields["attempt"],
-        "count": transition.finding.count,
+        "count": count,
         "coverage": fields["coverage"],
     }

@@ -1,10 +1,11 @@
-"""Verdicts in the words of those who read them: Nagios, Prometheus, GitHub Actions, JUnit. Each is
-a pure function to text.
+"""Verdicts in the formats of other programs: Nagios, Prometheus, GitHub Actions, JUnit. Each
+function returns text and has no side effects.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ from bs4_console.checks.verdict import (
     UNKNOWN,
     WARNING,
     WORDS,
+    Found,
     Sample,
     Verdict,
     aggregate,
@@ -21,7 +23,7 @@ from bs4_console.checks.verdict import (
 
 NO_POD = "no pod is in the inventory; add one with `bs4-console pods add`"
 
-#: Metric -> what it is. All are gauges.
+#: The meaning of each metric. All are gauges.
 _HELP = {
     "bs4_check_status": "Verdict of the check: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN.",
     "bs4_incident_open": "1 for every incident that is open.",
@@ -36,12 +38,12 @@ _HELP = {
     "bs4_disk_size_bytes": "Size of the disk.",
     "bs4_telemetry_age_seconds": "Age of the newest telemetry.",
 }
-#: What XML 1.0 cannot hold, not even escaped.
+#: Characters that XML 1.0 cannot hold, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
-    """A Nagios line with perfdata for each pod, the worst first."""
+    """Return a Nagios line with perfdata for each pod, the worst first."""
     if not verdicts:
         return f"UNKNOWN - {NO_POD}\n"
     level = aggregate(verdicts)
@@ -51,57 +53,38 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def prom(verdicts: Sequence[Verdict]) -> str:
-    """Prometheus' text format 0.0.4, for node_exporter's textfile collector. A value that is not
-    known has no line.
+    """Return the verdicts in Prometheus' text format 0.0.4, for node_exporter's textfile collector.
+    A value that is not known has no line.
     """
-    samples = [
-        *(Sample("bs4_check_status", {"pod": v.pod}, float(v.level)) for v in verdicts),
-        *(
-            Sample(
-                "bs4_incident_open",
-                {
-                    "pod": v.pod,
-                    **{key: str(i[key]) for key in ("run", "failure", "severity", "id")},
-                },
-                1.0,
-            )
-            for v in verdicts
-            for i in v.incidents
-        ),
-        *(
-            Sample(name, {"pod": v.pod, **labels}, value)
-            for v in verdicts
-            for name, labels, value in v.samples
-        ),
-    ]
+    shown = defaultdict[str, list[str]](list)
+    for v in verdicts:
+        samples = [Sample("bs4_check_status", {}, float(v.level)), *v.samples]
+        for i in v.incidents:
+            labels = {key: str(i[key]) for key in ("run", "failure", "severity", "id")}
+            samples.append(Sample("bs4_incident_open", labels, 1.0))
+        for name, own, value in samples:
+            shown[name].append(f"{name}{_labels({'pod': v.pod, **own})} {value!r}")
     lines = []
-    # All lines of one metric stand together, below its own HELP and TYPE: a parser refuses anything
-    # else.
+    # All lines of one metric stand together, below its own HELP and TYPE, because a parser refuses
+    # anything else.
     for name, meaning in _HELP.items():
-        mine = []
-        for sample in samples:
-            if sample.name == name:
-                mine.append(sample)
-        if mine:
-            lines += [
-                f"# HELP {name} {meaning}",
-                f"# TYPE {name} gauge",
-                *(f"{name}{_labels(s.labels)} {s.value!r}" for s in mine),
-            ]
-    return "".join(f"{line}\n" for line in lines)
+        if name in shown:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge", *shown[name]]
+    return "\n".join([*lines, ""])
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    escaped = (
-        (key, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
-        for key, value in labels.items()
-    )
-    return "{" + ",".join(f'{key}="{value}"' for key, value in escaped) + "}"
+    """Return labels in Prometheus' format, with escaped values."""
+    parts = []
+    for key, value in labels.items():
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        parts.append(f'{key}="{escaped}"')
+    return "{" + ",".join(parts) + "}"
 
 
 def github(verdicts: Sequence[Verdict]) -> str:
-    """Workflow commands of GitHub Actions: one annotation for each thing that is wrong, one notice
-    for a pod that is well.
+    """Return workflow commands of GitHub Actions: one annotation for each thing that is wrong, and
+    one notice for each pod that is well.
     """
     if not verdicts:
         return f"::error title=bs4-console check::UNKNOWN - {NO_POD}\n"
@@ -109,39 +92,34 @@ def github(verdicts: Sequence[Verdict]) -> str:
     for verdict in verdicts:
         wrong = [f for f in verdict.found if f.level != OK]
         for found in wrong:
-            command = "error"
-            if found.level == WARNING:
-                command = "warning"
-            lines.append(
-                _annotation(
-                    command,
-                    f"{verdict.pod}: {found.subject}",
-                    f"{WORDS[found.level]} - {found.text}",
-                )
+            command = "warning" if found.level == WARNING else "error"
+            subject, text = (
+                f"{verdict.pod}: {found.subject}",
+                f"{WORDS[found.level]} - {found.text}",
             )
+            lines.append(_annotation(command, subject, text))
         if not wrong:
             lines.append(_annotation("notice", verdict.pod, f"OK - {'; '.join(verdict.sentences)}"))
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join([*lines, ""])
 
 
 def _annotation(command: str, title: str, message: str) -> str:
-    """Percent and line ends are escaped as Actions' own toolkit does, in properties colon and comma
-    too: nothing in a pod's text can begin another command.
+    """Return one workflow command. Percent signs and line ends are escaped as Actions' own toolkit
+    does, and in the title also colons and commas, so that no text of a pod can start another
+    command.
     """
-    plain = message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    name = (
-        title.replace("%", "%25")
-        .replace("\r", "%0D")
-        .replace("\n", "%0A")
-        .replace(":", "%3A")
-        .replace(",", "%2C")
-    )
-    return f"::{command} title={name}::{plain}"
+    name = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{command} title={name}::{_escaped(message)}"
+
+
+def _escaped(said: str) -> str:
+    """Return text whose percent signs and line ends are escaped."""
+    return said.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def junit(verdicts: Sequence[Verdict]) -> str:
-    """JUnit XML: a suite for each pod, a case for each thing that was looked at; CRITICAL and
-    WARNING are failures, UNKNOWN is an error.
+    """Return JUnit XML with a suite for each pod and a case for each thing that was checked.
+    CRITICAL and WARNING are failures, UNKNOWN is an error.
     """
     root = ElementTree.Element("testsuites", name="bs4-console check")
     for verdict in verdicts or [Verdict(pod="inventory", level=UNKNOWN, sentences=[NO_POD])]:
@@ -157,9 +135,8 @@ def junit(verdicts: Sequence[Verdict]) -> str:
 
 
 def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
-    cases = [(f.level, f.subject, f.text) for f in verdict.found] or [
-        (verdict.level, "pod", "; ".join(verdict.sentences))
-    ]
+    """Add the suite of one verdict to the document."""
+    cases = verdict.found or [Found(verdict.level, "pod", "; ".join(verdict.sentences))]
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(verdict.pod), tests=str(len(cases)))
     suite.set("failures", str(sum(level in (WARNING, CRITICAL) for level, _, _ in cases)))
     suite.set("errors", str(sum(level == UNKNOWN for level, _, _ in cases)))
@@ -182,10 +159,11 @@ def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
 
 
 def _xml(said: str) -> str:
+    """Return text in which characters that XML 1.0 cannot hold are replaced."""
     return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", said)
 
 
-#: Format -> its renderer. JSON is the commands' own (`cli.output.emit`).
+#: The function for each format. The commands print JSON themselves (`cli.output.emit`).
 FORMATS: Mapping[str, Callable[[Sequence[Verdict]], str]] = {
     "text": text,
     "prom": prom,

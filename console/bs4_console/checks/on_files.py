@@ -1,5 +1,5 @@
-"""A verdict over finished files instead of a pod: a log or a run directory, read by the engine that
-watches live pods.
+"""A verdict on finished files instead of a pod: a log or a run directory, read by the same engine
+that watches live pods.
 """
 
 from __future__ import annotations
@@ -13,33 +13,23 @@ from bs4_console.errors import UsageError
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
-    """The verdict of `path`; UNKNOWN, with the reason, for what cannot be read or is no run."""
+    """Return the verdict on `path`. It is UNKNOWN, with the reason, if the path cannot be read or
+    is no run.
+    """
     try:
         report = diagnose([path], source, trainer)
     except UsageError as error:
         return unreachable(str(path), str(error))
-    # A cascade follows from its root; it is listed, and only a root (or what stands alone) decides.
+    # A cascade follows from its root. It is listed, but only roots and independent findings decide.
     deciding = [f for f in report["findings"] if f["role"] != "cascade"] or report["findings"]
     found = []
     for f in deciding:
-        found.append(
-            Found(
-                level_of(f["severity"]),
-                f["id"],
-                f"{f['id']}: {f['summary']}{_place(f['evidence'])}",
-            )
-        )
-    incidents = [
-        {
-            "id": "",
-            "failure": f["id"],
-            "run": "",
-            "severity": f["severity"],
-            "summary": f["summary"],
-            "playbook": f["playbook"],
-        }
-        for f in report["findings"]
-    ]
+        text = f"{f['id']}: {f['summary']}{_place(f['evidence'])}"
+        found.append(Found(level_of(f["severity"]), f["id"], text))
+    incidents = []
+    for f in report["findings"]:
+        own = {key: f[key] for key in ("severity", "summary", "playbook")}
+        incidents.append({"id": "", "failure": f["id"], "run": "", **own})
     return verdict(
         str(path),
         found or [Found(OK, "files", "nothing known is wrong here")],
@@ -49,7 +39,7 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
 
 
 def _place(evidence: Sequence[dict[str, object]]) -> str:
-    """` (trainer.log:12)`, where the first line of evidence is."""
+    """Return ` (trainer.log:12)` for the first line of evidence, or "" if there is none."""
     if not evidence or not evidence[0]["file"]:
         return ""
     first = evidence[0]

@@ -1,9 +1,9 @@
-"""What witnesses outside a pod say of its runs, beside what the pod says itself: local truth
-outranks them.
+"""What external observers report about a pod's runs, compared with what the pod says. The pod's own
+word counts more.
 
-A pod that answers is believed; a witness that lags behind it is a warning about the witness. Of a
-pod that does not answer, a fresh heartbeat says that its run goes on and that the link is what is
-broken; an old one says nothing by itself. No action comes of either.
+A pod that answers is believed: an observer that lags behind it gives a warning about the observer.
+If a pod does not answer, a fresh heartbeat says that its run goes on and that the link is broken;
+an old heartbeat proves nothing. No action follows from either.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from bs4_agent.detect.facts import Facts
     from bs4_console.checks.wandb import WandbApi
 
-#: Between two looks of a console that stays open.
+#: Seconds between two polls of a console that stays open.
 EVERY_S = 60.0
-#: A finished run is looked at no more after this.
+#: Seconds after which a finished run is polled no more.
 _ENDED_S = 3600.0
 
 
 @dataclass(frozen=True)
 class Outside:
-    """One round of looks at one pod's runs. `sights` by run; `incidents` as `check` lists them;
-    `coverage`: what could not be seen.
+    """The observations of one pod's runs in one round. `sights` has the observation of each run by
+    name, `incidents` has what `check` lists, and `coverage` says what could not be seen.
     """
 
     sights: Mapping[str, Sight] = field(default_factory=dict)
@@ -42,8 +42,8 @@ class Outside:
     coverage: Sequence[str] = ()
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Plain data: `run`, `witness`, `state`, `detail`, `seen_t`, `looked_t`, `step`,
-        `coverage`.
+        """Return the observations as JSON objects with `run`, `witness`, `state`, `detail`,
+        `seen_t`, `looked_t`, `step` and `coverage`.
         """
         return [
             {
@@ -61,17 +61,14 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """The runs of which W&B may know more: those that said where it shows them, and that go on or
-    ended lately.
+    """Return the runs of which W&B may know more: those that reported where W&B shows them, and
+    that are running or ended less than an hour ago.
     """
-    result = []
-    for run in pod.runs.values():
-        if run.view.tracked and _matters(run):
-            result.append(run)
-    return result
+    return [run for run in pod.runs.values() if run.view.tracked and _matters(run)]
 
 
 def _matters(run: RunState) -> bool:
+    """Return True if the run is running or ended less than an hour ago."""
     attempt = run.view.attempt
     return attempt is not None and (
         attempt.ended_t is None or time.time() - attempt.ended_t < _ENDED_S
@@ -79,36 +76,25 @@ def _matters(run: RunState) -> bool:
 
 
 async def look(pod: PodState, api: WandbApi) -> Outside:
-    """Ask W&B about each of the pod's runs, at once."""
+    """Query W&B about each of the pod's runs at the same time, and return the observations."""
     from bs4_console.checks.wandb import WandbWitness
 
-    witnesses = {}
-    for run in watched(pod):
-        witnesses[run.name] = WandbWitness(api, run.name, run.view.tracked)
-    sights = dict(
-        zip(
-            witnesses,
-            await asyncio.gather(*(one.look() for one in witnesses.values())),
-            strict=True,
-        )
-    )
-    rows = []
-    for one in witnesses.values():
-        for row in one.rows:
-            rows.append(row)
-    incidents = []
-    if rows and pod.link.up:
-        incidents = _incidents(pod, rows)
-    return Outside(
-        sights,
-        incidents,
-        [f"{run}: {sight.coverage}" for run, sight in sights.items() if sight.coverage],
-    )
+    runs = watched(pod)
+    witnesses = [WandbWitness(api, run.name, run.view.tracked) for run in runs]
+    seen = await asyncio.gather(*(witness.look() for witness in witnesses))
+    sights, rows, coverage = dict[str, Sight](), list[dict[str, Any]](), []
+    for run, witness, sight in zip(runs, witnesses, seen, strict=True):
+        sights[run.name] = sight
+        rows += witness.rows
+        if sight.coverage:
+            coverage.append(f"{run.name}: {sight.coverage}")
+    incidents = _incidents(pod, rows) if rows and pod.link.up else []
+    return Outside(sights, incidents, coverage)
 
 
 async def ask(pod: PodState) -> Outside:
-    """The same with this machine's own key; no network where it has none or no run says where W&B
-    shows it.
+    """Query W&B with this machine's own key and return the observations. The network is not used if
+    there is no key, or if no run reported where W&B shows it.
     """
     if not watched(pod):
         return Outside()
@@ -125,8 +111,8 @@ async def ask(pod: PodState) -> Outside:
 
 
 def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> str:
-    """What is wrong with W&B about a run whose pod answers and says that it lives; "" where nothing
-    is.
+    """Return a sentence about what is wrong with W&B, for a run whose pod answers and says that the
+    run lives. Returns "" if nothing is wrong.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
@@ -142,12 +128,11 @@ def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> s
 
 
 def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The agent's engine over what only this machine knows. Nothing is held: what a look of minutes
-    ago said is asked anew each time.
+    """Return the incidents that the agent's engine finds in facts that only this machine knows.
+    Nothing is kept from earlier rounds: each round decides anew.
     """
-    engine = _engine()
     found = []
-    for transition in engine.evaluate(_facts(pod, rows), complete=True):
+    for transition in _engine().evaluate(_facts(pod, rows), complete=True):
         if transition.event == "opened":
             item, playbook = transition.finding, transition.playbook
             found.append(
@@ -164,6 +149,7 @@ def _incidents(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> list[dict[st
 
 
 def _engine() -> Engine:
+    """Return a new engine with the console's W&B playbooks."""
     from bs4_agent.detect.engine import Engine
 
     return Engine(_playbooks(), live=False)
@@ -171,17 +157,16 @@ def _engine() -> Engine:
 
 @functools.cache
 def _playbooks() -> list[Any]:
+    """Return the W&B playbooks that are evaluated on the console."""
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 
-    result = []
-    for playbook in Library(compile_all()):
-        if playbook.family == "wandb" and playbook.where == "console":
-            result.append(playbook)
-    return result
+    known = Library(compile_all())
+    return [book for book in known if book.family == "wandb" and book.where == "console"]
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
+    """Return the facts that the engine needs: the observed runs and W&B's rows."""
     from bs4_agent.detect.facts import Facts, RunFacts, Side
     from bs4_agent.detect.surroundings import ConsoleFacts
     from bs4_agent.states import SeenState
@@ -190,64 +175,58 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     def run_facts(run: RunState) -> RunFacts:
         view = run.view
         out = Path(view.output_dir)
-        spec = LaunchSpec(
-            run=run.name,
-            trainer=view.trainer,
-            config=Path(view.config),
-            cwd=Path(view.cwd),
-            output_dir=out,
-        )
-        attempt = view.attempt
-        side = Side(run.step, None, len(run.trainer_steps))
-        if attempt is None:
-            number, started = (0, 0.0)
-        else:
-            number, started = (attempt.number, attempt.started_t)
-        state: SeenState = "ended"
-        if run.alive:
-            state = "running"
-        layout = RunLayout(
-            output_dir=out,
-            run_dir=out,
-            trainer_checkpoints=out,
-            orchestrator_checkpoints=out,
-            broadcasts=out,
-            rollouts=out,
-            weights=None,
-        )
+        state: SeenState = "running" if run.alive else "ended"
         return RunFacts(
             name=run.name,
-            spec=spec,
-            layout=layout,
-            attempt=number,
+            spec=LaunchSpec(
+                run=run.name,
+                trainer=view.trainer,
+                config=Path(view.config),
+                cwd=Path(view.cwd),
+                output_dir=out,
+            ),
+            layout=RunLayout(
+                output_dir=out,
+                run_dir=out,
+                trainer_checkpoints=out,
+                orchestrator_checkpoints=out,
+                broadcasts=out,
+                rollouts=out,
+                weights=None,
+            ),
+            attempt=view.attempt.number if view.attempt else 0,
             state=state,
             started_m=0.0,
-            started_t=started,
-            trainer_side=side,
+            started_t=view.attempt.started_t if view.attempt else 0.0,
+            trainer_side=Side(run.step, None, len(run.trainer_steps)),
         )
 
-    runs = [run_facts(run) for run in watched(pod)]
     return Facts(
-        now_m=time.monotonic(), now_t=time.time(), runs=runs, console=ConsoleFacts(wandb=list(rows))
+        now_m=time.monotonic(),
+        now_t=time.time(),
+        runs=[run_facts(run) for run in watched(pod)],
+        console=ConsoleFacts(wandb=list(rows)),
     )
 
 
 class Lookout:
-    """For a console that stays open: keeps `PodState.sights` up to date, with this machine's own
-    key.
+    """Keeps `PodState.sights` up to date for a console that stays open, with this machine's own key
+    for W&B.
     """
 
     def __init__(self, pods: Callable[[], Sequence[PodState]], every: float = EVERY_S) -> None:
+        """Keep the function that returns the pods, and the number of seconds between two rounds."""
         self._pods, self._every = pods, every
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Query W&B about all pods every `every` seconds, until cancelled."""
         while True:
             await asyncio.gather(*(self._look(pod) for pod in self._pods() if watched(pod)))
             await asyncio.sleep(self._every)
 
     @staticmethod
     async def _look(pod: PodState) -> None:
+        """Store the new observations of one pod in its state."""
         seen = await ask(pod)
         pod.sights, pod.unseen = dict(seen.sights), tuple(seen.coverage)
         pod.changed()

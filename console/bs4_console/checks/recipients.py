@@ -1,9 +1,9 @@
-"""Who is told what `check --watch` finds: webhooks, ntfy, healthchecks and, with the extra,
-apprise; and their one private file.
+"""The receivers of the notices of `check --watch`: webhooks, ntfy, healthchecks and, with the
+extra, apprise. They are configured in one private file.
 
-Addresses of such services are passwords: whoever has one can post. So they come from a file that
-only its owner can read, or from the environment; they appear in no argument list, no message and no
-error. A channel is spoken of by its name.
+The addresses of such services are passwords, because whoever has an address can post. So they come
+from a file that only its owner can read, or from the environment. They appear in no argument list,
+message or error. A channel is called by its name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from bs4_console import locations
-from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, worse
+from bs4_console.checks.verdict import CRITICAL, UNKNOWN, WARNING, rank, worse
 from bs4_console.errors import UsageError
 from bs4_console.secret import Secret
 
@@ -32,8 +32,8 @@ ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
 
 @dataclass(frozen=True)
 class Channel:
-    """One receiver. `least`: the mildest level that it is told of. `fail`: healthchecks are pinged
-    at /fail while something is critical.
+    """One receiver of notices. `least` is the mildest level that it receives. With `fail`, a
+    healthchecks channel is pinged at /fail while something is critical.
     """
 
     kind: ChannelKind
@@ -44,16 +44,18 @@ class Channel:
     fail: bool = False
 
     def wants(self, level: int, was: int) -> bool:
-        """A recovery is told to whom the trouble was told."""
-        graver = was if worse(was, level) else level
+        """Return True if the channel receives a change from level `was` to `level`. A recovery goes
+        to the channels that received the trouble. Healthchecks receive no notices, only pings.
+        """
+        graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)
 
 
 def channels(
     path: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> tuple[Channel, ...]:
-    """From `notify.toml` in the configuration directory; none when there is no such file.
-    UsageError says what is wrong, never a value.
+    """Return the channels of `notify.toml` in the configuration directory, or an empty tuple if
+    there is no such file. Raises UsageError, which says what is wrong but never a value.
     """
     path = path or locations.config_dir() / "notify.toml"
     try:
@@ -68,7 +70,7 @@ def channels(
     except FileNotFoundError:
         return ()
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        # The parser's message names a place, and may quote what stands there.
+        # The parser's message names a place, and may quote the text there.
         raise UsageError(
             f"{path} is not valid TOML{_line_of(error)}.",
             "Correct it; docs/check.md shows an example.",
@@ -98,6 +100,7 @@ def channels(
 
 
 def _line_of(error: Exception) -> str:
+    """Return " at line N ..." for a parser's error, or ""."""
     _, _, place = str(error).rpartition("(at ")
     if place.startswith("line "):
         return f" at {place.rstrip(')')}"
@@ -107,6 +110,9 @@ def _line_of(error: Exception) -> str:
 def _channel(
     path: Path, number: int, entry: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Channel:
+    """Return the channel that one table of the file describes. Raises UsageError if the table is
+    wrong.
+    """
     where = f"{path}, table {number}"
     if unknown := sorted(set(entry) - set(_KEYS)):
         raise UsageError(
@@ -140,6 +146,9 @@ def _channel(
 def _secret(
     where: str, entry: Mapping[str, Any], key: str, environment: Mapping[str, str]
 ) -> Secret | None:
+    """Return the secret under `key`, or from the environment variable named under `key` + "_env".
+    None if neither is given. Raises UsageError if the entry is wrong.
+    """
     value, variable = entry.get(key), entry.get(f"{key}_env")
     if value is not None and variable is not None:
         raise UsageError(f"{where} has both `{key}` and `{key}_env`.", "Keep one of them.")
@@ -162,6 +171,7 @@ def _secret(
 
 
 def _is_web(url: Secret) -> bool:
+    """Return True if the address is an http or https URL with a host."""
     try:
         parts = urlsplit(url.reveal())
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

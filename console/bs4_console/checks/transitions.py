@@ -1,4 +1,4 @@
-"""From a sequence of verdicts to the few moments that are worth a message: a change that stayed, a
+"""Turn a sequence of verdicts into the few messages that are worth sending: a change that lasted, a
 new failure, a recovery.
 """
 
@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, aggregate, worse
+from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, rank
 
 
 @dataclass(frozen=True)
 class Notice:
-    """One message. `was`: the level that was told last. `pod` is empty for a message that is of
-    none.
+    """One message. `was` is the level of the message before. `pod` is "" for a message that
+    concerns no pod.
     """
 
     pod: str
@@ -24,20 +24,19 @@ class Notice:
     text: str
     incidents: Sequence[dict[str, Any]] = ()
     t: float = field(default_factory=time.time)
-    """Wall seconds at which it was found; a receiver that was away gets it later."""
+    """The wall time in seconds at which it was found. A receiver that did not answer gets it later.
+    """
 
     @property
     def title(self) -> str:
-        """`CRITICAL: pod-a`, `RECOVERED: pod-a`."""
+        """Return the title of the message, such as `CRITICAL: pod-a` or `RECOVERED: pod-a`."""
+        word = WORDS[self.level]
         if self.level == OK and self.was != OK:
             word = "RECOVERED"
-        else:
-            word = WORDS[self.level]
-        if self.pod:
-            return f"{word}: {self.pod}"
-        return word
+        return f"{word}: {self.pod}" if self.pod else word
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the message as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -50,7 +49,7 @@ class Notice:
 
 @dataclass
 class _Told:
-    """What is known of one pod: the last sample, and what was said of it."""
+    """What is known of one pod: its last verdict, and the level and incidents that were sent."""
 
     level: int = OK
     incidents: set[str] = field(default_factory=set)
@@ -58,9 +57,9 @@ class _Told:
 
 
 class Transitions:
-    """One bad sample is often a moment of the network's: what is bad is told when two samples in a
-    row agree that it is at least that bad. That all is well again is told at once. Nothing is said
-    twice.
+    """Decides which verdicts become messages. One bad sample is often a short network problem, so a
+    bad level is sent only after two samples in a row are at least that bad. A recovery is sent at
+    once. Nothing is sent twice.
     """
 
     def __init__(self) -> None:
@@ -68,62 +67,50 @@ class Transitions:
 
     @property
     def level(self) -> int:
-        """The worst of what was told."""
-        if self._pods:
-            return aggregate(
-                [
-                    Verdict(pod=pod, level=told.level, sentences=[])
-                    for pod, told in self._pods.items()
-                ]
-            )
-        return UNKNOWN
+        """Return the worst level that was sent, or UNKNOWN if no pod was observed yet."""
+        return max((told.level for told in self._pods.values()), key=rank, default=UNKNOWN)
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
-        """The verdicts of one cycle; what is to be told now. A pod that is no longer among them is
-        forgotten.
+        """Take the verdicts of one cycle, and return the messages to send now. A pod that is
+        missing among the verdicts is forgotten.
         """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
-        found = []
-        for v in verdicts:
-            if (notice := self._one(self._pods[v.pod], v)) is not None:
-                found.append(notice)
-        return found
+        notices = (self._one(self._pods[v.pod], v) for v in verdicts)
+        return [notice for notice in notices if notice is not None]
 
     def _one(self, told: _Told, now: Verdict) -> Notice | None:
+        """Return the message for one pod, or None."""
         before, told.last = told.last, now
-        was = told.level
-        level = _agreed(told.level, None if before is None else before.level, now.level)
-        lasting = _failures(now) & (_failures(before) if before is not None else set())
+        was, failures, lasting = told.level, _failures(now), set[str]()
+        if before is not None:
+            lasting = failures & _failures(before)
         new = lasting - told.incidents
-        told.level = level
-        if level == OK:
+        told.level = _agreed(was, None if before is None else before.level, now.level)
+        if told.level == OK:
             told.incidents = set()
-        elif now.level != UNKNOWN:  # a pod that cannot be read has not lost its incidents
-            told.incidents = (told.incidents & _failures(now)) | lasting
-        if level == was and not (new and level == CRITICAL):
+        elif now.level != UNKNOWN:  # a pod that cannot be read still has its incidents
+            told.incidents = (told.incidents & failures) | lasting
+        if told.level == was and not (new and was == CRITICAL):
             return None
-        return Notice(now.pod, level, was, "; ".join(now.sentences), now.incidents)
+        return Notice(now.pod, told.level, was, "; ".join(now.sentences), now.incidents)
 
 
 def _agreed(told: int, before: int | None, now: int) -> int:
-    """The level to be told: OK at once; worse or better only as far as two samples in a row go."""
-    if now == OK or before is None:
-        if now == OK:
-            return OK
+    """Return the level to send: OK at once, and a worse or better level only as far as two samples
+    in a row agree. `told` is the level that was last sent.
+    """
+    if now == OK:
+        return OK
+    if before is None:
         return told
-    milder = before if worse(now, before) else now
-    if worse(milder, told):
-        return milder
-    graver = now if worse(now, before) else before
-    if worse(told, graver):
-        return graver
-    return told
+    # Both samples are at least as bad as the milder one and at most as bad as the graver one.
+    milder, graver = sorted((before, now), key=rank)
+    return max(milder, min(told, graver, key=rank), key=rank)
 
 
 def _failures(verdict: Verdict) -> set[str]:
-    """Critical incidents by what tells them apart; a directory's have no id, so their names."""
-    found = set()
-    for i in verdict.incidents:
-        if i["severity"] == "critical":
-            found.add(f"{i['run']}/{i['failure']}/{i['id']}")
-    return found
+    """Return the critical incidents of a verdict as strings that tell them apart. The incidents of
+    a directory have no id, so their failure names do.
+    """
+    critical = (i for i in verdict.incidents if i["severity"] == "critical")
+    return {f"{i['run']}/{i['failure']}/{i['id']}" for i in critical}

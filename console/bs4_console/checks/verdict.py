@@ -1,7 +1,10 @@
-"""The health of a pod as one verdict: pure over what is known, with Nagios' levels and perfdata."""
+"""The health of a pod as one verdict, with Nagios' levels and perfdata. The functions here depend
+only on what is known and change nothing.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +15,8 @@ from bs4_console.pods.witness import without_the_pod
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
-#: Worst first when several verdicts become one: a known failure outranks not knowing.
+#: The rank of each level when several verdicts become one. A known failure is worse than not
+#: knowing.
 _RANK = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
 
 #: Percent of a disk in use.
@@ -20,8 +24,8 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Found(NamedTuple):
-    """One thing that was looked at: `subject` says what ("run demo", "GPU 0", "disk /data",
-    "telemetry"), `text` how it is.
+    """One thing that was checked. `subject` names it ("run demo", "GPU 0", "disk /data",
+    "telemetry"), and `text` says how it is.
     """
 
     level: int
@@ -30,8 +34,8 @@ class Found(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number, for monitoring that keeps them. The unit is in the name (seconds, bytes, ratio),
-    as Prometheus' conventions have it.
+    """One number for monitoring that stores numbers. The unit is in the name (seconds, bytes,
+    ratio), by Prometheus' conventions.
     """
 
     name: str
@@ -41,8 +45,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """`level` of one pod (or of one directory that was read in its stead), the sentences behind it
-    (worst first) and perfdata as `label: "value;warn;crit"`.
+    """The health of one pod, or of one directory that was read instead. `level` is 0 OK, 1 WARNING,
+    2 CRITICAL or 3 UNKNOWN. `sentences` has the reasons, worst first. `perfdata` maps a label to
+    "value;warn;crit".
     """
 
     pod: str
@@ -51,21 +56,26 @@ class Verdict:
     perfdata: dict[str, str] = field(default_factory=dict)
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
-    """What could not be seen on the pod, as phrases: unknown is not healthy."""
+    """What could not be seen on the pod, as phrases. Unknown is not healthy."""
     found: Sequence[Found] = ()
-    """All that was looked at, worst first, what is well included."""
+    """Everything that was checked, worst first, including what is well."""
     samples: Sequence[Sample] = ()
     sights: Sequence[dict[str, Any]] = ()
-    """What W&B says of its runs, see `outside`."""
+    """The observations of the runs by W&B (see `outside`)."""
 
     def line(self) -> str:
-        """`CRITICAL - pod: sentence | step=12 gpu0_util=93%`"""
+        """Return the verdict as a Nagios line: `CRITICAL - pod: sentence | step=12 gpu0_util=93%`
+
+        Nagios cuts a text at the first bar and at the end of a line, so neither is in the
+        sentences.
+        """
         perf = " ".join(f"{_label(label)}={value}" for label, value in self.perfdata.items())
-        # Nagios cuts at the first bar and at the end of the line.
+        # Nagios cuts the text at the first bar and at the end of the line.
         text = " ".join("; ".join(self.sentences).replace("|", "/").split())
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the verdict as a JSON object."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -82,7 +92,7 @@ class Verdict:
 
 
 def _label(text: str) -> str:
-    """A perfdata label: quoted where it is not one plain word."""
+    """Return a perfdata label, quoted if it is not one plain word."""
     plain = text.replace("'", "").replace("=", "")
     if plain.replace("_", "").replace(".", "").replace("-", "").isalnum():
         return plain
@@ -90,13 +100,23 @@ def _label(text: str) -> str:
 
 
 def worse(level: int, than: int) -> bool:
-    """In the order OK < WARNING < UNKNOWN < CRITICAL."""
-    return _RANK[level] > _RANK[than]
+    """Return True if `level` is worse than `than`. The order is OK < WARNING < UNKNOWN < CRITICAL.
+
+    A known failure is worse than not knowing.
+    """
+    return rank(level) > rank(than)
+
+
+def rank(level: int) -> int:
+    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL, to compare."""
+    return _RANK[level]
 
 
 def aggregate(verdicts: Sequence[Verdict]) -> int:
-    """One level for several pods: OK < WARNING < UNKNOWN < CRITICAL. No pod at all is UNKNOWN."""
-    return max((v.level for v in verdicts), key=_RANK.__getitem__, default=UNKNOWN)
+    """Return the worst level of several verdicts in the order OK < WARNING < UNKNOWN < CRITICAL.
+    Without any verdict it is UNKNOWN.
+    """
+    return max((v.level for v in verdicts), key=rank, default=UNKNOWN)
 
 
 def unreachable(
@@ -105,16 +125,16 @@ def unreachable(
     incidents: Sequence[dict[str, Any]] = (),
     outside: Outside | None = None,
 ) -> Verdict:
-    """The link failed: nothing is known, least of all that the run is bad. `incidents`: what is
-    wrong with the link, see `witness`; `outside`: what others know of its runs, which is told and
-    changes nothing of the verdict.
+    """Return the UNKNOWN verdict on a pod whose link failed: nothing is known, and so nothing says
+    that the run is bad. `incidents` are those of the link. `outside` has external observations of
+    the runs, which are shown and do not change the level.
     """
     seen = outside or Outside()
-    told = []
+    found, told = [Found(UNKNOWN, "link", sentence)], []
     for run, sight in seen.sights.items():
         if text := without_the_pod(run, sight):
             told.append(text)
-    found = [Found(UNKNOWN, "link", sentence), *(Found(OK, "W&B", text) for text in told)]
+            found.append(Found(OK, "W&B", text))
     return Verdict(
         pod=pod,
         level=UNKNOWN,
@@ -127,8 +147,8 @@ def unreachable(
 
 
 def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
-    """A pod that was just read. `outside`: what others know of its runs; where it differs from the
-    pod it is a warning about them.
+    """Return the verdict on a pod that was just read. `outside` has external observations of the
+    runs; where they differ from the pod, they give a warning about the observer.
     """
     seen = outside or Outside()
     opened = pod.ledger.open_incidents()
@@ -171,27 +191,22 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
 
 
 def _wandb(pod: PodState, seen: Outside) -> list[Found]:
-    """One entry a run that W&B was asked about."""
+    """Return one entry for each run that W&B was queried about."""
     found = []
     for name, sight in seen.sights.items():
-        wrong = []
-        for text in (beside_the_pod(pod.runs[name], sight),):
-            if text:
-                wrong.append(text)
-        wrong += [
-            f"{i['summary']} Trust the pod."
-            for i in seen.incidents
-            if i["run"] == name and not wrong
-        ]
-        found += [Found(WARNING, f"W&B of {name}", text) for text in wrong] or [
-            Found(OK, "W&B", sight.detail)
-        ]
+        wrong = [beside_the_pod(pod.runs[name], sight)]
+        if not wrong[0]:
+            wrong = [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name]
+        for text in wrong:
+            found.append(Found(WARNING, f"W&B of {name}", text))
+        if not wrong:
+            found.append(Found(OK, "W&B", sight.detail))
     return found
 
 
 def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
-    """The worst of what was found, and the sentences for it: of what is wrong, or of everything
-    when nothing is.
+    """Return the verdict for some checked things: the worst level, and the sentences about what is
+    wrong, or about everything if nothing is wrong. `more` has further fields of the verdict.
     """
     ordered = sorted(found, key=lambda item: -_RANK[item.level])
     sentences = [f.text for f in ordered if f.level != OK] or [
@@ -200,30 +215,28 @@ def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
     return Verdict(pod=name, level=ordered[0].level, sentences=sentences, found=ordered, **more)
 
 
-#: Said in a one-line verdict only when something is wrong with them.
+#: Subjects that appear in a one-line verdict only if something is wrong with them.
 _QUIET = ("GPUs", "disks", "W&B")
 
 
 def level_of(severity: str) -> int:
-    """An incident's severity as a level; one of a newer agent that is not known here is taken for
-    critical.
+    """Return the level for an incident's severity. A severity that is not known here comes from a
+    newer agent and counts as critical.
     """
     return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
 
 
 def _incidents(pod: PodState) -> list[Found]:
+    """Return one entry for each open incident of the pod."""
     rows = []
     for i in pod.ledger.open_incidents():
-        rows.append(
-            Found(
-                level_of(i.severity), f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
-            )
-        )
+        subject, text = f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
+        rows.append(Found(level_of(i.severity), subject, text))
     return rows
 
 
 def _coverage(pod: PodState) -> list[str]:
-    """Everything that telemetry says it cannot see."""
+    """Return a phrase for everything that the telemetry cannot see."""
     seen = pod.latest.get("coverage", {})
     rows = []
     for what, word in seen.items():
@@ -233,22 +246,24 @@ def _coverage(pod: PodState) -> list[str]:
 
 
 def _run(run: RunState, explained: bool) -> list[Found]:
+    """Return the entry for a run. A failed run has none if an open incident explains it."""
     word, step, goal = run.word, run.step, run.view.max_steps
     progress = "no step yet"
     if step is not None:
         progress = f"step {step}" + (f" of {goal}" if goal else "")
     subject = f"run {run.name}"
-    if word == "failed":
-        attempt = run.view.attempt
-        detail = attempt.detail if attempt else ""
-        text = f"{run.name} ended badly at {progress}" + (f": {detail}" if detail else "")
-        if explained:
-            return []
-        return [Found(CRITICAL, subject, text)]
-    return [Found(OK, subject, f"{run.name} {word}, {progress}")]
+    if word != "failed":
+        return [Found(OK, subject, f"{run.name} {word}, {progress}")]
+    if explained:
+        return []
+    text = f"{run.name} ended badly at {progress}"
+    if run.view.attempt and run.view.attempt.detail:
+        text += f": {run.view.attempt.detail}"
+    return [Found(CRITICAL, subject, text)]
 
 
 def _gpus(pod: PodState) -> list[Found]:
+    """Return the entries for the GPUs: one per broken GPU, or one for all."""
     gpus = pod.latest.get("gpus", {})
     if gpus.get("state") == "absent":
         return [Found(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
@@ -256,33 +271,33 @@ def _gpus(pod: PodState) -> list[Found]:
         return [
             Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
-    devices = gpus.get("devices", [])
-    bad = []
+    devices, found = gpus.get("devices", []), []
     for d in devices:
         if d.get("error"):
-            bad.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
-    return bad or ([Found(OK, "GPUs", f"{len(devices)} GPUs answer")] if devices else [])
+            found.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
+    if devices and not found:
+        found.append(Found(OK, "GPUs", f"{len(devices)} GPUs answer"))
+    return found
 
 
 def _disks(pod: PodState) -> list[Found]:
+    """Return the entries for disks that are nearly full, or one for all disks."""
     found = []
     disks = pod.latest.get("host", {}).get("disks", [])
     for disk in disks:
-        used = 0.0
-        if disk["total"]:
-            used = 100.0 * disk["used"] / disk["total"]
+        used = 100.0 * disk["used"] / (disk["total"] or math.inf)
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
             found.append(
                 Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full")
             )
-    return found or (
-        [Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full")] if disks else []
-    )
+    if disks and not found:
+        found.append(Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
+    return found
 
 
 def _samples(pod: PodState) -> list[Sample]:
-    """What is known as numbers; what is not known is left out, never 0."""
+    """Return the known numbers of a pod. A number that is not known is left out and never 0."""
     found: list[tuple[str, dict[str, str], Any]] = []
     for run in pod.runs.values():
         labels = {"run": run.name}
@@ -315,6 +330,7 @@ def _samples(pod: PodState) -> list[Sample]:
 
 
 def _perfdata(pod: PodState) -> dict[str, str]:
+    """Return the known numbers of a pod as Nagios' perfdata, by label."""
     perf: dict[str, str] = {}
     for run in pod.runs.values():
         if run.step is not None:

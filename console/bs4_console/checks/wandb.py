@@ -1,16 +1,17 @@
-"""Weights & Biases as a witness: whether a run still reports there, since when not, and at which
-step.
+"""Query Weights & Biases as an external observer: is a run still reporting there, since when not,
+and at which step.
 
-Asked only where this machine has a key for W&B and a run has said where W&B shows it; then one
-small GraphQL request a run and look, of the same fields as W&B's own public API reads (wandb 0.31,
-apis/public/runs.py). The key goes only to the server that this machine was told of: what a pod says
-of addresses is compared with it and never followed.
+W&B is queried only if this machine has a key for it and a run has reported where W&B shows it. Each
+poll is one small GraphQL request per run, for fields that W&B's own public API reads too (wandb
+0.31, apis/public/runs.py). The key goes only to the server that this machine is configured for.
+Addresses that a pod reports are compared with it and never followed.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import math
 import netrc
 import os
 from collections.abc import Mapping, Sequence
@@ -23,17 +24,18 @@ from urllib.parse import urlsplit
 import httpx
 
 from bs4_console.errors import ConsoleError
-from bs4_console.pods.witness import Sight
+from bs4_console.pods.witness import Sight, SightState
 
 PUBLIC = "https://api.wandb.ai"
-#: W&B shows runs under one name and answers under another; a server of one's own has one.
+#: The API address for each address at which W&B shows runs. A self-hosted server has one address
+#: for both.
 _SHOWN = {
     "https://wandb.ai": PUBLIC,
     "https://www.wandb.ai": PUBLIC,
     "https://app.wandb.ai": PUBLIC,
 }
 TIMEOUT_S = 10.0
-#: One run's fields are some kilobytes; a summary with tables may have more.
+#: Bytes of one answer. A run's fields have some kilobytes, and a summary with tables may have more.
 _MOST_BYTES = 4 << 20
 _RUN = (
     "query Run($project: String!, $entity: String!, $run: String!) { project(name: $project, "
@@ -41,18 +43,18 @@ _RUN = (
     "summaryMetrics } } }"
 )
 _VIEWER = "query Viewer { viewer { entity } }"
-#: Words with which the client itself, or its user, ended the run.
+#: States that the client itself, or its user, reported when the run ended.
 _ENDED = ("finished", "failed", "killed", "preempted")
 
 
 class WandbError(ConsoleError):
-    """W&B could not be asked; the sentence never holds the key."""
+    """Raised when W&B could not be queried. The message never holds the key."""
 
 
 @dataclass(frozen=True)
 class WandbRun:
-    """One run as W&B has it. `heartbeat_t`, `updated_t` (of its newest numbers) are wall
-    seconds.
+    """One run as W&B knows it. `heartbeat_t` is the wall time in seconds of its last heartbeat, and
+    `updated_t` that of its newest numbers.
     """
 
     id: str
@@ -65,7 +67,7 @@ class WandbRun:
 
 @dataclass(frozen=True)
 class Account:
-    """Where this machine's W&B is, and its key. Not to be printed: see `__repr__`."""
+    """The address of this machine's W&B server and its key. `repr` hides the key."""
 
     base: str
     key: str
@@ -75,10 +77,11 @@ class Account:
 
 
 def account(environment: Mapping[str, str] | None = None) -> Account | None:
-    """WANDB_BASE_URL (or W&B's own), with the key that WANDB_API_KEY or the netrc file (NETRC,
-    ~/.netrc) has for it; None without one.
+    """Return the W&B account of this machine, or None if there is no key. The server is
+    WANDB_BASE_URL or W&B's own. The key is WANDB_API_KEY or that of the netrc file (NETRC,
+    ~/.netrc) for this server. `environment` replaces the process's environment.
 
-    Errors: WandbError for a netrc file that cannot be understood, or that others may read.
+    Raises WandbError if the netrc file cannot be parsed or others may read it.
     """
     known = os.environ if environment is None else environment
     base = (known.get("WANDB_BASE_URL") or PUBLIC).rstrip("/")
@@ -106,11 +109,12 @@ def account(environment: Mapping[str, str] | None = None) -> Account | None:
 
 
 class WandbApi:
-    """`run` asks for one run. Use as an async context manager, or close it."""
+    """A client for one W&B server. Use it as an async context manager, or close it."""
 
     def __init__(self, known: Account, *, timeout: float = TIMEOUT_S) -> None:
+        """Keep the account. `timeout` is the number of seconds for one request."""
         self.base = known.base
-        # No redirects: the key would go to whoever is named there.
+        # No redirects: they would carry the key to another server.
         self._client = httpx.AsyncClient(
             auth=httpx.BasicAuth("api", known.key), timeout=timeout, follow_redirects=False
         )
@@ -124,29 +128,24 @@ class WandbApi:
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections."""
         await self._client.aclose()
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
-        """None where W&B knows no such run (or does not show it to this key). `entity` "": the
-        key's own. Errors: WandbError.
+        """Return one run, or None if W&B does not know it or does not show it to this key. An empty
+        `entity` means the key's own. Raises WandbError if W&B could not be queried.
         """
         if not entity:
             if self._entity is None:
-                viewer = (await self._ask(_VIEWER, {})).get("viewer")
-                if isinstance(viewer, dict):
-                    self._entity = str(viewer.get("entity") or "")
-                else:
-                    self._entity = ""
+                viewer = _dict((await self._ask(_VIEWER, {})).get("viewer"))
+                self._entity = str(viewer.get("entity") or "")
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
-        found = None
-        if isinstance(data.get("project"), (dict, type(None))):
-            found = (data.get("project") or {}).get("run")
-        if isinstance(found, dict):
-            return _read(found)
-        return None
+        found = _dict(data.get("project")).get("run")
+        return _read(found) if isinstance(found, dict) else None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
+        """Return the data that answers one GraphQL query. Raises WandbError if there is none."""
         try:
             async with asyncio.timeout(self._timeout):
                 return _data(
@@ -159,6 +158,9 @@ class WandbApi:
             ) from None
 
     async def _post(self, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Send one request, and return the HTTP status and the body. Raises WandbError if the body
+        is too large.
+        """
         async with self._client.stream("POST", f"{self.base}/graphql", json=body) as response:
             data = b""
             async for piece in response.aiter_bytes():
@@ -172,6 +174,7 @@ class WandbApi:
 
 
 def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
+    """Return the data of an answer. Raises WandbError if the answer is an error."""
     status, body = answer
     if status in (401, 403):
         raise WandbError(
@@ -193,55 +196,60 @@ def _data(answer: tuple[int, bytes], base: str) -> dict[str, Any]:
 
 
 def _read(found: Mapping[str, Any]) -> WandbRun:
+    """Return the run that an answer describes."""
     summary = _summary(found.get("summaryMetrics"))
-    step, heartbeat_t, updated = (
-        summary.get("_step"),
-        _time(found.get("heartbeatAt")),
-        summary.get("_timestamp"),
-    )
+    heartbeat_t = _time(found.get("heartbeatAt"))
+    step, updated_t = _number(summary.get("_step")), _number(summary.get("_timestamp"))
     return WandbRun(
         id=str(found.get("name") or ""),
         name=str(found.get("displayName") or ""),
         state=str(found.get("state") or "unknown"),
         heartbeat_t=heartbeat_t,
-        updated_t=float(updated)
-        if isinstance(updated, (int, float)) and not isinstance(updated, bool)
-        else heartbeat_t,
-        step=int(step)
-        if isinstance(step, (int, float)) and not isinstance(step, bool) and step == step
-        else None,
+        updated_t=heartbeat_t if updated_t is None else float(updated_t),
+        step=None if step is None or math.isnan(step) else int(step),
     )
 
 
+def _number(value: object) -> int | float | None:
+    """Return `value` if it is a number (a truth value is none), else None."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    return None
+
+
 def _summary(text: object) -> dict[str, Any]:
-    try:
-        if isinstance(text, str):
-            found = json.loads(text)
-        else:
-            found = text
-    except (ValueError, RecursionError):
-        return {}
-    if isinstance(found, dict):
-        return found
-    return {}
+    """Return the run's summary metrics, or an empty dictionary if they cannot be parsed."""
+    if isinstance(text, str):
+        try:
+            text = json.loads(text)
+        except (ValueError, RecursionError):
+            return {}
+    return _dict(text)
+
+
+def _dict(value: object) -> dict[str, Any]:
+    """Return `value` if it is a dictionary, else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def _time(text: object) -> float | None:
-    """W&B's stamps are UTC, with and without a zone."""
+    """Return the wall time in seconds of a W&B timestamp, or None. The timestamps are UTC, with or
+    without a zone.
+    """
+    if not isinstance(text, str):
+        return None
     try:
-        moment = None
-        if isinstance(text, str):
-            moment = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    if moment is None:
-        return None
-    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 class WandbWitness:
-    """What W&B has heard of one run. `tracked`: where it shows each side, as the pod's journal has
-    it (see `RunView.tracked`).
+    """The external observer that queries W&B about one run. `tracked` says where W&B shows each
+    side of the run, as in the pod's journal (see `RunView.tracked`).
     """
 
     name = "wandb"
@@ -249,38 +257,37 @@ class WandbWitness:
     def __init__(self, api: WandbApi, run: str, tracked: Sequence[Mapping[str, Any]]) -> None:
         self._api, self._run, self._tracked = api, run, tracked
         self.rows: list[dict[str, Any]] = []
-        """Of the last look, as `ConsoleFacts.wandb` has them."""
+        """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def look(self) -> Sight:
-        asked = []
+        """Query W&B once and return the observation. Its state is "unknown", with the reason, if
+        W&B could not be queried.
+        """
+        here = []
         for entry in self._tracked:
             if _same_server(str(entry.get("server") or ""), self._api.base):
-                asked.append(self._side(entry))
-        if not asked:
-            servers = (
-                ", ".join(sorted({str(entry.get("server")) for entry in self._tracked}))
-                or "nowhere"
-            )
+                here.append(entry)
+        if not here:
+            servers = sorted({str(entry.get("server")) for entry in self._tracked})
             return _blind(
-                f"it reports to {servers}, and this machine has a key for {self._api.base} only"
+                f"it reports to {', '.join(servers) or 'nowhere'}, and this machine has a key for "
+                f"{self._api.base} only"
             )
         try:
-            sides = await asyncio.gather(*asked)
+            sides = await asyncio.gather(*(self._side(entry) for entry in here))
         except WandbError as error:
             self.rows = []
             return _blind(error.message, error.next_step)
-        self.rows = [self._row(entry, found) for entry, found in sides]
-        return self._sight([found for _, found in sides if found is not None])
+        self.rows = list(map(self._row, here, sides))
+        return self._sight([found for found in sides if found is not None])
 
-    async def _side(self, entry: Mapping[str, Any]) -> tuple[Mapping[str, Any], WandbRun | None]:
-        found = await self._api.run(
-            str(entry.get("project") or ""),
-            str(entry.get("id") or ""),
-            str(entry.get("entity") or ""),
-        )
-        return entry, found
+    async def _side(self, entry: Mapping[str, Any]) -> WandbRun | None:
+        """Return the run that W&B has for an entry of `tracked`, or None."""
+        project, run, entity = (str(entry.get(key) or "") for key in ("project", "id", "entity"))
+        return await self._api.run(project, run, entity)
 
     def _row(self, entry: Mapping[str, Any], found: WandbRun | None) -> dict[str, Any]:
+        """Return what W&B knows of one side as a row for the detectors."""
         row = {"run": self._run, "side": entry.get("side"), "found": found is not None}
         row |= {key: entry.get(key) for key in ("id", "entity", "project")}
         if found is None:
@@ -293,6 +300,7 @@ class WandbWitness:
         }
 
     def _sight(self, found: Sequence[WandbRun]) -> Sight:
+        """Return the observation that combines all sides of the run."""
         if not found:
             names = ", ".join(
                 f"{e.get('entity') or 'the own entity'}/{e.get('project')}/{e.get('id')}"
@@ -304,39 +312,32 @@ class WandbWitness:
         )
         step = max((one.step for one in found if one.step is not None), default=None)
         words = sorted({one.state for one in found})
-        if "running" in words:
-            state = "running"
-        elif all(word in _ENDED for word in words):
-            state = "stopped"
-        else:
-            state = "unknown"
-        detail = (
-            f"W&B has it as {' and '.join(words)}"
-            + (f", newest step {step}" if step is not None else "")
-            + "."
-        )
+        state: SightState = "unknown"
         coverage = "W&B: its heartbeats ended, and W&B cannot tell whether the run did"
-        if state != "unknown":
-            coverage = ""
-        if seen_t is None and state == "running":
-            state, coverage = "unknown", "W&B: no heartbeat yet"
-        raw = "/".join(words)
+        if "running" in words and seen_t is None:
+            coverage = "W&B: no heartbeat yet"
+        elif "running" in words:
+            state, coverage = "running", ""
+        elif all(word in _ENDED for word in words):
+            state, coverage = "stopped", ""
+        newest = "" if step is None else f", newest step {step}"
         return Sight(
-            state=state,  # type: ignore[arg-type]
-            detail=detail,
+            state=state,
+            detail=f"W&B has it as {' and '.join(words)}{newest}.",
             seen_t=seen_t,
             coverage=coverage,
             step=step,
-            raw_state=raw,
+            raw_state="/".join(words),
         )
 
 
 def _same_server(shown: str, base: str) -> bool:
-    """Whether a run that W&B shows under `shown` is asked for at `base`."""
+    """Return True if a run that W&B shows at `shown` is queried at `base`."""
     return not shown or _SHOWN.get(shown, shown).rstrip("/") == base
 
 
 def _blind(why: str, next_step: str = "") -> Sight:
+    """Return an observation that says why nothing could be seen."""
     return Sight(
         state="unknown",
         detail=f"W&B: {why.rstrip('.')}.",

@@ -1,5 +1,5 @@
-"""`check` again and again: a verdict on every pod each cycle, what changed told to people, and a
-sign of life for the dead man's switch.
+"""Repeat `check`: each cycle gives a verdict on every pod, tells people what changed, and sends a
+ping to the dead man's switch.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from bs4_console.errors import ConsoleError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.witness import link_incidents
 
-#: Seconds after which what a person has to mend (a key, an agent) is looked at again.
+#: Seconds after which a link error that a person must repair (a key, an agent) is tried again.
 STOPPED_S = 300.0
 
 
 class Judged(Protocol):
-    """One thing to watch."""
+    """Something that can be judged again and again."""
 
-    async def judge(self) -> Verdict: ...
+    async def judge(self) -> Verdict:
+        """Return the current verdict."""
 
 
 class WatchedPod:
-    """A pod over one session that stays connected. `session` must not deploy, and its `run` is the
-    caller's task.
+    """A pod that is judged over one session that stays connected. `session` must not deploy, and
+    the caller runs its `run` as a task.
     """
 
     def __init__(self, session: PodSession, timeout: float) -> None:
+        """Keep the session and the number of seconds that one judgement waits for the pod."""
         self._session = session
         self._timeout = timeout
         self._tried = time.monotonic()
 
     async def judge(self) -> Verdict:
-        """As the pod is now, or UNKNOWN with the link's own sentence."""
+        """Return the verdict on the pod as it is now, or UNKNOWN with the link's own sentence."""
         session, link = self._session, self._session.state.link
         if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
             self._tried = time.monotonic()
@@ -54,19 +56,21 @@ class WatchedPod:
 
 
 class WatchedFiles:
-    """A log or a run directory, read anew each cycle."""
+    """A log or a run directory that is read again in each cycle."""
 
     def __init__(self, path: Path, source: str | None, trainer: str | None) -> None:
         self._path, self._source, self._trainer = path, source, trainer
 
     async def judge(self) -> Verdict:
+        """Return the verdict on the files as they are now."""
         return await asyncio.to_thread(judge_files, self._path, self._source, self._trainer)
 
 
 class Listener(Protocol):
-    """Who is told (checks.delivery.Notifier)."""
+    """The receiver of the notices of each cycle (checks.delivery.Notifier)."""
 
-    async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None: ...
+    async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
+        """Deliver the notices of one cycle. `level` and `summary` describe all pods together."""
 
 
 async def watch(
@@ -76,8 +80,8 @@ async def watch(
     every: float,
     cycles: int | None = None,
 ) -> int:
-    """A cycle each `every` seconds, for ever or `cycles` times; `show` gets each notice too. The
-    worst level of the last cycle.
+    """Judge everything each `every` seconds, for ever or `cycles` times. Each notice goes to
+    `listener` and to `show`. Returns the worst level of the last cycle.
     """
     transitions = Transitions()
     due = time.monotonic()
@@ -91,13 +95,14 @@ async def watch(
         done += 1
         if cycles is not None and done >= cycles:
             return aggregate(verdicts)
-        # A cycle that took longer than its turn is not made up for.
+        # After a cycle that took longer than `every`, the next one starts at once, and none is made
+        # up for.
         due = max(due + every, time.monotonic())
         await asyncio.sleep(due - time.monotonic())
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """`2 OK, 1 CRITICAL: pod-c`, for a sign of life."""
+    """Return a summary of the verdicts, such as `2 OK, 1 CRITICAL: pod-c`."""
     by_level = {}
     for level in sorted({v.level for v in verdicts}):
         by_level[level] = [v.pod for v in verdicts if v.level == level]

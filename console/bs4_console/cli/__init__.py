@@ -1,1 +1,3 @@
-"""The headless twin of the screen: one module per command, each thin."""
+"""The commands: everything that the screen can do, without the screen. There is one module per
+command, and each is thin.
+"""

@@ -1,4 +1,4 @@
-"""Submitting an action and watching it to its end, for every command that acts."""
+"""Submit an action and watch it until it ends, for every command that acts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from bs4_console.pods.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Print each step as it happens (NDJSON with --json), and each incident that opens on the
-    action's run meanwhile; return the ended action.
+    """Print each step of the action `key` as it happens (NDJSON with `as_json`) and each incident
+    that opens on the action's run in the meantime. With `quiet`, print nothing. Returns the ended
+    action.
     """
     shown: dict[int, tuple[str, str]] = {}
     said = ""
@@ -36,13 +37,12 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
             if quiet:
                 continue
             if as_json:
-                steps = [vars(s) for s in action.steps]
                 emit(
                     "action",
                     action=key,
                     state=action.state,
                     detail=action.detail,
-                    steps=steps,
+                    steps=action.steps,
                     result=action.result,
                 )
                 continue
@@ -66,8 +66,9 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
 def tell_incident(
     pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True
 ) -> None:
-    """Print one incident: an object of the stream with --json, else sentences on standard error.
-    `action`: the key of the one that is watched.
+    """Print one incident: a JSON object with `as_json`, else sentences on standard error. `action`
+    is the key of the action that is being watched, and `stoppable` is False if that action already
+    stops the run.
     """
     if as_json:
         emit(
@@ -88,7 +89,9 @@ def tell_incident(
 
 
 def exit_code(action: ActionView) -> int:
-    """0 done, 4 refused or changed, 1 tried and not achieved."""
+    """Return the exit code for an ended action: 0 done, 4 refused or changed, 1 tried and not
+    achieved.
+    """
     if action.state == "done":
         return 0
     if action.state in ("plan-changed", "busy", "refused"):
@@ -97,4 +100,7 @@ def exit_code(action: ActionView) -> int:
 
 
 async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:
+    """Submit an action of this kind, watch it, and return it once it has ended. `body` has the
+    fields of the action.
+    """
     return await watch(live, await live.submit(kind, **body), as_json=as_json)

@@ -1,19 +1,22 @@
-"""pods boot-hook: what starts the agent again when a pod comes back, printed or put there."""
+"""The command `pods boot-hook`: print or install the hook that starts the agent again after a pod's
+reboot.
+"""
 
 from __future__ import annotations
 
 import argparse
 
 from bs4_console.cli.actions import watch
-from bs4_console.cli.output import emit
-from bs4_console.cli.sessions import linked, to_act_on, transport
-from bs4_console.errors import FINDING, RefusedError, UsageError
+from bs4_console.cli.output import emit, finding_code
+from bs4_console.cli.sessions import linked, run_of, to_act_on, transport
+from bs4_console.errors import RefusedError, UsageError
 from bs4_console.pods import boot_hook
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods boot-hook` to its parser."""
     parser.add_argument("name", help="which pod of the inventory")
     parser.add_argument(
         "--run",
@@ -40,17 +43,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 when a hook is there (or was printed, put there, removed, or the mode was set), 1 when
-    there is none.
+    """Run the command and return its exit code: 0 if there is a hook (or it was printed, installed
+    or removed, or the mode was set), 1 if there is none.
     """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")
     changes = options.install or options.remove
     options.pod = options.name
-    if changes or options.mode:
-        pod = to_act_on(options)
-    else:
-        pod = Inventory().get(options.name)
+    pod = to_act_on(options) if changes or options.mode else Inventory().get(options.name)
     link = transport(pod)
     try:
         seen = await boot_hook.look(link, pod.name)
@@ -62,22 +62,16 @@ async def run(options: argparse.Namespace) -> int:
             await boot_hook.remove(link, seen)
         if changes:
             seen = await boot_hook.look(link, pod.name)
-        else:
-            seen = seen
     finally:
         await link.close()
     lines = boot_hook.verdict(seen)
     if options.of_run:
         async with linked(pod, deploy=bool(options.mode)) as live:
             if options.mode:
-                action = await watch(
-                    live,
-                    await live.submit(
-                        "mode", run=options.of_run, playbook=boot_hook.PLAYBOOK, mode=options.mode
-                    ),
-                    as_json=False,
-                    quiet=True,
+                key = await live.submit(
+                    "mode", run=options.of_run, playbook=boot_hook.PLAYBOOK, mode=options.mode
                 )
+                action = await watch(live, key, as_json=False, quiet=True)
                 if action.state != "done":
                     raise RefusedError(action.detail, "Nothing was changed.")
             lines += _of_run(live, options.of_run)
@@ -92,12 +86,11 @@ async def run(options: argparse.Namespace) -> int:
         )
     else:
         print("\n".join(lines))
-    if seen.hooks or options.remove or options.mode:
-        return 0
-    return FINDING
+    return finding_code(not (seen.hooks or options.remove or options.mode))
 
 
 def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:
+    """Print the hook's text for one platform, and the place that it belongs to."""
     text, where = boot_hook.text(options.platform, seen), boot_hook.where(options.platform)
     if options.json:
         emit("boot-hook-text", pod=options.name, platform=options.platform, text=text, where=where)
@@ -107,11 +100,9 @@ def _print(options: argparse.Namespace, seen: boot_hook.Seen) -> int:
 
 
 def _of_run(live: PodSession, name: str) -> list[str]:
-    """By which mode the run would be resumed."""
+    """Return a sentence about what happens to a run after a reboot, which its mode decides."""
     pod = live.state.name
-    if name not in live.state.runs:
-        known = ", ".join(sorted(live.state.runs)) or "none"
-        raise UsageError(f"There is no run named {name} on {pod}.", f"Its runs: {known}.")
+    run_of(live, name)
     mode = live.state.ledger.mode(name, boot_hook.PLAYBOOK)
     does = {
         "observe": "a restart opens an incident and nothing is started",

@@ -1,11 +1,12 @@
-"""check: one verdict over a pod, all pods or finished files, for cron, monitoring and people in a
-hurry. It never deploys.
+"""The command `check`: one verdict on a pod, all pods or finished files, for cron, monitoring and
+people in a hurry. It never deploys an agent.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,13 +21,14 @@ from bs4_console.pods.inventory import Pod
 from bs4_console.pods.state import PodState
 from bs4_console.pods.witness import link_incidents
 
-#: Nagios' code for "the check itself did not work".
+#: The exit code of a usage error. It is Nagios' code for a check that did not work.
 USAGE_CODE = UNKNOWN
-#: Seconds. More often than this a check is a load; telemetry itself has one sample a second.
+#: Seconds. More frequent checks would be a load, and telemetry has only one sample a second.
 LEAST_EVERY_S = 1.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `check` to its parser."""
     parser.add_argument(
         "paths",
         nargs="*",
@@ -81,6 +83,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code, the worst verdict: 0 OK, 1 WARNING, 2 CRITICAL, 3
+    UNKNOWN.
+    """
     if options.paths and options.pod:
         raise UsageError("Files and a pod cannot be checked in one call.", "Leave one of them out.")
     if not options.paths and (options.source or options.trainer):
@@ -98,47 +103,49 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _show(verdicts: Sequence[Verdict], form: str) -> None:
+    """Print the verdicts in one of the formats."""
     if form == "json":
         level = aggregate(verdicts)
         emit(
             "check",
             status=WORDS[level],
             code=level,
-            pods=[verdict.as_dict() for verdict in verdicts],
+            pods=verdicts,
         )
         return
     from bs4_console.checks.formats import FORMATS
 
-    # A pod can send half a surrogate pair, which no terminal and no file takes.
+    # A pod can send half a surrogate pair, which no terminal and no file accepts.
     sys.stdout.write(FORMATS[form](verdicts).encode("utf-8", "replace").decode())
 
 
 def _files(options: argparse.Namespace) -> list[Verdict]:
+    """Return the verdict on each path of the command line."""
     from bs4_console.checks.on_files import judge_files
 
-    found = []
-    for path in options.paths:
-        found.append(judge_files(Path(path), options.source, options.trainer))
-    return found
+    judge = functools.partial(judge_files, source=options.source, trainer=options.trainer)
+    return [judge(Path(path)) for path in options.paths]
 
 
 async def _judge_all(known: Sequence[Pod], timeout: float) -> list[Verdict]:
+    """Return the verdicts on several pods, which are read at the same time."""
     return list(await asyncio.gather(*(_judge(pod, timeout) for pod in known)))
 
 
 async def _judge(pod: Pod, timeout: float) -> Verdict:
-    """Return the verdict on one pod, whatever it sends: a defect in judging it is that pod's, and
-    all others have theirs.
+    """Return the verdict on one pod, whatever it sends. A defect in judging gives UNKNOWN for that
+    pod and does not affect the other pods.
     """
     try:
         return await _looked_at(pod, timeout)
-    except Exception as error:  # noqa: BLE001 (see above; it is said in the verdict)
+    except Exception as error:  # noqa: BLE001 (see above; the verdict names it)
         return unreachable(
             pod.name, f"{pod.name} could not be judged ({described(error)}); report it as a bug."
         )
 
 
 async def _looked_at(pod: Pod, timeout: float) -> Verdict:
+    """Return the verdict on one pod after reading it."""
     try:
         async with linked(pod, deploy=False, timeout=timeout) as live:
             return judge(live.state, await ask(live.state))
@@ -149,13 +156,16 @@ async def _looked_at(pod: Pod, timeout: float) -> Verdict:
 
 
 def _kept(pod: Pod) -> PodState:
-    """What this console has kept of a pod: where W&B shows its runs."""
+    """Return the state of a pod as this console has kept it. It says where W&B shows the pod's
+    runs.
+    """
     kept = session(pod, deploy=False, keep="nothing")
     kept.replay()
     return kept.state
 
 
 async def _watch(options: argparse.Namespace) -> int:
+    """Check again and again, and return the worst level of the last cycle."""
     from bs4_console.checks.delivery import Notifier
     from bs4_console.checks.recipients import channels
     from bs4_console.checks.transitions import Notice
@@ -180,12 +190,10 @@ async def _watch(options: argparse.Namespace) -> int:
             "There is no notify.toml: what changes is only printed here. docs/check.md shows "
             "how to be told elsewhere."
         )
-    live = []
-    for pod in known:
-        live.append(session(pod, deploy=False, keep="records"))
-    watched: list[Judged] = [
-        WatchedFiles(Path(path), options.source, options.trainer) for path in options.paths
-    ]
+    live = [session(pod, deploy=False, keep="records") for pod in known]
+    watched: list[Judged] = []
+    for path in options.paths:
+        watched.append(WatchedFiles(Path(path), options.source, options.trainer))
     for one in live:
         watched.append(WatchedPod(one, options.timeout))
 
@@ -208,7 +216,9 @@ async def _watch(options: argparse.Namespace) -> int:
 
 
 async def _test_channels() -> int:
-    """CRITICAL when a channel did not take the message, UNKNOWN when there is none."""
+    """Send a test message to every channel. Returns CRITICAL if a channel did not take it. Raises
+    UsageError if there is no channel.
+    """
     from bs4_console.checks.delivery import NotSent, send
     from bs4_console.checks.recipients import channels
     from bs4_console.checks.transitions import Notice
@@ -220,17 +230,15 @@ async def _test_channels() -> int:
             "There is no channel: notify.toml is missing or empty.",
             "docs/check.md shows an example.",
         )
-    failed = 0
+    level = OK
     for channel in known:
         try:
             await asyncio.to_thread(
                 send, channel, Notice("", OK, OK, "bs4-console can reach this channel.")
             )
         except NotSent as error:
-            failed += 1
+            level = CRITICAL
             complain(str(error))
         else:
             print(f"{channel.name} ({channel.kind}) took a test message.")
-    if failed:
-        return CRITICAL
-    return OK
+    return level

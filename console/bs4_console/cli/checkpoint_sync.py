@@ -1,4 +1,6 @@
-"""checkpoints sync, remote, prune: the copy in an object store."""
+"""The commands `checkpoints sync`, `remote` and `prune`: the copy of checkpoints in an object
+store.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +12,9 @@ from typing import cast
 from bs4_console.checkpoints import sync
 from bs4_console.checkpoints.listing import age, size
 from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on, transport
-from bs4_console.errors import FINDING, RefusedError, UsageError
+from bs4_console.cli.output import complain, emit, finding_code, table
+from bs4_console.cli.sessions import can_ask, confirm, linked, run_of, to_act_on, transport
+from bs4_console.errors import FINDING, RefusedError
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
@@ -23,6 +25,7 @@ _FROM = "b2://BUCKET/PREFIX"
 
 
 def configure_sync(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints sync` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -67,6 +70,7 @@ def configure_sync(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_remote(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints remote` to its parser."""
     parser.add_argument(
         "--from",
         dest="place",
@@ -84,6 +88,7 @@ def configure_remote(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_prune(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints prune` to its parser."""
     configure_remote(parser)
     parser.add_argument(
         "--keep",
@@ -109,19 +114,18 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run one of the three commands and return its exit code."""
     if options.verb == "sync":
         return asyncio.run(_sync(options))
     place = sync.place_of(options.place)
-    given = None
-    if options.credentials == "-":
-        given = credentials.read(sys.stdin)
+    given = credentials.read(sys.stdin) if options.credentials == "-" else None
     if options.verb == "remote":
         return _remote(options, place, given)
     return _prune(options, place, given)
 
 
 async def bring(pod: Pod) -> None:
-    """See to it that b2sdk lies on the pod, over a connection of its own."""
+    """Install b2sdk on the pod if it is not there, over a connection of its own."""
     from bs4_console.transport.deploy_b2 import bring as deploy
 
     link = transport(pod)
@@ -132,6 +136,7 @@ async def bring(pod: Pod) -> None:
 
 
 async def _sync(options: argparse.Namespace) -> int:
+    """Give or take back the order to sync, or show its state. Returns the exit code."""
     if options.status:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
             return _show_status(live, options)
@@ -149,7 +154,7 @@ async def _sync(options: argparse.Namespace) -> int:
         }
     pod = to_act_on(options)
     async with linked(pod) as live:
-        _known(live, options.name)
+        run_of(live, options.name)
         if not options.off:
             await bring(pod)
         code = exit_code(await act(live, "sync", as_json=options.json, **body))
@@ -158,16 +163,9 @@ async def _sync(options: argparse.Namespace) -> int:
         return await _until_done(live, options)
 
 
-def _known(live: PodSession, name: str) -> None:
-    if name not in live.state.runs:
-        known = ", ".join(sorted(live.state.runs)) or "none"
-        raise UsageError(
-            f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}."
-        )
-
-
 def _show_status(live: PodSession, options: argparse.Namespace) -> int:
-    _known(live, options.name)
+    """Print the state of a run's sync. Returns 1 if uploads are failing, else 0."""
+    run_of(live, options.name)
     found = sync.status(live.state, options.name)
     if options.json:
         emit("sync", pod=options.pod, **(found or {"run": options.name, "to": None}))
@@ -181,14 +179,12 @@ def _show_status(live: PodSession, options: argparse.Namespace) -> int:
             f"{options.name} to {found['to'] or '(off)'}: "
             f"{sync.line(live.state.ledger.syncs[options.name])}"
         )
-    if found is not None and found["failures"]:
-        return FINDING
-    return 0
+    return finding_code(found is not None and found["failures"])
 
 
 async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
-    """Until the one upload has ended, well or not. What passes by itself is waited for: the pod
-    tries again.
+    """Wait until a single upload has ended, and return its exit code. Temporary failures are waited
+    for, because the pod tries again.
     """
     said, changed = "", asyncio.Event()
 
@@ -207,13 +203,14 @@ async def _until_done(live: PodSession, options: argparse.Namespace) -> int:
             if view.failed is not None and not view.failed.get("passing"):
                 return _ended(live, options, FINDING)
             if not view.order.get("to"):
-                return _ended(live, options, 0 if not view.held else FINDING)
+                return _ended(live, options, finding_code(view.held))
             await changed.wait()
     finally:
         live.state.listeners.remove(listener)
 
 
 def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
+    """Print the final state with --json, and return `code`."""
     if options.json:
         emit("sync", pod=options.pod, **(sync.status(live.state, options.name) or {}))
     return code
@@ -222,10 +219,11 @@ def _ended(live: PodSession, options: argparse.Namespace, code: int) -> int:
 def _remote(
     options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
 ) -> int:
+    """Print what the bucket holds of a run, and return 0."""
     store = sync.open_store(place, given)
     seen = sync.look(store, place, options.name)
-    # A run that we saved has none: only then the names are looked through for those of other
-    # scripts.
+    # A run that this program saved has no steps of other scripts, so only without own steps are the
+    # names searched for them.
     found = sync.remote_as_dict(
         place, options.name, seen, [] if seen.steps else sync.older(store, place, options.name)
     )
@@ -238,58 +236,54 @@ def _remote(
     print(
         f"{options.name} in {place}: {len(found['steps'])} steps, {found['pointer_why'] or pointer}"
     )
-    rows = [
-        [
-            f"{one['step']}{' *' if one['pointed'] else ''}",
-            "yes" if one["complete"] else "no",
-            size(one["bytes"]),
-            age(one["age_s"]),
-            str(one["files"]),
-            one["missing"],
+    if found["steps"]:
+        rows = [
+            [
+                f"{one['step']}{' *' if one['pointed'] else ''}",
+                "yes" if one["complete"] else "no",
+                size(one["bytes"]),
+                age(one["age_s"]),
+                str(one["files"]),
+                one["missing"],
+            ]
+            for one in found["steps"]
         ]
-        for one in found["steps"]
-    ]
-    if rows:
         table(rows, ["step", "complete", "size", "age", "files", "missing"])
     if found["older"]:
         print("left by older scripts, which saved the trainer's part alone:")
-        left = []
-        for one in found["older"]:
-            left.append(
-                [
-                    str(one["step"]),
-                    size(one["bytes"]),
-                    str(one["files"]),
-                    one["root"],
-                    one["missing"],
-                ]
-            )
-        table(left, ["step", "size", "files", "where", "missing"])
+        rows = [
+            [str(one["step"]), size(one["bytes"]), str(one["files"]), one["root"], one["missing"]]
+            for one in found["older"]
+        ]
+        table(rows, ["step", "size", "files", "where", "missing"])
     return 0
 
 
 def _prune(
     options: argparse.Namespace, place: sync.Place, given: credentials.Credentials | None
 ) -> int:
+    """Show the plan of a pruning and carry it out if it is confirmed. Returns 0. Raises
+    RefusedError if it is not confirmed or the plan has changed.
+    """
     store = sync.open_store(place, given)
     plan = sync.plan_prune(store, place, options.name, options.keep, options.milestones)
-    going = [one.step for one in plan.decision.remove]
     if options.plan == "" or (not options.plan and not options.json):
         _show_plan(options, plan)
-    if options.plan == "" or not going:
+    if options.plan == "" or not plan.decision.remove:
         return 0
     if options.plan and options.plan != plan.hash:
         raise RefusedError(
             "What would go has changed since that plan was made.", "Look again with --plan."
         )
     if not options.plan:
-        if not is_terminal() or options.json:
+        if not can_ask(options):
             raise RefusedError(
                 "Nothing was removed: the plan was not confirmed.",
                 f"Confirm it with --plan {plan.hash}.",
             )
-        if ask(f"Type {options.name} to remove them for good: ") != options.name:
-            raise RefusedError("Nothing was removed.", "Run it again when you are sure.")
+        confirm(
+            f"Type {options.name} to remove them for good: ", options.name, "Nothing was removed."
+        )
     done = sync.carry_out(store, plan)
     removed = [one.step for one in done.remove]
     if options.json:
@@ -307,6 +301,7 @@ def _prune(
 
 
 def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
+    """Print the plan of a pruning."""
     decision = plan.decision
     if options.json:
         steps = [
@@ -323,10 +318,8 @@ def _show_plan(options: argparse.Namespace, plan: sync.Prunable) -> None:
         )
         return
     for one in decision.remove:
-        print(
-            f"  remove step {one.step}: "
-            f"{size(one.bytes)}{f' (not whole: {one.missing})' if one.missing else ''}"
-        )
+        torn = f" (not whole: {one.missing})" if one.missing else ""
+        print(f"  remove step {one.step}: {size(one.bytes)}{torn}")
     for step, why in sorted(decision.kept.items()):
         print(f"  keep   step {step}: {why}")
     print(

@@ -1,5 +1,5 @@
-"""checkpoints: what can be resumed, when the disk is full, and the standing order that keeps it
-from being.
+"""The command `checkpoints`: what can be resumed, when the disk will be full, and the retention
+order that keeps the disk from filling up.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from bs4_console.checkpoints import listing as checkpoints
 from bs4_console.cli import checkpoint_sync, merge, restore
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import linked, pods, to_act_on
+from bs4_console.cli.sessions import linked, pods, run_of, to_act_on
 from bs4_console.errors import UNREACHABLE, LinkError, UsageError
 from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser(
         "list", help="the checkpoints of a run, whole or not, and when its disk is full"
@@ -66,47 +67,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     keep.add_argument(
         "--off", action="store_true", help="take the order back: nothing is freed any more"
     )
-    back = verbs.add_parser(
-        "restore",
-        help="bring a run's newest whole checkpoint back from a bucket, and resume it; a plan "
-        "first",
+    others = (
+        (
+            "restore",
+            "bring a run's newest whole checkpoint back from a bucket, and resume it; a plan first",
+            restore.configure,
+        ),
+        (
+            "merge",
+            "put a verl step's shards together into a Hugging Face directory; a plan first",
+            merge.configure,
+        ),
+        (
+            "sync",
+            "order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
+            "that stands",
+            checkpoint_sync.configure_sync,
+        ),
+        (
+            "remote",
+            "the checkpoints of a run in a bucket, whole or not, and which one its pointer names",
+            checkpoint_sync.configure_remote,
+        ),
+        (
+            "prune",
+            "remove older checkpoints from a bucket; a plan first",
+            checkpoint_sync.configure_prune,
+        ),
     )
-    restore.configure(back)
-    merging = verbs.add_parser(
-        "merge",
-        help="put a verl step's shards together into a Hugging Face directory; a plan first",
-    )
-    merge.configure(merging)
-    copy = verbs.add_parser(
-        "sync",
-        help="order the pod to copy the run's checkpoints to a bucket, from now on; or say how "
-        "that stands",
-    )
-    checkpoint_sync.configure_sync(copy)
-    remote = verbs.add_parser(
-        "remote",
-        help="the checkpoints of a run in a bucket, whole or not, and which one its pointer names",
-    )
-    checkpoint_sync.configure_remote(remote)
-    prune = verbs.add_parser("prune", help="remove older checkpoints from a bucket; a plan first")
-    checkpoint_sync.configure_prune(prune)
-    for verb in (listing, keep, back, merging, copy, remote, prune):
+    for name, text, fill in others:
+        fill(verbs.add_parser(name, help=text))
+    for verb in verbs.choices.values():
         verb.add_argument(
             "--json", action="store_true", help="one JSON object a run instead of text"
         )
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.verb == "keep":
-        return asyncio.run(_keep(options))
+    """Run the command and return its exit code."""
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
-    if options.verb == "restore":
-        return asyncio.run(restore.run(options))
-    if options.verb == "merge":
-        return asyncio.run(merge.run(options))
-    if options.directory is None:
-        return asyncio.run(_list(options))
+    verbs = {"keep": _keep, "restore": restore.run, "merge": merge.run, "list": _list}
+    if options.verb != "list" or options.directory is None:
+        return asyncio.run(verbs[options.verb](options))
     if options.pod or options.name:
         raise UsageError(
             "RUN_DIR is read here; --pod and --run ask a pod.", "Give one or the other."
@@ -117,6 +120,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the checkpoints of the pods' runs. Returns 3 if a pod could not be reached, else 0."""
     code = 0
     asked = pods(options.pod)
     if not asked:
@@ -138,41 +142,44 @@ async def _list(options: argparse.Namespace) -> int:
 
 
 def _names(live: PodSession, name: str | None) -> list[str]:
-    known = sorted(live.state.runs)
-    if name is not None and name not in known:
-        raise UsageError(
-            f"There is no run named {name} on {live.state.name}.",
-            f"Its runs: {', '.join(known) or 'none'}.",
-        )
+    """Return the run names to show: all of the pod, or only `name`. Raises UsageError if the pod
+    does not have it.
+    """
     if name is None:
-        return known
-    return [name]
+        return sorted(live.state.runs)
+    return [run_of(live, name).name]
 
 
 def _show(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    """Print the checkpoint report of one run."""
     if options.json:
         emit("checkpoints", **found)
         return
     where = f" on {found['pod']}" if "pod" in found else ""
     print(f"{found['run']}{where} ({found['trainer']}): {checkpoints.line(found)}")
-    rows = [
-        [
-            str(one["step"]),
-            "yes" if one["complete"] else "no",
-            checkpoints.size(one["bytes"]),
-            checkpoints.age(one["age_s"]),
-            " ".join(part["name"] for part in one["parts"]) or "-",
-            "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
-        ]
-        for one in found["checkpoints"]
-    ]
-    if rows:
-        table(rows, ["step", "complete", "size", "age", "parts", "missing"])
+    if found["checkpoints"]:
+        heads = ["step", "complete", "size", "age", "parts", "missing"]
+        table([_row(one) for one in found["checkpoints"]], heads)
     for text in _remarks(found):
         print(text)
 
 
+def _row(one: dict[str, Any]) -> list[str]:
+    """Return the row of one checkpoint."""
+    return [
+        str(one["step"]),
+        "yes" if one["complete"] else "no",
+        checkpoints.size(one["bytes"]),
+        checkpoints.age(one["age_s"]),
+        " ".join(part["name"] for part in one["parts"]) or "-",
+        "; ".join(f"{name}: {why}" for name, why in one["missing"].items()),
+    ]
+
+
 def _remarks(found: dict[str, Any]) -> list[str]:
+    """Return the lines below the table of checkpoints: disk, trainer, order, and what came of the
+    order.
+    """
     disk, seen, said = found["disk"], found["forecast"], found.get("guard")
     lines = []
     if found["loose"]["steps"]:
@@ -183,12 +190,8 @@ def _remarks(found: dict[str, Any]) -> list[str]:
     if disk["free"] is not None:
         text = f"disk: {checkpoints.size(disk['free'])} free of {checkpoints.size(disk['total'])}"
         if seen["set_bytes"] and seen["every_steps"]:
-            every = ""
-            if seen["every_s"]:
-                every = f", {checkpoints.age(seen['every_s'])}"
-            steps = "step"
-            if seen["every_steps"] != 1:
-                steps = f"{seen['every_steps']} steps"
+            every = f", {checkpoints.age(seen['every_s'])}" if seen["every_s"] else ""
+            steps = "step" if seen["every_steps"] == 1 else f"{seen['every_steps']} steps"
             text += (
                 f"; {checkpoints.size(seen['set_bytes'])} every {steps}{every}; room for "
                 f"{seen['room']}"
@@ -204,6 +207,7 @@ def _remarks(found: dict[str, Any]) -> list[str]:
 
 
 async def _keep(options: argparse.Namespace) -> int:
+    """Give or take back a retention order. Returns the exit code."""
     if (options.last is None) == (not options.off):
         raise UsageError(
             "Say how many checkpoints stay.",
@@ -218,11 +222,9 @@ async def _keep(options: argparse.Namespace) -> int:
             "synced": options.synced,
         }
         if options.at_least is not None:
-            body |= {"at_least": options.at_least}
-        else:
-            body |= {}
+            body["at_least"] = options.at_least
     async with linked(to_act_on(options)) as live:
-        _names(live, options.name)
+        run_of(live, options.name)
         if not options.off and not options.json:
             print(
                 checkpoints.foresight(

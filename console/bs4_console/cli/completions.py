@@ -1,5 +1,5 @@
-"""completions: what a shell needs to complete this command line, written from the parsers
-themselves.
+"""The command `completions`: scripts that complete this command line in a shell. They are generated
+from the parsers themselves.
 """
 
 from __future__ import annotations
@@ -7,17 +7,18 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from bs4_console.pods.inventory import Inventory
 
 SHELLS = ("bash", "zsh", "fish")
-#: Options whose value is a pod of the inventory: asked for when Tab is pressed.
-_PODS = ("--pod",)
+#: The option whose value is a pod of the inventory. The names are read when Tab is pressed.
+_POD = "--pod"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `completions` to its parser."""
     parser.add_argument(
         "shell",
         choices=(*SHELLS, "pods"),
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Print the script for a shell, or the pods' names, and return 0."""
     if options.shell == "pods":
         sys.stdout.writelines(f"{pod.name}\n" for pod in Inventory().list())
         return 0
@@ -41,8 +43,9 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """One parser: the words that lead to it, the words that may follow with their help, its options
-    (name, help, choices, takes a value), and the choices of its positional arguments.
+    """One parser: the words that lead to it (`path`), the words that may follow, each with its help
+    (`words`), and its options (name, help, choices, True if it takes a value). The choices of
+    positional arguments count as words.
     """
 
     path: tuple[str, ...]
@@ -51,24 +54,25 @@ class Node:
 
 
 def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Node]:
-    """The parser and all below it, outermost first."""
+    """Yield the parser and all parsers below it, outermost first. `path` has the words that lead to
+    it.
+    """
     words: list[tuple[str, str]] = []
     options: list[tuple[str, str, tuple[str, ...], bool]] = []
     below: list[tuple[str, argparse.ArgumentParser]] = []
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            texts = {}
-            for choice in action._choices_actions:
-                texts[choice.dest] = choice.help or ""
-            words += [(name, texts.get(name, "")) for name in action.choices]
-            below += action.choices.items()
+            texts = {choice.dest: choice.help or "" for choice in action._choices_actions}
+            for name, child in action.choices.items():
+                words.append((name, texts.get(name, "")))
+                below.append((name, child))
         elif action.option_strings:
             choices = tuple(str(choice) for choice in action.choices or ())
             options.append(
                 (action.option_strings[-1], action.help or "", choices, action.nargs != 0)
             )
-        elif action.choices:
-            for choice in action.choices:
+        else:
+            for choice in action.choices or ():
                 words.append((str(choice), ""))
     yield Node(path, tuple(words), tuple(options))
     for name, child in below:
@@ -76,12 +80,12 @@ def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterat
 
 
 def _quoted(text: str) -> str:
+    """Return a text in single quotes for bash and zsh."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def bash(found: list[Node]) -> str:
-    """A function and its `complete`; works in bash 3.2 (macOS) too."""
-    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
+    """Return the script for bash: a function and its `complete`. Works in bash 3.2 (macOS) too."""
     lines = [
         "_bs4_console() {",
         (
@@ -91,29 +95,21 @@ def bash(found: list[Node]) -> str:
         "    COMPREPLY=()",
         '    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
         '        next="${here:+$here }$word"',
-        f"        for path in {paths}; do",
+        f"        for path in {_paths(found)}; do",
         '            if [ "$path" = "$next" ]; then here="$next"; fi',
         "        done",
         "    done",
         '    case "$here $prev" in',
     ]
-    for node in found:
-        for name, _, choices, _ in node.options:
-            if choices:
-                lines.append(
-                    f"        {_quoted(f'{_joined(node)} {name}')}) "
-                    f"known={_quoted(' '.join(choices))} ;;"
-                )
+    for place, choices in _valued(found):
+        lines.append(f"        {place}) known={_quoted(' '.join(choices))} ;;")
     lines += [
-        f'        *" {name}") known="$(bs4-console completions pods 2>/dev/null)" ;;'
-        for name in _PODS
-    ]
-    lines += [
+        f'        *" {_POD}") known="$(bs4-console completions pods 2>/dev/null)" ;;',
         '        *) case "$here" in',
-        *(
-            f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;"
-            for node in found
-        ),
+    ]
+    for node in found:
+        lines.append(f"            {_quoted(_joined(node))}) known={_quoted(_all(node))} ;;")
+    lines += [
         "        esac ;;",
         "    esac",
         '    COMPREPLY=($(compgen -W "$known" -- "$cur"))',
@@ -124,38 +120,28 @@ def bash(found: list[Node]) -> str:
 
 
 def zsh(found: list[Node]) -> str:
-    """With the help beside each word."""
+    """Return the script for zsh, which shows the help beside each word."""
     lines = [
         "#compdef bs4-console",
         "_bs4_console() {",
         '    local here="" word prev="${words[CURRENT-1]}"',
         "    local -a known",
-    ]
-    paths = " ".join(_quoted(" ".join(node.path)) for node in found if node.path)
-    lines += [
-        f"    local -a paths=({paths})",
+        f"    local -a paths=({_paths(found)})",
         '    for word in "${(@)words[2,CURRENT-1]}"; do',
         '        if (( ${paths[(Ie)${here:+$here }$word]} )); then here="${here:+$here }$word"; fi',
         "    done",
         '    case "$here $prev" in',
     ]
-    for node in found:
-        for name, _, choices, _ in node.options:
-            if choices:
-                lines.append(
-                    f"        {_quoted(f'{_joined(node)} {name}')}) "
-                    f"known=({' '.join(_quoted(c) for c in choices)}) ;;"
-                )
+    for place, choices in _valued(found):
+        lines.append(f"        {place}) known=({' '.join(_quoted(c) for c in choices)}) ;;")
     lines += [
-        f'        *" {name}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;'
-        for name in _PODS
+        f'        *" {_POD}") known=(${{(f)"$(bs4-console completions pods 2>/dev/null)"}}) ;;',
+        '        *) case "$here" in',
     ]
-    lines.append('        *) case "$here" in')
     for node in found:
-        words = [_described(word, text) for word, text in node.words] + [
-            _described(name, text) for name, text, _, _ in node.options
-        ]
-        lines.append(f"            {_quoted(_joined(node))}) known=({' '.join(words)}) ;;")
+        options = [option[:2] for option in node.options]
+        words = " ".join(_described(word, text) for word, text in (*node.words, *options))
+        lines.append(f"            {_quoted(_joined(node))}) known=({words}) ;;")
     lines += [
         "        esac ;;",
         "    esac",
@@ -166,69 +152,76 @@ def zsh(found: list[Node]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _paths(found: list[Node]) -> str:
+    """Return the quoted paths of all parsers but the outermost, separated by spaces."""
+    return " ".join(_quoted(_joined(node)) for node in found if node.path)
+
+
+def _valued(found: list[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each option that has choices, quoted behind its parser's path, with the choices."""
+    for node in found:
+        for name, _, choices, _ in node.options:
+            if choices:
+                yield _quoted(f"{_joined(node)} {name}"), choices
+
+
 def fish(found: list[Node]) -> str:
-    """One `complete` a word and an option."""
+    """Return the script for fish: one `complete` for each word and each option."""
     lines = ["complete -c bs4-console -f"]
     for node in found:
-        when = _fish_condition(node, found)
+        further = [other.path[-1] for other in found if other.path and other.path[:-1] == node.path]
+        start = f"complete -c bs4-console -n {_fish(_fish_condition(node, further))}"
         for word, text in node.words:
-            lines.append(
-                f"complete -c bs4-console -n {_fish(when)} -a {_fish(word)} -d "
-                f"{_fish(_first(text))}"
-            )
+            lines.append(f"{start} -a {_fish(word)} -d {_fish(_first(text))}")
         for name, text, choices, valued in node.options:
+            spelled = f"-s {name[1:]}"
             if name.startswith("--"):
                 spelled = f"-l {name[2:]}"
-            else:
-                spelled = f"-s {name[1:]}"
-            offered = "(bs4-console completions pods)"
-            if name not in _PODS:
-                offered = " ".join(choices)
             if valued:
-                more = f" -x -a {_fish(offered)}" if offered else " -r"
-            else:
-                more = ""
-            lines.append(
-                f"complete -c bs4-console -n {_fish(when)} {spelled}{more} -d {_fish(_first(text))}"
-            )
-        if node.path and not any(other.path[:-1] == node.path for other in found):
-            lines.append(f"complete -c bs4-console -n {_fish(when)} -F")
+                spelled += _fish_values(name, choices)
+            lines.append(f"{start} {spelled} -d {_fish(_first(text))}")
+        if node.path and not further:
+            lines.append(f"{start} -F")
     return "\n".join(lines) + "\n"
 
 
-def _fish_condition(node: Node, found: list[Node]) -> str:
-    """After the words of the path, before any that leads further."""
-    seen = []
-    for word in node.path:
-        seen.append(f"__fish_seen_subcommand_from {word}")
-    further = []
-    for other in found:
-        if other.path[:-1] == node.path and other.path:
-            further.append(other.path[-1])
-    return (
-        "; and ".join(
-            [*seen, *([f"not __fish_seen_subcommand_from {' '.join(further)}"] if further else [])]
-        )
-        or "true"
-    )
+def _fish_values(name: str, choices: tuple[str, ...]) -> str:
+    """Return the part of fish's line that says which values an option takes."""
+    if name == _POD:
+        return " -x -a '(bs4-console completions pods)'"
+    return f" -x -a {_fish(' '.join(choices))}" if choices else " -r"
+
+
+def _fish_condition(node: Node, further: Sequence[str]) -> str:
+    """Return fish's condition for a parser: the words of its path are there, and none of `further`,
+    which lead to the parsers below it.
+    """
+    conditions = [f"__fish_seen_subcommand_from {word}" for word in node.path]
+    if further:
+        conditions.append(f"not __fish_seen_subcommand_from {' '.join(further)}")
+    return "; and ".join(conditions) or "true"
 
 
 def _fish(text: str) -> str:
+    """Return a text in single quotes for fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _joined(node: Node) -> str:
+    """Return the words that lead to a parser, separated by spaces."""
     return " ".join(node.path)
 
 
 def _all(node: Node) -> str:
+    """Return all words and options that may follow, separated by spaces."""
     return " ".join([*(word for word, _ in node.words), *(option[0] for option in node.options)])
 
 
 def _described(word: str, text: str) -> str:
+    """Return a word with its help as zsh takes it."""
     return _quoted(f"{word}:{_first(text)}" if text else word)
 
 
 def _first(text: str) -> str:
-    """The help up to its first stop, on one line."""
+    """Return the help text up to its first stop, on one line."""
     return re.split(r"[;.(]\s|\n", text.replace("%%", "%"))[0].strip()

@@ -1,5 +1,5 @@
-"""config: what is wrong with a training config, and what can be done about it before a pod is paid
-for.
+"""The command `config`: what is wrong with a training config, and what can be done about it before
+a pod is paid for.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import difflib
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.configs.diff import compare, values
 from bs4_console.configs.document import read_toml
 from bs4_console.configs.findings import Finding
@@ -29,11 +28,12 @@ from bs4_console.configs.sizing import Wish, estimate, new
 from bs4_console.configs.view import Given
 from bs4_console.errors import FINDING, UsageError
 
-#: Both generations of prime-rl; what is TOML.
+#: The trainers whose configs are TOML: both generations of prime-rl.
 TOML = TRAINERS[:2]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     made: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
         "lint": (
@@ -73,6 +73,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINERS) -> None:
+    """Add the option --trainer."""
     parser.add_argument(
         "--trainer",
         choices=choices,
@@ -82,6 +83,7 @@ def _trainer(parser: argparse.ArgumentParser, choices: tuple[str, ...] = TRAINER
 
 
 def _component(parser: argparse.ArgumentParser) -> None:
+    """Add the option --component."""
     parser.add_argument(
         "--component",
         choices=COMPONENTS,
@@ -91,10 +93,12 @@ def _component(parser: argparse.ArgumentParser) -> None:
 
 
 def _json(parser: argparse.ArgumentParser) -> None:
+    """Add the option --json."""
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def _lint_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config lint`."""
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -165,6 +169,7 @@ def _lint_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _fix_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config fix`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser)
     _component(parser)
@@ -177,12 +182,14 @@ def _fix_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _diff_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config diff`."""
     parser.add_argument("before", metavar="A", type=Path, help="one config")
     parser.add_argument("after", metavar="B", type=Path, help="the other")
     _json(parser)
 
 
 def _migrate_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config migrate`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     parser.add_argument(
         "--to", choices=TOML, required=True, help="the generation that it shall be for"
@@ -198,6 +205,7 @@ def _migrate_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _new_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config new`."""
     _trainer(parser, TOML)
     parser.add_argument(
         "--model", default="", help="the model's name on the hub (asked for on a terminal)"
@@ -233,6 +241,7 @@ def _new_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _estimate_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config estimate`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     _trainer(parser, TOML)
     parser.add_argument(
@@ -248,6 +257,7 @@ def _estimate_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def _history_parser(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `config history`."""
     parser.add_argument("file", metavar="FILE", type=Path, help="the config")
     parser.add_argument(
         "--registry",
@@ -271,6 +281,7 @@ def _history_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code: 1 if there is an error or a difference, else 0."""
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "lint": _lint,
         "fix": _fix,
@@ -284,12 +295,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _ends(findings: list[Finding]) -> int:
-    if any(finding.level == "error" for finding in findings):
-        return FINDING
-    return 0
+    """Return 1 if one of the findings is an error, else 0."""
+    return finding_code(any(finding.level == "error" for finding in findings))
 
 
 def _say(file: Path | str, findings: list[Finding]) -> None:
+    """Print the findings, one per line."""
     for finding in findings:
         print(
             f"{file}:{finding.line}: {finding.level} {finding.id}: {finding.message} {finding.fix}"
@@ -297,6 +308,7 @@ def _say(file: Path | str, findings: list[Finding]) -> None:
 
 
 def _lint(options: argparse.Namespace) -> int:
+    """Run `config lint` and return its exit code."""
     if options.gpus is not None and options.gpus < 1:
         raise UsageError("--gpus is at least 1.", "Give the number of GPUs of the pod.")
     given = Given(
@@ -310,15 +322,14 @@ def _lint(options: argparse.Namespace) -> int:
         running=tuple(options.running),
         beside=tuple(options.beside),
     )
-    coverage: dict[str, str] = {}
     if options.pod:
         findings, coverage = _lint_on_pod(options, given)
     else:
-        findings = lint(options.file, options.trainer, given, _component_of(options))
+        findings, coverage = lint(options.file, options.trainer, given, _component_of(options)), {}
     if options.json:
         emit(
             "config-lint",
-            findings=[finding.as_dict() for finding in findings],
+            findings=findings,
             **({"coverage": coverage} if coverage else {}),
         )
     else:
@@ -334,16 +345,19 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _component_of(options: argparse.Namespace) -> str:
-    """Return whose config it is: as said, else told from its keys and its name, else the config of
-    the whole.
+    """Return the component that the config belongs to: the given one, else the one that its keys
+    and its name tell, else "rl" (the whole).
     """
-    if options.component or options.trainer not in TOML:
-        return options.component or "rl"
-    document = read_toml(options.file)
-    return component_of(document.data, options.file, options.trainer) or "rl"
+    found = options.component
+    if not found and options.trainer in TOML:
+        found = component_of(read_toml(options.file).data, options.file, options.trainer)
+    return found or "rl"
 
 
 def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Finding], dict[str, str]]:
+    """Return the findings and the coverage of a config that the trainer's own classes on a pod have
+    judged too.
+    """
     from bs4_console.cli.sessions import linked, pods
     from bs4_console.preflight.config import on_pod
 
@@ -351,9 +365,6 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
         raise UsageError("verl has no config classes that could be asked.", "Leave --pod out.")
 
     words = shlex.split(options.launch)
-    overrides = []
-    if "@" in words:
-        overrides = words[words.index("@") + 2 :]
 
     async def ask() -> tuple[list[Finding], dict[str, str]]:
         async with linked(pods(options.pod)[0], deploy=False) as live:
@@ -364,7 +375,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
                 component=_component_of(options),
                 cwd=options.cwd,
                 given=given,
-                overrides=overrides,
+                overrides=words[words.index("@") + 2 :] if "@" in words else [],
             )
             return found, answer.coverage
 
@@ -372,6 +383,7 @@ def _lint_on_pod(options: argparse.Namespace, given: Given) -> tuple[list[Findin
 
 
 def _fix(options: argparse.Namespace) -> int:
+    """Run `config fix` and return its exit code."""
     fixed = fix(options.file, options.trainer, component=_component_of(options))
     before, after = fixed.before.splitlines(keepends=True), fixed.after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(before, after, "before", "after"))
@@ -379,13 +391,10 @@ def _fix(options: argparse.Namespace) -> int:
     if options.write and fixed.made:
         kept = write(options.file, fixed.after)
     if options.json:
-        made, left = (
-            [finding.as_dict() for finding in findings] for findings in (fixed.made, fixed.left)
-        )
         emit(
             "config-fix",
-            fixed=made,
-            left=left,
+            fixed=fixed.made,
+            left=fixed.left,
             diff=diff,
             written=kept is not None,
             original=str(kept) if kept else None,
@@ -401,40 +410,22 @@ def _fix(options: argparse.Namespace) -> int:
 
 
 def _diff(options: argparse.Namespace) -> int:
+    """Run `config diff` and return its exit code."""
     changes = compare(values(options.before), values(options.after))
     if options.json:
-        # TOML has dates, JSON has not.
-        emit(
-            "config-diff",
-            changes=[
-                {key: _plain(value) for key, value in asdict(change).items()} for change in changes
-            ],
-        )
+        emit("config-diff", changes=changes)
     else:
         for change in changes:
             sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
-            shown = []
-            for value in (change.before, change.after):
-                if value is not None:
-                    shown.append(str(value))
+            shown = [str(value) for value in (change.before, change.after) if value is not None]
             print(f"{sign} {change.key}: {' -> '.join(shown)}")
         if not changes:
             print("They mean the same.")
-    if changes:
-        return FINDING
-    return 0
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, str | int | float | bool | dict | None):
-        return value
-    return str(value)
+    return finding_code(changes)
 
 
 def _put(output: Path, text: str) -> None:
-    """Refuses to write over a file."""
+    """Write `text` to a new file. Raises UsageError if the file exists."""
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
@@ -444,6 +435,7 @@ def _put(output: Path, text: str) -> None:
 
 
 def _migrate(options: argparse.Namespace) -> int:
+    """Run `config migrate` and return its exit code."""
     done = migrate(options.file, options.to, options.component)
     text = done.text
     if done.refused:
@@ -458,16 +450,15 @@ def _migrate(options: argparse.Namespace) -> int:
             refused=done.refused,
             text=text,
             left_out=[_left(item) for item in done.left],
-            findings=[finding.as_dict() for finding in done.findings],
+            findings=done.findings,
         )
     else:
         _say_migrated(options, done, text)
-    if done.refused:
-        return FINDING
-    return _ends(done.findings)
+    return FINDING if done.refused else _ends(done.findings)
 
 
 def _left(item: Left) -> dict[str, Any]:
+    """Return something that was not taken over as a JSON object."""
     return {
         "key": item.key,
         "line": item.line,
@@ -477,7 +468,7 @@ def _left(item: Left) -> dict[str, Any]:
 
 
 def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> None:
-    """Print the result, or why there is none, and what the report names."""
+    """Print the migrated config, or why there is none, and what the migration reports."""
     if not options.output:
         print(text, end="")
     for item in done.left:
@@ -497,6 +488,7 @@ def _say_migrated(options: argparse.Namespace, done: Migrated, text: str) -> Non
 
 
 def _ask(question: str) -> str:
+    """Return what a person types in answer to a question. Raises UsageError without a terminal."""
     from bs4_console.cli.sessions import is_terminal
 
     if not is_terminal():
@@ -508,10 +500,10 @@ def _ask(question: str) -> str:
 
 
 def _new(options: argparse.Namespace) -> int:
+    """Run `config new` and return its exit code."""
     model = options.model or _ask("The model's name")
-    if options.gpus is not None:
-        gpus = options.gpus
-    else:
+    gpus = options.gpus
+    if gpus is None:
         gpus = _ask("The number of GPUs")
     if not str(gpus).isdecimal() or int(gpus) < 1 or not model:
         raise UsageError("A config needs a model and at least one GPU.", "Give --model and --gpus.")
@@ -534,29 +526,28 @@ def _new(options: argparse.Namespace) -> int:
             trainer=options.trainer,
             text=made.text,
             reasons=made.reasons,
-            findings=[f.as_dict() for f in made.findings],
+            findings=made.findings,
         )
+    elif options.output:
+        print(f"{options.output} is written.")
     else:
-        print(
-            f"{options.output} is written." if options.output else made.text,
-            end="\n" if options.output else "",
-        )
+        print(made.text, end="")
     return _ends(made.findings)
 
 
 def _estimate(options: argparse.Namespace) -> int:
+    """Run `config estimate` and return its exit code: 1 if the memory does not suffice."""
     done = estimate(options.file, options.trainer, options.gpu_gib, options.billions)
     if options.json:
         emit("config-estimate", **done.as_dict())
     else:
         for line in done.lines(options.gpu_gib):
             print(line)
-    if done.fits:
-        return 0
-    return FINDING
+    return finding_code(not done.fits)
 
 
 def _history(options: argparse.Namespace) -> int:
+    """Run `config history` and return 0."""
     data = values(options.file)
     registry = options.registry or options.file.parent / "registry.json"
     history = History.read(registry)
@@ -572,7 +563,7 @@ def _history(options: argparse.Namespace) -> int:
         emit(
             "config-history",
             config=history.key(options.file),
-            versions=[asdict(version) for version in versions],
+            versions=versions,
             changed=changed,
         )
     else:

@@ -1,5 +1,5 @@
-"""docs/configs.md, written from the rules themselves: `python -m bs4_console.cli.config_rules
-FILE`. A test holds the two together.
+"""Write docs/configs.md from the rules themselves: `python -m bs4_console.cli.config_rules FILE`. A
+test checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from bs4_console.cli.output import cell
 from bs4_console.configs.catalog import rules
 
 _HEAD = """# Training configs
@@ -48,22 +49,13 @@ and the shipped schema counts. `preflight` and `launch` ask them too.
 
 
 def markdown() -> str:
-    """The whole page."""
-    cells = (
-        [
-            r.id,
-            r.applies,
-            r.level,
-            r.title,
-            r.fails,
-            r.fix,
-            f"`{r.needs}`" if r.needs else "the file",
-        ]
-        for r in rules().values()
-    )
-    return _HEAD + "".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in cells
-    )
+    """Return the text of the page."""
+    page = _HEAD
+    for r in rules().values():
+        needs = f"`{r.needs}`" if r.needs else "the file"
+        cells = map(cell, (r.id, r.applies, r.level, r.title, r.fails, r.fix, needs))
+        page += f"| {' | '.join(cells)} |\n"
+    return page
 
 
 if __name__ == "__main__":

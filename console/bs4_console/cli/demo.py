@@ -1,5 +1,5 @@
-"""demo: practice pods. Without a scenario three of them on the screen; with one, a failure from the
-first sign to the proof.
+"""The command `demo`: practice pods. Without a scenario, three of them appear on the screen. With
+one, a failure is played from its first sign to the proof of its repair.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ import argparse
 import asyncio
 import sys
 
-from bs4_console.cli.output import emit
+from bs4_console.cli.output import emit, finding_code
 from bs4_console.cli.sessions import is_terminal
-from bs4_console.errors import FINDING, UsageError
+from bs4_console.errors import UsageError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `demo` to its parser."""
     parser.add_argument("--scenario", metavar="ID", help="a failure id, id/variant, or random")
     parser.add_argument(
         "--trainer",
@@ -35,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code: 1 if a scenario's run did not recover, else 0."""
     if options.list:
         from bs4_practice.tries import TRIES
 
@@ -52,14 +54,15 @@ def run(options: argparse.Namespace) -> int:
                 as_json=options.json,
             )
         )
+    on_linux = sys.platform.startswith("linux")
     if options.scenario is not None:
-        if not sys.platform.startswith("linux"):
+        if not on_linux:
             raise UsageError(
                 "Practice pods need Linux's /proc.",
                 "Run this on Linux; `bs4-console demo` opens a recorded incident here.",
             )
         return asyncio.run(_play(options))
-    if not sys.platform.startswith("linux"):
+    if not on_linux:
         why = (
             "Practice pods need Linux's /proc, which this system lacks: this is a recorded "
             "incident."
@@ -69,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
-    """A practice pod's incident as it was kept. `why` is shown with it."""
+    """Show the recorded incident of a practice pod. `why` is a sentence that is shown with it."""
     from bs4_console.cli.recording import show
     from bs4_console.pods.recorded import RecordedSession
     from bs4_practice import recording
@@ -83,7 +86,9 @@ async def _recorded(why: str, *, headless: bool, as_json: bool) -> int:
 
 
 async def _on_screen() -> int:
-    """The screen on three practice pods, while their runs are started and one of them is broken."""
+    """Open the screen on three practice pods, while their runs are started and one of them is
+    broken.
+    """
     from bs4_console.tui.app import configured
     from bs4_practice.three import three_pods
 
@@ -98,9 +103,7 @@ async def _on_screen() -> int:
 
 
 async def _printed() -> int:
-    """Without a terminal: the status of the three pods once their runs train, as `check` says
-    it.
-    """
+    """Print the verdict on the three pods once their runs train. Used without a terminal."""
     from bs4_console.checks.verdict import judge
     from bs4_practice.three import three_pods
 
@@ -114,6 +117,7 @@ async def _printed() -> int:
 
 
 async def _play(options: argparse.Namespace) -> int:
+    """Play one scenario and return the exit code."""
     from bs4_practice.play import play
     from bs4_practice.scenarios import choose
     from bs4_practice.tries import TRIES, summary
@@ -127,6 +131,4 @@ async def _play(options: argparse.Namespace) -> int:
         emit("demo", trainer=trainer, **report)
     else:
         print(summary(report))
-    if report["recovered"] or options.no_fix:
-        return 0
-    return FINDING
+    return finding_code(not (report["recovered"] or options.no_fix))

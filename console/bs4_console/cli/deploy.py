@@ -1,24 +1,23 @@
-"""deploy: bring the agent to a pod, or find it there."""
+"""The command `deploy`: install and start the agent on a pod, or find it running there."""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from bs4_console.cli.output import emit
 from bs4_console.cli.sessions import linked, to_act_on
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `deploy` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def run(options: argparse.Namespace) -> int:
-    return asyncio.run(_deploy(options))
-
-
-async def _deploy(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
+    """Connect to the pod, which deploys the agent if needed, print what was found, and return 0.
+    Raises a ConsoleError if no agent can be reached.
+    """
     async with linked(to_act_on(options)) as live:
         hello, coverage = live.state.hello, live.state.latest.get("coverage", {})
         if options.json:

@@ -1,5 +1,5 @@
-"""diagnose: what is wrong with a log, a run directory or standard input. Offline; the same engine
-as on a pod.
+"""The command `diagnose`: what is wrong with a log, a run directory or standard input. It works
+offline, with the same engine as on a pod.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ import argparse
 from pathlib import Path
 
 from bs4_console.checks.diagnose import SOURCES, diagnose
-from bs4_console.cli.output import emit
-from bs4_console.errors import FINDING
+from bs4_console.cli.output import emit, evidence_place, finding_code
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `diagnose` to its parser."""
     parser.add_argument(
         "paths",
         nargs="+",
@@ -29,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Print the findings, and return 1 if there are any, else 0."""
     report = diagnose([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:
         emit("diagnose", findings=report["findings"], coverage=report["coverage"])
@@ -39,16 +40,10 @@ def run(options: argparse.Namespace) -> int:
                 f"{finding['summary']}"
             )
             for item in finding["evidence"]:
-                if item["line"]:
-                    place = f"{item['file']}:{item['line']}"
-                else:
-                    place = item["file"] or item["source"]
-                print(f"    {place}: {item['text'][:200]}")
+                print(f"    {evidence_place(item)}: {item['text'][:200]}")
             print(f"    `bs4-console playbook show {finding['id']}` says more.")
         if not report["findings"]:
             print("Nothing known is wrong here.")
         for phrase in report["coverage"]:
             print(f"not seen: {phrase}")
-    if report["findings"]:
-        return FINDING
-    return 0
+    return finding_code(report["findings"])

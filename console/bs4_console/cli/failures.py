@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,82 +47,77 @@ _LEVELS = {"": "lines without a header of their own"}
 
 
 def markdown(directory: Path | None = None) -> str:
-    """The whole page."""
+    """Return the text of the page for the playbooks of a directory, by default the shipped ones."""
     playbooks, _ = lint(directory)
     lines = [_HEAD]
-    families = sorted({p["family"] for p in playbooks}, key=_rank)
+    counts = Counter(p["family"] for p in playbooks)
+    families = sorted(counts, key=_rank)
     lines += ["| family | failures |", "|---|---|"]
-    lines += [
-        f"| [{_family(f)}](#{_anchor(_family(f))}) | {sum(p['family'] == f for p in playbooks)} |"
-        for f in families
-    ] + [""]
+    for family in families:
+        title = _family(family)
+        lines.append(f"| [{title}](#{_anchor(title)}) | {counts[family]} |")
+    lines.append("")
     for family in families:
         lines += [f"## {_family(family)}", ""]
-        for playbook in [p for p in playbooks if p["family"] == family]:
-            lines += [*_section(playbook), ""]
+        for playbook in playbooks:
+            if playbook["family"] == family:
+                lines += [*_section(playbook), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
 def _rank(family: str) -> tuple[int, str]:
+    """Return the sort key of a family: known families in their order, then the others by name."""
     known = list(FAMILIES)
     return (known.index(family) if family in known else len(known), family)
 
 
 def _family(family: str) -> str:
+    """Return the title of a family."""
     return FAMILIES.get(family, family.replace("-", " ").capitalize())
 
 
 def _anchor(title: str) -> str:
+    """Return the anchor that a Markdown heading gets."""
     return "".join(
         char for char in title.lower().replace(" ", "-") if char.isalnum() or char == "-"
     )
 
 
 def _section(playbook: Mapping[str, Any]) -> Iterator[str]:
-    yield f"### {playbook['id']}"
-    yield ""
-    yield (
-        f"**{playbook['title']}** "
-        f"({', '.join((playbook['role'], playbook['severity'], *playbook['applies']))})"
-    )
-    yield ""
-    yield f"*Looks like.* {_text(playbook['looks_like'])}"
-    yield ""
-    yield f"*Why.* {_text(playbook['explanation'])}"
-    yield ""
-    detect = playbook.get("detect")
-    if detect:
-        yield "*Seen by.*"
-        yield ""
-        yield from (f"- {line}" for line in _detection(detect))
-        yield ""
+    """Yield the lines of one failure's section."""
+    kinds = ", ".join((playbook["role"], playbook["severity"], *playbook["applies"]))
+    yield from (f"### {playbook['id']}", "", f"**{playbook['title']}** ({kinds})", "")
+    yield from (f"*Looks like.* {_text(playbook['looks_like'])}", "")
+    yield from (f"*Why.* {_text(playbook['explanation'])}", "")
+    if playbook.get("detect"):
+        yield from _list("Seen by.", _detection(playbook["detect"]))
     if playbook.get("explains"):
-        yield (
-            "*Follows from it and is not shown beside it.* "
-            f"{', '.join(f'`{name}`' for name in playbook['explains'])}"
-        )
-        yield ""
+        names = ", ".join(f"`{name}`" for name in playbook["explains"])
+        yield from (f"*Follows from it and is not shown beside it.* {names}", "")
     if playbook.get("fix"):
-        yield "*Fix.*"
-        yield ""
-        yield from (
-            f"{number}. {_text(sentence(step))}" for number, step in enumerate(playbook["fix"], 1)
-        )
+        yield from ("*Fix.*", "")
+        for number, step in enumerate(playbook["fix"], 1):
+            yield f"{number}. {_text(sentence(step))}"
         yield ""
     if playbook.get("advice"):
-        yield "*What to do.*" if not playbook.get("fix") else "*Before that.*"
-        yield ""
-        yield from (f"- {_text(line)}" for line in playbook["advice"])
-        yield ""
+        title = "Before that." if playbook.get("fix") else "What to do."
+        yield from _list(title, map(_text, playbook["advice"]))
     if playbook.get("leads_to"):
-        yield f"*What helps.* [{playbook['leads_to']}](#{playbook['leads_to']})"
-        yield ""
-    yield f"*Prevention.* {_text(playbook['prevent'])}"
-    yield ""
+        yield from (f"*What helps.* [{playbook['leads_to']}](#{playbook['leads_to']})", "")
+    yield from (f"*Prevention.* {_text(playbook['prevent'])}", "")
     yield f"*Sources.* {_text('; '.join(playbook['sources']))}"
 
 
+def _list(title: str, items: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a title and the list below it."""
+    yield from (f"*{title}*", "")
+    for item in items:
+        yield f"- {item}"
+    yield ""
+
+
 def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each way in which a failure is detected."""
     hold = ""
     if detect.get("for") not in (None, "0s"):
         hold = f", once it has held for {detect['for']}"
@@ -133,44 +129,40 @@ def _detection(detect: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _signature(signature: Mapping[str, Any]) -> str:
-    """One signature in words; the patterns stay as they are, because a person greps for them."""
-    if isinstance(signature["source"], str):
-        sources = [signature["source"]]
-    else:
-        sources = signature["source"]
-    words = [f"a line of the {' or '.join(sources)} log"]
+    """Return one log signature in words. The patterns stay as they are, because a person searches
+    for them.
+    """
+    sources = signature["source"]
+    if not isinstance(sources, str):
+        sources = " or ".join(sources)
+    words = [f"a line of the {sources} log"]
     if "levels" in signature:
         words.append(f"at {', '.join(_LEVELS.get(level, level) for level in signature['levels'])}")
     if "logger" in signature:
         words.append(f"by {_code(signature['logger'])}")
     words.append(f"that matches {_code(signature['pattern'])}")
     if "where" in signature:
-        words.append(
-            "with "
-            + " and ".join(f"{name} {condition}" for name, condition in signature["where"].items())
-        )
+        conditions = (f"{name} {condition}" for name, condition in signature["where"].items())
+        words.append(f"with {' and '.join(conditions)}")
     if "unless" in signature:
         words.append(f"but not {_code(signature['unless'])}")
     return " ".join(words) + "".join(_conditions(signature))
 
 
 def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the further conditions of a log signature, each as a part of its sentence."""
     if "near" in signature:
         near = signature["near"]
         side = " or ".join(f"{near[key]} lines {key}" for key in ("before", "after") if key in near)
-        yield (
-            f"; {'no' if near.get('absent') else 'a'} line within {side} matches "
-            f"{_code(near['pattern'])}"
-        )
+        found = "no" if near.get("absent") else "a"
+        yield f"; {found} line within {side} matches {_code(near['pattern'])}"
     if "only_after" in signature:
         yield f"; only after {_code(signature['only_after'])}"
     if "not_after" in signature:
         yield f"; not after {_code(signature['not_after'])}"
     if signature.get("count", 1) > 1:
-        yield (
-            f"; {signature['count']} "
-            f"times{' within ' + signature['within'] if 'within' in signature else ''}"
-        )
+        within = f" within {signature['within']}" if "within" in signature else ""
+        yield f"; {signature['count']} times{within}"
     if signature.get("last"):
         yield "; as the last line"
     if "cleared_by" in signature:
@@ -178,12 +170,10 @@ def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _code(pattern: str) -> str:
-    """Inline code that survives backquotes in the pattern."""
-    fence = "``" if "`" in pattern else "`"
-    space = " " if fence == "``" else ""
-    return f"{fence}{space}{pattern}{space}{fence}"
+    """Return a pattern as inline code that survives backquotes in it."""
+    return f"`` {pattern} ``" if "`" in pattern else f"`{pattern}`"
 
 
 def _text(text: str) -> str:
-    """One paragraph; angle brackets and asterisks would be markup."""
+    """Return a text as one paragraph, with angle brackets and asterisks escaped."""
     return " ".join(text.split()).replace("<", "&lt;").replace("*", "\\*")

@@ -1,28 +1,24 @@
-"""The first SSH connection to a machine that was just rented: its host key is believed only on
-somebody's word.
-
-The provider's, told over its authenticated API; else a person's. The word is compared with what the
-machine shows.
+"""The first SSH connection to a machine that was just rented. Its host key is trusted only if
+somebody vouches for it: the provider over its authenticated API, or a person. The key that the
+machine shows is compared with theirs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from bs4_console.cli.sessions import transport
+from bs4_console.cli.sessions import host_keys, transport
 from bs4_console.errors import HostKeyUnknown, RefusedError
 from bs4_console.pods.inventory import Pod
 
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:
-    """Connect and pin the key that the machine shows, if its fingerprint ("SHA256:...") is among
-    `told`; gives `uname -sm` of it.
+    """Connect to a new machine, pin its host key if the key's fingerprint ("SHA256:...") is among
+    `told`, and return the output of `uname -sm` there.
 
-    HostKeyUnknown when nobody told anything; RefusedError when the machine shows another key than
-    any that was told. Then nothing is sent.
+    Raises HostKeyUnknown if `told` is empty, and RefusedError if the machine shows a key that is
+    not in `told`. In both cases nothing is sent.
     """
-    from bs4_console.transport.hostkeys import HostKeys
-
     link = transport(pod)
     try:
         try:
@@ -36,7 +32,7 @@ async def introduce(pod: Pod, told: Collection[str]) -> str:
                     f"have {' or '.join(told)}. Nothing was sent.",
                     "Somebody may be in between: look at the machine on the provider's page.",
                 ) from None
-            HostKeys().pin(error.entry, error.key)
+            host_keys().pin(error.entry, error.key)
             done = await link.run(["uname", "-sm"])
     finally:
         await link.close()

@@ -1,5 +1,5 @@
-"""launch: look before the start, show the plan, ask once, start, and call it good only when a step
-is done.
+"""The command `launch`: check before the start, show the plan, ask once, start the run, and report
+success only after its first step.
 """
 
 from __future__ import annotations
@@ -9,20 +9,21 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from bs4_console.cli import launch_setup
+from bs4_console.cli import launch_setup, plans
 from bs4_console.cli.actions import exit_code, watch
-from bs4_console.cli.output import complain, emit, plan_text
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.errors import FINDING, REFUSED, RefusedError, UsageError
+from bs4_console.cli.output import complain, emit, finding_code, plan_text
+from bs4_console.cli.sessions import ask, can_ask, confirm, linked, pod_for_plan
+from bs4_console.errors import REFUSED, RefusedError, UsageError
 from bs4_console.launch import config, guide, phases
 from bs4_console.launch.guide import AUTO, COMPONENTS, TRAINERS, Asked
 from bs4_console.launch.phases import Phases
-from bs4_console.pods.inventory import Inventory, Pod
+from bs4_console.pods.inventory import Pod
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `launch` to its parser."""
     parser.add_argument("config", nargs="?", help="the training config, as a path on the pod")
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
@@ -116,6 +117,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code: 0 if the run trains, 1 if it does not, 4 if the
+    start was refused or not confirmed.
+    """
     launch_setup.refuse_stray(options)
     if options.phases is not None:
         if any((options.config, options.name, options.trainer)):
@@ -128,8 +132,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asked_by(options: argparse.Namespace) -> Asked:
-    """What the command line asks for. UsageError when something of it is missing or cannot be
-    read.
+    """Return the launch that the command line describes. Raises UsageError if something is missing
+    or wrong.
     """
     for what, given in (("CONFIG", options.config), ("--run", options.name)):
         if not given:
@@ -154,17 +158,14 @@ def asked_by(options: argparse.Namespace) -> Asked:
 
 
 async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
-    if options.plan == "":
-        pod = Inventory().get(options.pod)
-    else:
-        pod = to_act_on(options)
+    """Launch one config (`single`), or the current phase of a phase file (`phased`). Returns the
+    exit code.
+    """
+    pod = pod_for_plan(options)
     async with linked(pod) as live:
-        phase = None
+        phase, asked = None, single
         if phased is not None:
             phase = phases.launched(live.state, phased)[0] or phased.phases[0]
-        if phased is None or phase is None:
-            asked = single
-        else:
             asked = phased.asked(phase)
         if asked is None:
             raise AssertionError("a launch is of a config or of a phase")
@@ -185,9 +186,7 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
             )
             return 0
         if options.setup and not await launch_setup.ready(options, live, asked):
-            if only_shown:
-                return 0
-            return FINDING
+            return finding_code(not only_shown)
         looked = None
         if not options.no_preflight:
             looked = await guide.look(live, asked)
@@ -200,14 +199,12 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
         _show(options, live, pod, view, looked)
         if only_shown:
             return 0
-        confirmed = _confirmed(options, view)
-        if confirmed is None:
-            return REFUSED
-        return await watch_launch(options, live, await guide.start(live, view, confirmed=confirmed))
+        key = await guide.start(live, view, confirmed=_confirmed(options, view))
+        return await watch_launch(options, live, key)
 
 
 def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
-    """What the look before the start has found is said; False when it forbids the start."""
+    """Print the results of the checks before the start. Returns False if they forbid the start."""
     if not options.json:
         good = sum(check.state == "ok" for check in looked.preflight.checks)
         print(
@@ -217,11 +214,9 @@ def _fit(options: argparse.Namespace, looked: guide.Looked) -> bool:
         for check in looked.told:
             print(f"  {check.state} {check.id}: {guide.sentence(check)}")
     if looked.blocking and options.plan != "":
-        worst, more = looked.blocking[0], len(looked.blocking) - 1
-        others = ""
-        if more:
-            others = f" And {more} more forbid it: look with --plan."
-        complain(f"Nothing was started: {guide.sentence(worst)}{others}")
+        more = len(looked.blocking) - 1
+        others = f" And {more} more forbid it: look with --plan." if more else ""
+        complain(f"Nothing was started: {guide.sentence(looked.blocking[0])}{others}")
     return not looked.blocking
 
 
@@ -232,6 +227,7 @@ def _show(
     view: PlanView,
     looked: guide.Looked | None,
 ) -> None:
+    """Print the plan, with the checks before the start."""
     if not options.json:
         print(plan_text(view.plan, view.plan_hash))
         for line in guide.words(view, live.state, pod.price):
@@ -243,11 +239,6 @@ def _show(
             key: view.plan.get(key)
             for key in ("why", "notes", "config", "resume", "moves", "typed_name")
         }
-        checks = None
-        if looked is not None:
-            checks = []
-            for check in looked.preflight.checks:
-                checks.append(check.as_dict())
         emit(
             "plan",
             plan_hash=view.plan_hash,
@@ -256,45 +247,42 @@ def _show(
             run=view.run,
             attempt=view.attempt,
             steps=view.plan["steps"],
-            checks=checks,
-            memory=None if looked is None else list(looked.memory),
+            checks=None if looked is None else looked.preflight.checks,
+            memory=None if looked is None else looked.memory,
             **body,
         )
 
 
-def _confirmed(options: argparse.Namespace, view: PlanView) -> bool | None:
-    """True: by the run's name; False: otherwise; None: not at all, and that was said."""
-    if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
-        raise RefusedError(
-            f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
-            "Look at it with --plan.",
-        )
+def _confirmed(options: argparse.Namespace, view: PlanView) -> bool:
+    """Return True if the plan was confirmed by the run's name, and False if it was confirmed
+    otherwise. Raises RefusedError if nobody confirmed it.
+    """
+    plans.check_hash(options, view)
     if guide.must_type(view):
-        if options.confirm is None and is_terminal() and not options.json:
+        if options.confirm is None and can_ask(options):
             options.confirm = ask(
                 f"This moves checkpoints aside. Type {view.run} to carry it out: "
             )
-        if options.confirm == view.run:
-            return True
-        complain(
-            "Nothing was done: this moves checkpoints aside (see --plan). Confirm with "
-            f"--confirm {view.run}."
-        )
-        return None
+        if options.confirm != view.run:
+            raise RefusedError(
+                "Nothing was done: this moves checkpoints aside (see --plan).",
+                f"Confirm with --confirm {view.run}.",
+            )
+        return True
     if options.yes or options.plan or options.confirm == view.run:
         return False
-    if not is_terminal() or options.json:
-        complain(
+    if not can_ask(options):
+        raise RefusedError(
             f"Nothing was done: confirm the plan with --yes, or with --plan {view.plan_hash[:16]}."
         )
-        return None
-    if ask("Type yes to carry it out: ") != "yes":
-        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    confirm("Type yes to carry it out: ")
     return False
 
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
-    """To the first step, or with --no-wait to where the program runs; the exit code."""
+    """Watch a launch up to its first step, or with --no-wait until the program runs. Returns the
+    exit code.
+    """
     if options.no_wait:
         async for action in guide.until_started(live, key):
             last = action
@@ -313,6 +301,7 @@ async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) 
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
+    """Print a sentence, on standard error with --json."""
     if options.json:
         complain(text)
     else:

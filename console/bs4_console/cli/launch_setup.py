@@ -1,4 +1,4 @@
-"""launch --setup: make the pod ready first, under the same confirmation as the start."""
+"""The option `launch --setup`: set the pod up first, under the same confirmation as the start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import argparse
 from bs4_console.cli import setup as command
 from bs4_console.cli.actions import watch
 from bs4_console.cli.output import complain
-from bs4_console.cli.sessions import ask, is_terminal
+from bs4_console.cli.sessions import can_ask, confirm
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch.guide import Asked
 from bs4_console.pods.session import PodSession
@@ -17,6 +17,7 @@ from bs4_console.setup.recipe import Recipe
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the set-up to the parser of `launch`."""
     parser.add_argument(
         "--setup",
         action="store_true",
@@ -38,22 +39,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_stray(options: argparse.Namespace) -> None:
-    """UsageError for options that only mean something with --setup."""
-    given = []
+    """Raise UsageError if an option is given that only means something with --setup."""
     for name in ("repository", "revision", "uv", "install"):
-        if getattr(options, name):
-            given.append(name)
-    if given and not options.setup:
-        raise UsageError(f"--{given[0]} says how to set a pod up.", "Add --setup, or leave it out.")
+        if getattr(options, name) and not options.setup:
+            raise UsageError(f"--{name} says how to set a pod up.", "Add --setup, or leave it out.")
 
 
 async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> bool:
-    """Set the pod up as far as it is not. False when that failed, or was only shown; RefusedError
-    when nobody confirmed it.
+    """Do the steps of the set-up that are not done yet. Returns False if the set-up failed or was
+    only shown. Raises RefusedError if nobody confirmed it.
 
-    Whoever confirms this confirms the start as well: there is nothing yet of which a plan of it
-    could be made. It is shown all the same before it is carried out, and where it would move
-    checkpoints aside it asks again.
+    A person who confirms the set-up also confirms the start, because no plan of the start can be
+    made before the set-up is done. That plan is shown before it is carried out, and if it would
+    move checkpoints aside, it asks again.
     """
     recipe = Recipe(
         trainer=asked.trainer,
@@ -95,13 +93,13 @@ async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> 
 
 
 def _confirmed(options: argparse.Namespace, asked: Asked) -> bool:
+    """Return True if the set-up and the start are confirmed. Raises RefusedError otherwise."""
     if options.yes:
         return True
-    if not is_terminal() or options.json:
+    if not can_ask(options):
         raise RefusedError(
             "Nothing was done: the set-up was not confirmed.",
             "Confirm it, and the start with it, with --yes.",
         )
-    if ask(f"Type yes to set the pod up and start {asked.run}: ") != "yes":
-        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+    confirm(f"Type yes to set the pod up and start {asked.run}: ")
     return True

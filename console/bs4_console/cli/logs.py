@@ -1,11 +1,10 @@
-"""logs: print or follow the logs of a run, or any file of a pod, byte for byte from where they
-lie.
-"""
+"""The command `logs`: print or follow the logs of a run, or any file of a pod, byte for byte."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import sys
 
 from bs4_console.cli.output import complain, emit
@@ -15,12 +14,13 @@ from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
 
-#: How long a read waits on the pod for more, and the pause before asking again over a link that is
-#: down.
+#: Seconds that a read waits on the pod for more data, and seconds of the pause before asking again
+#: over a dead link.
 WAIT_S, RETRY_S = 20.0, 0.5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `logs` to its parser."""
     parser.add_argument(
         "run_name", metavar="RUN", nargs="?", help="the run; optional when the pod has one"
     )
@@ -49,22 +49,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
+    """Return a number of lines from the command line."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of lines")
     return int(text)
 
 
-def run(options: argparse.Namespace) -> int:
-    return asyncio.run(_logs(options))
-
-
-async def _logs(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
+    """Connect to the pod, print the log, and return 0."""
     async with linked(Inventory().get(options.pod)) as live:
         await _print(live, await _stream(live, options), options)
     return 0
 
 
 async def _stream(live: PodSession, options: argparse.Namespace) -> str:
+    """Return the name of the stream that the command line asks for. Raises UsageError if there is
+    no such log.
+    """
     if options.file is not None:
         if options.run_name is not None:
             raise UsageError("A file belongs to no run.", "Leave out RUN, or --file.")
@@ -92,12 +93,11 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 
 
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
-    cursor = "start"
-    if options.lines != 0:
-        cursor = await live.seek_line(stream, -options.lines)
+    """Print the stream, and follow it with --follow."""
+    cursor = await live.seek_line(stream, -options.lines) if options.lines else "start"
     out = _Lines(stream) if options.json else _Bytes()
-    # bytes of an unfinished last line that are printed already; it comes again from its start when
-    # it has grown
+    # The number of bytes of an unfinished last line that were printed already. The line comes again
+    # from its start after it has grown.
     seen = 0
     while True:
         try:
@@ -107,8 +107,8 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
         except Unreachable:
             if not options.follow:
                 raise
-            # The session makes the link again, and ends us when it cannot; the cursor knows where
-            # to go on.
+            # The session reconnects, and ends this command if it cannot. The cursor says where to
+            # go on.
             await asyncio.sleep(RETRY_S)
             continue
         if chunk.gap:
@@ -125,20 +125,24 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
 
 
 class _Bytes:
-    """As it was written, byte for byte."""
+    """Prints chunks as they were written, byte for byte."""
 
     def write(self, chunk: Chunk, seen: int) -> None:
+        """Print a chunk without its first `seen` bytes, which were printed before."""
         sys.stdout.buffer.write(chunk.data[seen:])
         sys.stdout.buffer.flush()
 
 
 class _Lines:
-    """One JSON object a line; an unfinished one waits until it is whole, or its file ended."""
+    """Prints one JSON object per line. An unfinished line waits until it is whole or its file has
+    ended.
+    """
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
 
     def write(self, chunk: Chunk, seen: int) -> None:
+        """Print the lines of a chunk, unless it is an unfinished line."""
         if chunk.repeats:
             return
         generation, offset = chunk.start.split(":")
@@ -156,6 +160,7 @@ class _Lines:
 
 
 def _by_lf(data: bytes) -> list[bytes]:
-    """Lines by LF alone: progress bars write carriage returns within one."""
-    parts = data.split(b"\n")
-    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+    """Return the lines of `data`, split at LF only, because progress bars write carriage returns
+    within a line.
+    """
+    return list(io.BytesIO(data))

@@ -1,9 +1,10 @@
-"""`bs4-console`: the screen, and every command."""
+"""The program `bs4-console`: it opens the screen or runs a command."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import inspect
 import io
 import os
 import sys
@@ -14,11 +15,11 @@ from typing import NoReturn
 from bs4_console.cli.output import complain
 from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
 
-#: As a shell says of a command that Ctrl-C ended.
+#: The exit code that a shell reports for a command ended by Ctrl-C.
 INTERRUPTED = 130
 
-#: Name -> one line of help. The module of a command is imported only when it is used: a health
-#: check in cron must start fast.
+#: One line of help for each command. A command's module is imported only when it is used, because a
+#: health check in cron must start fast.
 COMMANDS = {
     "pods": "add, list, show, remove, test and import pods",
     "deploy": "bring the agent to a pod",
@@ -47,19 +48,22 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Usage errors are one sentence and end with the exit code that is documented for the
-    command.
+    """An argument parser that reports a usage error as one sentence and ends with the exit code
+    that is documented for the command.
     """
 
     usage_code = USAGE
 
     def error(self, message: str) -> NoReturn:
+        """Print the error and end the program with the usage code."""
         complain(f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """The parser; only `commands` are filled in."""
+    """Return the parser. Only the commands named in `commands` get their options, so that the other
+    modules need not be imported.
+    """
     parser = Parser(
         prog="bs4-console",
         description="The terminal that RL engineers keep open while their runs train.",
@@ -77,7 +81,7 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
         )
         if name in commands:
             module = importlib.import_module(f"bs4_console.cli.{name}")
-            # Words that no parser knows are refused by the outermost one.
+            # The outermost parser refuses words that no parser knows, so it gets the same code.
             parser.usage_code = command.usage_code = getattr(module, "USAGE_CODE", USAGE)
             module.configure(command)
             command.set_defaults(run=module.run)
@@ -85,24 +89,23 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code. Whatever goes wrong is one sentence on stderr; only a defect of ours shows its
-    traceback.
+    """Run the program and return its exit code. `argv` is the command line without the program's
+    name, by default that of the process.
+
+    Whatever goes wrong is one sentence on standard error. A traceback is printed only for a defect
+    of this program.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # One character that cannot be written must not take the verdict of a pod with it.
+            # A character that cannot be written must not prevent the output of a pod's verdict.
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
-    name = ""
-    for word in arguments:
-        if not word.startswith("-"):
-            name = word
-            break
+    name = next((word for word in arguments if not word.startswith("-")), "")
     try:
         return _main(arguments, name)
     except ConsoleError as error:
         complain(str(error))
-        # These answer in Nagios' codes, where everything that went wrong on the way is UNKNOWN.
+        # These commands answer in Nagios' codes, in which every failure on the way is UNKNOWN.
         if name in ("check", "preflight"):
             return UNREACHABLE
         return error.exit_code
@@ -110,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         # `bs4-console logs ... | head`: the reader has enough. Python would complain once more when
-        # it closes stdout.
+        # it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
@@ -121,24 +124,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return UNREACHABLE
     except Exception:  # noqa: BLE001
-        # The last line of defence: unknown is 3, while Python's own 1 would say "a finding".
+        # The last line of defence: unknown is 3, while Python's own 1 would mean a finding.
         traceback.print_exc()
         complain("This is a defect of bs4-console; report it with the lines above.")
         return UNREACHABLE
 
 
 def _main(arguments: list[str], name: str) -> int:
-    # argparse would give the words behind `--` to the wrong argument when options stand in between.
+    """Parse the command line and run it. `name` is the command's name, or ""."""
+    # argparse would give the words behind `--` to the wrong argument if options stand in between.
+    end = len(arguments)
     if "--" in arguments:
-        own, extra = (arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :])
-    else:
-        own, extra = (arguments, None)
+        end = arguments.index("--")
     parser = build([name])
-    options = parser.parse_args(own)
-    if extra is not None:
+    options = parser.parse_args(arguments[:end])
+    if end < len(arguments):
         if not hasattr(options, "overrides"):
             parser.error("only launch takes further arguments after --")
-        options.overrides = extra
+        options.overrides = arguments[end + 1 :]
     if options.version:
         from bs4_console import __version__
 
@@ -146,10 +149,18 @@ def _main(arguments: list[str], name: str) -> int:
         return 0
     if options.command is None:
         return _screen(options.read_only)
-    return int(options.run(options))
+    code = options.run(options)
+    if inspect.iscoroutine(code):
+        import asyncio
+
+        return int(asyncio.run(code))
+    return int(code)
 
 
 def _screen(read_only: bool) -> int:
+    """Open the screen and return its exit code. Raises UsageError without a terminal or without any
+    pod.
+    """
     from bs4_console.cli.sessions import fleet, is_terminal
     from bs4_console.errors import UsageError
     from bs4_console.pods.inventory import Inventory

@@ -1,4 +1,4 @@
-"""checkpoints merge: a step of a verl run, put together into a Hugging Face directory on its
+"""The command `checkpoints merge`: merge a step of a verl run into a Hugging Face directory on its
 pod.
 """
 
@@ -9,13 +9,13 @@ import argparse
 from bs4_console.checkpoints import merge
 from bs4_console.cli import plans
 from bs4_console.cli.actions import exit_code, watch
-from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import linked, to_act_on
-from bs4_console.pods.inventory import Inventory
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import linked, pod_for_plan
 from bs4_console.pods.session import PodSession
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints merge` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
         "--run", dest="name", required=True, metavar="NAME", help="which run of verl"
@@ -34,21 +34,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 only when the directory is there, whole."""
+    """Run the command and return its exit code: 0 if the whole directory is there, or if only the
+    plan was to be shown.
+    """
     asked = merge.Asked(options.name, options.step, options.target)
     only_shown = options.plan == ""
-    async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None
-        if not only_shown:
-            going = merge.under_way(live.state, options.name)
-        if going is not None:
-            complain(
-                f"A merge of {options.name} by {going.who} is under way; it is watched, "
-                "nothing is begun twice."
-            )
-            key: str | None = going.key
-        else:
+    async with linked(pod_for_plan(options)) as live:
+        going = merge.under_way(live.state, options.name)
+        if going is None or only_shown:
             key = await _confirmed(live, options, asked)
+        else:
+            key = plans.joined("merge", going)
         if key is None:
             return 0
         return exit_code(await watch(live, key, as_json=options.json))
@@ -57,7 +53,9 @@ async def run(options: argparse.Namespace) -> int:
 async def _confirmed(
     live: PodSession, options: argparse.Namespace, asked: merge.Asked
 ) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown."""
+    """Return the key of the merge that was confirmed and started, or None if only the plan was to
+    be shown.
+    """
     view = await merge.plan(live, asked)
     if options.json and options.plan == "":
         emit(

@@ -1,21 +1,21 @@
-"""models: what is known of models before one is trained: baselines, prices, tool calls, what
-fails.
+"""The command `models`: what is known about models before one is trained: baselines, prices, tool
+calls, problems.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 
 from bs4_console import models
-from bs4_console.cli.output import emit, table
-from bs4_console.errors import FINDING, UsageError
+from bs4_console.cli.output import emit, finding_code, table
+from bs4_console.errors import UsageError
 
 TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `models` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="all models of the registry")
     listing.add_argument(
@@ -47,6 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _trainer(parser: argparse.ArgumentParser) -> None:
+    """Add the option --trainer."""
     parser.add_argument(
         "--trainer",
         choices=TRAINERS,
@@ -56,15 +57,17 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 
 
 def _list(options: argparse.Namespace) -> int:
+    """Print the models of the registry, and return 0."""
     known = list(models.registry().values())
     if options.trainable:
         known = [m for m in known if m.kind == "text" and not m.blocked_for(options.trainer)]
     if options.json:
-        emit("models", models=[m.as_dict() for m in known])
+        emit("models", models=known)
         return 0
     table(
         [_row(m) for m in known],
@@ -74,6 +77,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _row(m: models.Model) -> list[str]:
+    """Return a model's row of the table."""
     size = "?"
     if m.params_b is not None:
         size = f"{m.params_b:g}B" + (f" ({m.active_b:g}B)" if m.active_b else "")
@@ -81,20 +85,18 @@ def _row(m: models.Model) -> list[str]:
     solved = "-"
     if best is not None:
         solved = f"{best.solved:.1%}" + (f" n={best.n}" if best.n else "")
-    if m.price is None:
-        price = ["-", "-"]
-    else:
-        price = [f"{m.price.input:g}", "-" if m.price.output is None else f"{m.price.output:g}"]
+    paid = output = "-"
+    if m.price is not None:
+        paid = f"{m.price.input:g}"
+        output = "-" if m.price.output is None else f"{m.price.output:g}"
+    remark = "see show" if m.problems else ""
     if m.blocked:
         remark = f"blocked ({m.blocked['applies']})"
-    elif m.problems:
-        remark = "see show"
-    else:
-        remark = ""
-    return [m.name, size, *price, solved, m.tool_calls, m.kind, remark]
+    return [m.name, size, paid, output, solved, m.tool_calls, m.kind, remark]
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print one model, and return 0. Raises UsageError if the registry does not have it."""
     model = models.get(options.model)
     if model is None:
         raise UsageError(
@@ -102,7 +104,7 @@ def _show(options: argparse.Namespace) -> int:
             f"Ask the hub: `bs4-console models verify {options.model} --hub`.",
         )
     if options.json:
-        emit("model", model=model.as_dict())
+        emit("model", model=model)
         return 0
     size = "unknown"
     if model.params_b is not None:
@@ -137,14 +139,16 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _origin(source: models.Source) -> str:
+    """Return a source with its date."""
     return f"{source.text}, {source.date.isoformat()}"
 
 
 def _verify(options: argparse.Namespace) -> int:
+    """Print the remarks on a model. Returns 1 if one of them is an error, else 0."""
     remarks = models.verify(options.model, options.trainer)
     if options.hub:
-        # The token comes from where the hub's own tools take it; an argument would stand in the
-        # process list.
+        # The token comes from the variable that the hub's own tools use. An argument would be
+        # visible in the process list.
         remarks += models.ask_hub(
             options.model, base=options.hub_url, token=os.environ.get("HF_TOKEN", "")
         )
@@ -155,11 +159,9 @@ def _verify(options: argparse.Namespace) -> int:
             model=options.model,
             trainer=options.trainer,
             ok=not worst,
-            remarks=[dataclasses.asdict(r) for r in remarks],
+            remarks=remarks,
         )
     else:
         for remark in remarks:
             print(f"{remark.level:8}{remark.check:14}{remark.message} {remark.fix}".rstrip())
-    if worst:
-        return FINDING
-    return 0
+    return finding_code(worst)

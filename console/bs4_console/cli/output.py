@@ -1,51 +1,85 @@
-"""How commands speak: text for people on stdout, errors on stderr, JSON objects that name their
-schema.
+"""How commands print: text for people on standard output, errors on standard error, JSON objects
+that name their schema.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_console.errors import FINDING
+
 
 def emit(schema: str, **fields: Any) -> None:
-    """One JSON object on one line, `schema` as `bs4.NAME/1`. A stream of them is NDJSON."""
-    sys.stdout.write(json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False) + "\n")
+    """Print one JSON object on one line, with `schema` as `bs4.NAME/1`. Several such lines are
+    NDJSON. A record in `fields` is written as its `as_dict()`, or else as its fields.
+    """
+    body = {"schema": f"bs4.{schema}/1", **fields}
+    sys.stdout.write(json.dumps(body, ensure_ascii=False, default=_plain) + "\n")
     sys.stdout.flush()
 
 
+def _plain(value: Any) -> Any:
+    """Return a record as a dictionary, and a date or time (of a TOML file) as text. Raises
+    TypeError for anything else.
+    """
+    if isinstance(value, datetime.date | datetime.time):
+        return str(value)
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    return dataclasses.asdict(value)
+
+
+def finding_code(found: object) -> int:
+    """Return the exit code 1 if something was found, and 0 if `found` is empty, None or False."""
+    return FINDING if found else 0
+
+
 def complain(message: str) -> None:
+    """Print a message on standard error, with the program's name before it."""
     sys.stderr.write(f"bs4-console: {message}\n")
 
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Left-aligned columns."""
-    widths = []
-    for i in range(len(heads)):
-        widths.append(max(len(row[i]) for row in [list(heads), *rows]))
-    for row in [[head.upper() for head in heads], *rows]:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+    """Print rows as left-aligned columns under the headings `heads`."""
+    shown = [[head.upper() for head in heads], *rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        print("  ".join(map(str.ljust, row, widths)).rstrip())
+
+
+def evidence_place(item: Mapping[str, Any]) -> object:
+    """Return where a piece of evidence lies: FILE:LINE, or the file or source without a line."""
+    if item.get("line"):
+        return f"{item['file']}:{item['line']}"
+    return item.get("file") or item.get("source")
+
+
+def cell(text: str) -> str:
+    """Return a text as it is written in a cell of a Markdown table."""
+    return text.replace("|", "\\|")
 
 
 def clock(seconds: float) -> str:
-    """Wall time as HH:MM:SS, here."""
+    """Return a wall time in seconds as HH:MM:SS in this machine's time zone."""
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 
 def gib(size: float | None) -> str:
+    """Return a number of bytes in GiB as text, or "?" if it is None."""
     if size is None:
         return "?"
     return f"{size / (1 << 30):.1f}G"
 
 
 def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
-    """A plan as it is shown before it is confirmed: each step with its exact command and what it
-    would touch.
+    """Return a plan as a person reads it before confirming: each step with its exact command and
+    what it would touch.
     """
     lines = [
         f"{plan['title']}",

@@ -1,4 +1,6 @@
-"""phases: where a run of several configs is, and the switch to the next one."""
+"""The command `phases`: which phase a run of several configs is in, and the switch to the next
+phase.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +11,19 @@ from pathlib import Path
 from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
-from bs4_console.errors import FINDING, REFUSED, NotApplicableError, RefusedError
+from bs4_console.cli.sessions import can_ask, confirm, linked, to_act_on
+from bs4_console.errors import FINDING, NotApplicableError, RefusedError
 from bs4_console.launch import guide, phases
 from bs4_console.launch.phases import Phase, Phases, Standing
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 
-#: Between two looks of `advance --wait`: a step takes minutes.
+#: Seconds between two polls of `advance --wait`. A step takes minutes.
 _LOOK_S = 5.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `phases` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     status = verbs.add_parser("status", help="which phase the run is in, and what it waits for")
     advance = verbs.add_parser(
@@ -45,13 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    wanted = phases.read(options.file)
-    return asyncio.run(
-        _status(options, wanted) if options.verb == "status" else _advance(options, wanted)
-    )
+    """Run the command and return its exit code. `advance` returns 1 if the phase is not over."""
+    verbs = {"status": _status, "advance": _advance}
+    return asyncio.run(verbs[options.verb](options, phases.read(options.file)))
 
 
 async def _status(options: argparse.Namespace, wanted: Phases) -> int:
+    """Print the run's phases and which one it is in, and return 0."""
     async with linked(Inventory().get(options.pod)) as live:
         now = await phases.standing(live, wanted)
         if options.json:
@@ -79,6 +82,7 @@ async def _status(options: argparse.Namespace, wanted: Phases) -> int:
 
 
 async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
+    """Stop the run and launch its next phase, if its phase is over. Returns the exit code."""
     pod = to_act_on(options)
     async with linked(pod) as live:
         if (going := guide.under_way(live.state, wanted.run)) is not None:
@@ -99,8 +103,7 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
             raise RefusedError(
                 f"{wanted.run} has no complete checkpoint to go on from.", "Let it save one first."
             )
-        if not _confirmed(options, wanted, now, following):
-            return REFUSED
+        _confirm(options, wanted, now, following)
         if now.live:
             stopped = await watch(
                 live, await live.submit("stop", run=wanted.run), as_json=options.json
@@ -119,6 +122,9 @@ async def _advance(options: argparse.Namespace, wanted: Phases) -> int:
 
 
 def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
+    """Return the phase after the current one. Raises NotApplicableError if the run was not started
+    or is in its last phase.
+    """
     if now.phase is None:
         raise NotApplicableError(
             f"{wanted.run} was not started yet.",
@@ -132,9 +138,8 @@ def _next(options: argparse.Namespace, wanted: Phases, now: Standing) -> Phase:
     return following
 
 
-def _confirmed(
-    options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase
-) -> bool:
+def _confirm(options: argparse.Namespace, wanted: Phases, now: Standing, following: Phase) -> None:
+    """Print the switch. Raises RefusedError unless a person or --yes confirms it."""
     before = now.phase.name if now.phase is not None else ""
     if not options.json:
         print(f"{wanted.run} goes from {before} to {following.name}: {now.why}.")
@@ -148,16 +153,13 @@ def _confirmed(
             "is complete by then."
         )
     if options.yes:
-        return True
-    if not is_terminal() or options.json:
-        complain("Nothing was done: confirm with --yes.")
-        return False
-    if ask("Type yes to carry it out: ") != "yes":
-        raise RefusedError("Nothing was done.", "Run it again when you are sure.")
-    return True
+        return
+    if not can_ask(options):
+        raise RefusedError("Nothing was done: confirm with --yes.")
+    confirm("Type yes to carry it out: ")
 
 
 async def _ended(live: PodSession, run: str) -> None:
-    """Until the agent has judged the attempt as ended: before that the run counts as live."""
+    """Wait until the agent has recorded the attempt's end. Before that the run counts as live."""
     while (attempt := live.state.runs[run].view.attempt) is not None and attempt.ended_t is None:
         await asyncio.sleep(0.1)

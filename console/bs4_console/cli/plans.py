@@ -1,6 +1,4 @@
-"""A plan that an agent made for a pod, shown and confirmed: by its hash, by --yes, or by a person
-who types yes.
-"""
+"""Show an agent's plan and have it confirmed: by its hash, by --yes, or by typing yes."""
 
 from __future__ import annotations
 
@@ -8,12 +6,14 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from bs4_console.cli.sessions import ask, is_terminal
+from bs4_console.cli.output import complain
+from bs4_console.cli.sessions import can_ask, confirm
 from bs4_console.errors import RefusedError
-from bs4_console.pods.state import PlanView
+from bs4_console.pods.state import ActionView, PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options --plan and --yes to a command's parser."""
     parser.add_argument(
         "--plan",
         nargs="?",
@@ -27,16 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
-    """Whether to begin; False when the plan was only to be shown. Without --json it is shown, with
-    `words` below its steps.
+    """Return True if the plan is confirmed, and False if it was only to be shown. Without --json
+    the plan is printed, with `words` below its steps.
 
-    RefusedError when nobody says yes, or when it is not the plan that was asked for.
+    Raises RefusedError if nobody confirms it, or if its hash is not the one that --plan names.
     """
-    if options.plan and not (len(options.plan) >= 8 and view.plan_hash.startswith(options.plan)):
-        raise RefusedError(
-            f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
-            "Look at it with --plan.",
-        )
+    check_hash(options, view)
     if not options.json:
         print(view.plan["title"])
         for number, step in enumerate(view.plan["steps"], 1):
@@ -46,18 +42,46 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
     if options.plan == "":
         return False
     if not (options.yes or options.plan):
-        if not is_terminal() or options.json:
+        if not can_ask(options):
             raise RefusedError(
                 "Nothing was done: the plan was not confirmed.",
                 f"Confirm it with --yes, or --plan {view.plan_hash[:16]}.",
             )
-        if ask("Type yes to carry it out: ") != "yes":
-            raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+        confirm("Type yes to carry it out: ")
     return True
 
 
+def joined(what: str, going: ActionView) -> str:
+    """Print that an action of this run is under way already, and return its key to watch it."""
+    complain(
+        f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
+        "twice."
+    )
+    return going.key
+
+
+def is_named(options: argparse.Namespace, plan_hash: str) -> bool:
+    """Return True if --plan names no other plan than this. Eight characters of a hash are enough
+    to name it.
+    """
+    if not options.plan:
+        return True
+    return len(options.plan) >= 8 and plan_hash.startswith(options.plan)
+
+
+def check_hash(options: argparse.Namespace, view: PlanView) -> None:
+    """Raise RefusedError if --plan names another plan than `view`."""
+    if not is_named(options, view.plan_hash):
+        raise RefusedError(
+            f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
+            "Look at it with --plan.",
+        )
+
+
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """What --plan --json says of it: which plan it is, and these of its fields."""
+    """Return the fields of the JSON object that --plan --json prints: which plan it is, and
+    `fields` of the plan.
+    """
     own = {
         "pod": options.pod,
         "run": view.run,

@@ -1,5 +1,5 @@
-"""playbook: the known failures, the plan of a fix, and carrying it out after a confirmation that
-names its hash.
+"""The command `playbook`: the known failures, the plan of a fix, and carrying the plan out after a
+confirmation that names its hash.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from bs4_console.suggest import did_you_mean
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `playbook` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="every playbook")
     show = verbs.add_parser("show", help="what a failure is, how it is found and what the fix does")
@@ -80,6 +81,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
     verbs = {"list": _list, "show": _show, "new": _new, "lint": _lint, "try": _try}
@@ -87,8 +89,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _try(options: argparse.Namespace) -> int:
-    """0: it was named and trains again (or was left broken, as asked); 1: it was not; 2: it cannot
-    be tried here.
+    """Play a failure on a practice pod. Returns 0 if it was detected and the run trains again, or
+    was left broken as requested, and 1 otherwise.
     """
     from bs4_practice.play import play
     from bs4_practice.tries import TRIES, choose, summary
@@ -121,6 +123,7 @@ def _try(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
+    """Print all playbooks, and return 0."""
     good, _ = lint()
     if options.json:
         emit(
@@ -142,6 +145,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _find(name: str) -> dict[str, Any]:
+    """Return the playbook with this id. Raises UsageError if there is none."""
     good, _ = lint()
     for playbook in good:
         if playbook["id"] == name:
@@ -153,6 +157,7 @@ def _find(name: str) -> dict[str, Any]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print one playbook, and return 0."""
     playbook = _find(options.id)
     if options.json:
         playbook.pop("cases", None)
@@ -206,6 +211,7 @@ def _new(options: argparse.Namespace) -> int:
 
 
 def _lint(options: argparse.Namespace) -> int:
+    """Check playbook files and print their problems. Returns 1 if there are any, else 0."""
     directory = None
     if options.directory:
         directory = Path(options.directory)
@@ -231,6 +237,9 @@ def _lint(options: argparse.Namespace) -> int:
 
 
 def _run_name(live: PodSession, name: str | None) -> str:
+    """Return the given run's name, or that of the pod's only run. Raises UsageError if the pod does
+    not have exactly one.
+    """
     if name is not None:
         return name
     runs = sorted(live.state.runs)
@@ -243,7 +252,9 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
-    """A fresh plan from the pod; NotApplicableError with the agent's reason when there is none."""
+    """Have the pod make a new plan of a playbook for a run, and return it. Raises
+    NotApplicableError with the agent's reason if there is no plan.
+    """
     incident = ""
     for i in live.state.ledger.open_incidents(run):
         if i.playbook == playbook:
@@ -259,6 +270,7 @@ async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
 
 
 async def _plan(options: argparse.Namespace) -> int:
+    """Print the plan of a playbook, and return 0."""
     _find(options.id)
     async with linked(Inventory().get(options.pod)) as live:
         plan = await make_plan(live, options.id, _run_name(live, options.name))
@@ -278,6 +290,7 @@ async def _plan(options: argparse.Namespace) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
+    """Carry out a playbook after its confirmation, and return the exit code."""
     playbook = _find(options.id)
     async with linked(to_act_on(options)) as live:
         name = _run_name(live, options.name)

@@ -1,4 +1,4 @@
-"""pods: the inventory, and whether each pod can be reached."""
+"""The command `pods`: the inventory, and whether each pod can be reached."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 
 from bs4_console.cli import boot_hook, setup, sync
 from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, is_terminal, pods, session, transport
-from bs4_console.errors import REFUSED, HostKeyUnknown, LinkError, UsageError
+from bs4_console.cli.sessions import ask, host_keys, is_terminal, pods, session, transport
+from bs4_console.errors import HostKeyUnknown, LinkError, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory, Pod
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     add = verbs.add_parser("add", help="remember a pod and confirm its host key")
     add.add_argument("name", help="how to call it, here and on the screen")
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only remember it; the key is confirmed by `pods test` later",
     )
-    listing = verbs.add_parser("list", help="all pods of the inventory")
+    verbs.add_parser("list", help="all pods of the inventory")
     show = verbs.add_parser("show", help="all that is known of one pod")
     remove = verbs.add_parser(
         "remove", help="forget a pod and its host key; nothing is done on the pod"
@@ -80,11 +81,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "there",
     )
     boot_hook.configure(hook)
-    for verb in (add, listing, show, remove, test, imports, make, send, hook):
+    for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code."""
+    waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
+    if options.verb in waiting:
+        return asyncio.run(waiting[options.verb](options))
     verbs = {
         "add": _add,
         "list": _list,
@@ -92,14 +97,13 @@ def run(options: argparse.Namespace) -> int:
         "remove": _remove,
         "test": _test,
         "import": _import,
-        "setup": _setup,
         "sync": sync.run,
-        "boot-hook": _boot_hook,
     }
     return verbs[options.verb](options)
 
 
 def _add(options: argparse.Namespace) -> int:
+    """Add a pod to the inventory and confirm its host key. Returns the exit code."""
     pod = _pod(options)
     Inventory().add(pod)
     if options.no_connect or pod.is_local:
@@ -107,8 +111,8 @@ def _add(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(_contact(pod, options.fingerprint, options.json))
     except LinkError as error:
-        # The pod stays in the inventory: a machine that is still booting is the common case, and
-        # nothing was trusted.
+        # The pod stays in the inventory: usually the machine is still booting, and nothing was
+        # trusted.
         complain(
             f"{error} {pod.name} is in the inventory; `bs4-console pods test {pod.name}` "
             "tries again."
@@ -117,6 +121,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _pod(options: argparse.Namespace) -> Pod:
+    """Return the pod that the command line describes. Raises UsageError if the port is wrong."""
     if options.host == "local":
         return Pod(
             name=options.name,
@@ -145,12 +150,13 @@ def _pod(options: argparse.Namespace) -> Pod:
 
 
 def _test(options: argparse.Namespace) -> int:
+    """Connect to a pod and print what is there. Returns the exit code."""
     return asyncio.run(_contact(Inventory().get(options.name), options.fingerprint, options.json))
 
 
 async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
-    """Connects; an unknown key is shown and pinned only after a yes (or when it is the expected
-    one). The agent is not deployed.
+    """Connect to a pod and return the exit code. An unknown host key is shown and pinned only after
+    a person's yes, or if it is the expected one. The agent is not deployed.
     """
     link = transport(pod)
     try:
@@ -159,12 +165,9 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
             try:
                 done = await link.run(["uname", "-sm"])
                 break
-            except HostKeyUnknown as error:  # of the pod, or of a jump host on the way to it
-                if not _confirm(error, pod, fingerprint):
-                    return REFUSED
-                from bs4_console.transport.hostkeys import HostKeys
-
-                HostKeys().pin(error.entry, error.key)
+            except HostKeyUnknown as error:  # of the pod, or of a jump host before it
+                _confirm(error, pod, fingerprint)
+                host_keys().pin(error.entry, error.key)
         seconds = time.monotonic() - started
     finally:
         await link.close()
@@ -176,36 +179,31 @@ async def _contact(pod: Pod, fingerprint: str | None, as_json: bool) -> int:
     return 0
 
 
-def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> bool:
-    """Whether the key may be pinned; says why not."""
+def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> None:
+    """Raise RefusedError unless the host key is the expected one or a person accepts it."""
     again = f"`bs4-console pods test {pod.name} --fingerprint {error.fingerprint}`"
+    if expected == error.fingerprint:
+        return
     if expected is not None:
-        if error.fingerprint != expected:
-            complain(
-                f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It "
-                "was not trusted and nothing was sent."
-            )
-        return error.fingerprint == expected
+        raise RefusedError(
+            f"{error.entry} shows the host key {error.fingerprint}, not {expected}. It was not "
+            "trusted and nothing was sent."
+        )
     if not is_terminal():
-        complain(f"{error.message} {error.next_step} Without a terminal: {again}.")
-        return False
+        raise RefusedError(error.message, f"{error.next_step} Without a terminal: {again}.")
     sys.stderr.write(f"{error.message}\n{error.next_step}\n")
-    if ask("Is this its key? Type yes: ") == "yes":
-        return True
-    complain(f"The key was not trusted and nothing was sent. Later: {again}.")
-    return False
+    if ask("Is this its key? Type yes: ") != "yes":
+        raise RefusedError("The key was not trusted and nothing was sent.", f"Later: {again}.")
 
 
 def _fields(pod: Pod) -> dict[str, object]:
-    """What the inventory says of a pod, and nothing that it does not say."""
-    rows = {}
-    for key, value in dataclasses.asdict(pod).items():
-        if value not in (None, "", ()):
-            rows[key] = value
-    return rows
+    """Return the fields of a pod that are set in the inventory."""
+    known = dataclasses.asdict(pod).items()
+    return {key: value for key, value in known if value not in (None, "", ())}
 
 
 def _print(pod: Pod, as_json: bool) -> int:
+    """Print one pod, and return 0."""
     if as_json:
         emit("pod", **_fields(pod))
     else:
@@ -213,15 +211,8 @@ def _print(pod: Pod, as_json: bool) -> int:
     return 0
 
 
-def _boot_hook(options: argparse.Namespace) -> int:
-    return asyncio.run(boot_hook.run(options))
-
-
-def _setup(options: argparse.Namespace) -> int:
-    return asyncio.run(setup.run(options))
-
-
 def _list(options: argparse.Namespace) -> int:
+    """Print the inventory, and return 0."""
     known = pods(None)
     if options.json:
         emit("pods", pods=[_fields(pod) for pod in known])
@@ -239,12 +230,13 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _show(options: argparse.Namespace) -> int:
-    from bs4_console.transport.hostkeys import HostKeys, fingerprint
+    """Print everything that is known of one pod, and return 0. The pod is not contacted."""
+    from bs4_console.transport.hostkeys import fingerprint
 
     pod = Inventory().get(options.name)
     live = session(pod, keep="nothing")
     live.replay()
-    keys = [f"{key.split()[0]} {fingerprint(key)}" for key in HostKeys().pinned(pod.name)]
+    keys = [f"{key.split()[0]} {fingerprint(key)}" for key in host_keys().pinned(pod.name)]
     runs = [
         {"name": run.name, "state": run.word, "step": run.step} for run in live.state.runs.values()
     ]
@@ -271,10 +263,9 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from bs4_console.transport.hostkeys import HostKeys
-
+    """Remove a pod and its host key from this machine, and return 0."""
     pod = Inventory().remove(options.name)
-    forgotten = HostKeys().forget(pod.name)
+    forgotten = host_keys().forget(pod.name)
     if options.json:
         emit("pod-removed", pod=pod.name, host_key_forgotten=forgotten)
     else:
@@ -286,12 +277,10 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    """Add hosts of an SSH config to the inventory, and return 0."""
     from bs4_console.pods.ssh_aliases import candidates, default_path
 
-    if options.config:
-        path = Path(options.config).expanduser()
-    else:
-        path = default_path()
+    path = Path(options.config).expanduser() if options.config else default_path()
     found = candidates(path)
     by_name = {pod.name: pod for pod in found.pods}
     for name in options.aliases:
@@ -301,22 +290,19 @@ def _import(options: argparse.Namespace) -> int:
                 f"It has {', '.join(by_name) or 'none'}.",
             )
     inventory = Inventory()
-    known = {pod.name for pod in inventory.list()}
-    wanted = list(options.aliases or by_name)
-    for name in wanted:
-        if name not in known:
+    there = {pod.name for pod in inventory.list()}
+    added, known = [], []
+    for name in options.aliases or by_name:
+        if name in there:
+            known.append(name)
+        else:
             inventory.add(by_name[name])
-    added = [name for name in wanted if name not in known]
+            added.append(name)
     if options.json:
         skipped = [{"alias": alias.name, "reason": reason} for alias, reason in found.skipped]
-        emit(
-            "pods-import",
-            added=added,
-            known=[name for name in wanted if name in known],
-            skipped=skipped,
-        )
+        emit("pods-import", added=added, known=known, skipped=skipped)
         return 0
-    for name in wanted:
+    for name in options.aliases or by_name:
         if name in added:
             print(f"{name} added; `bs4-console pods test {name}` confirms its host key.")
         else:

@@ -1,5 +1,5 @@
-"""preflight: what is wrong with a start before it is made. It changes nothing and starts
-nothing.
+"""The command `preflight`: find out what is wrong with a start before the start. It changes nothing
+and starts nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from bs4_console.launch.guide import HOMES, TRAINERS
 from bs4_console.preflight.checks import VERL
 from bs4_console.preflight.examine import Check, Preflight, Wanted, examine
 
-#: Answers in the codes of `check`.
+#: The exit code of a usage error, in the codes of `check`.
 USAGE_CODE = UNKNOWN
-#: What has to be done is read first.
+#: The order of the states in the output: what must be done comes first.
 _ORDER = ("blocking", "unknown", "warning", "ok")
 _WORDS = {"ok": "ok", "warning": "WARNING", "blocking": "BLOCKS", "unknown": "UNKNOWN"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `preflight` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
         "--config",
@@ -78,8 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    # A machine for verl is looked at before a config is chosen: what it lacks decides which one can
-    # be.
+    """Run the checks and return the worst level as the exit code, in the codes of `check`."""
+    # A machine for verl is checked before a config is chosen, because what it lacks decides which
+    # config is possible.
     if bool(options.config) != bool(options.trainer) and not (
         options.trainer == VERL and not options.config
     ):
@@ -93,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
             pod=options.pod,
             status=WORDS[found.level],
             code=found.level,
-            checks=[check.as_dict() for check in found.checks],
+            checks=found.checks,
             blocking=[check.id for check in found.blocking],
         )
     else:
@@ -104,6 +106,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _examine(options: argparse.Namespace) -> Preflight:
+    """Connect to the pod and return the results of the checks."""
     urls = {"hub": options.hub_url, "wandb": options.wandb_url, "b2": options.b2_url}
     wanted = Wanted(
         trainer=options.trainer,
@@ -121,19 +124,19 @@ async def _examine(options: argparse.Namespace) -> Preflight:
 
 
 def _show(check: Check) -> None:
+    """Print one check."""
     print(f"{_WORDS[check.state]:<8} {check.title} ({check.id}): {check.why}")
     if check.fix:
         print(f"{'':<8} -> {check.fix}")
 
 
 def _summary(found: Preflight) -> str:
-    counts = {}
-    for state in ("ok", "warning", "unknown", "blocking"):
-        counts[state] = len(found.of(state))
+    """Return a line with the number of checks in each state."""
+    good, warnings, unknown = (len(found.of(state)) for state in ("ok", "warning", "unknown"))
     told = (
-        f"{counts['ok']} ok, {counts['warning']} warnings, {counts['unknown']} unknown, "
-        f"{counts['blocking']} blocking."
+        f"{WORDS[found.level]}: {good} ok, {warnings} warnings, {unknown} unknown, "
+        f"{len(found.of('blocking'))} blocking."
     )
-    return f"{WORDS[found.level]}: {told}" + (
-        "" if found.blocking else " Nothing that was seen stands against it."
-    )
+    if found.blocking:
+        return told
+    return f"{told} Nothing that was seen stands against it."

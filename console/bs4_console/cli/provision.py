@@ -1,5 +1,5 @@
-"""provision: machines of several providers, compared by their whole price, rented once, and ended
-for certain.
+"""The command `provision`: compare machines of several providers by their whole price, rent one
+exactly once, and end it for certain.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
 
 from bs4_console import providers
 from bs4_console.cli.first_contact import introduce
-from bs4_console.cli.output import complain, emit, table
-from bs4_console.cli.sessions import ask, is_terminal, who
+from bs4_console.cli.output import complain, emit, finding_code, table
+from bs4_console.cli.sessions import ask, can_ask, confirm, host_keys, who
 from bs4_console.errors import (
-    FINDING,
     REFUSED,
     UNREACHABLE,
     ConsoleError,
@@ -37,6 +36,7 @@ from bs4_console.provision.rent import Listed, Plan, Provisioner
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `provision` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     search = verbs.add_parser(
         "search", help="what can be had now, of all providers with a key, cheapest first"
@@ -132,6 +132,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _wants(parser: argparse.ArgumentParser) -> None:
+    """Add the options that describe the wanted machine."""
     parser.add_argument("--gpu", metavar="MODEL", help="H100, H100-SXM, A100-80, RTX-4090, ...")
     parser.add_argument(
         "--count", type=int, default=1, metavar="N", help="GPUs in the machine (default: 1)"
@@ -170,6 +171,9 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a subcommand and return its exit code. Raises RefusedError if it would act and the
+    console is read-only.
+    """
     if options.verb == "key":
         return _key(options)
     verbs = {"search": _search, "create": _create, "list": _list, "terminate": _terminate}
@@ -184,6 +188,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _want(options: argparse.Namespace) -> Want:
+    """Return the machine that the command line describes. Raises UsageError if something is missing
+    or wrong.
+    """
     if not options.gpu:
         raise UsageError(
             "Which GPU is wanted was not said.", "Give --gpu, for instance --gpu H100 --count 2."
@@ -211,7 +218,9 @@ def _want(options: argparse.Namespace) -> Want:
 async def provisioner(
     names: Sequence[str] | None, book: Book | None = None
 ) -> AsyncIterator[Provisioner]:
-    """Of the named providers, or of all that there is a key for."""
+    """Open a Provisioner for the named providers, or for all providers that there is a key for,
+    while the block runs. `book` records what is rented. Raises UsageError if there is no key.
+    """
     chosen = list(names or keys.known())
     if not chosen:
         raise UsageError(
@@ -225,65 +234,68 @@ async def provisioner(
 
 
 async def _search(options: argparse.Namespace) -> int:
+    """Print the offers. Returns 0 if there are any, 3 if there are none and a provider did not
+    answer, and 1 otherwise.
+    """
     want = _want(options)
     async with provisioner(options.provider) as rent:
         found = await rent.search(want)
-    cheap = []
-    for offer in found.offers:
-        if want.max_price is None or offer.price <= want.max_price:
-            cheap.append(offer)
-    failures = {}
-    for name, error in found.failures.items():
-        failures[name] = str(error)
+    most = math.inf if want.max_price is None else want.max_price
+    cheap = [offer for offer in found.offers if offer.price <= most]
     if options.json:
         emit(
             "provision-offers",
-            offers=[offer.as_dict() for offer in cheap],
+            offers=cheap,
             dearer=len(found.offers) - len(cheap),
-            failures=failures,
+            failures=_texts(found.failures),
         )
     else:
-        for text in failures.values():
-            complain(text)
+        for error in found.failures.values():
+            complain(str(error))
         if cheap:
-            table(
-                [_row(offer) for offer in cheap],
-                ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
-            )
+            _table(cheap)
         elif found.offers:
             best = found.offers[0]
             print(
-                f"Nothing under ${want.max_price:.2f} an hour; the cheapest is "
+                f"Nothing under ${most:.2f} an hour; the cheapest is "
                 f"${best.price:.2f} at {best.provider} ({best.region})."
             )
-        elif not failures:
+        elif not found.failures:
             print(f"No offer for {want.count}x {want.gpu} fits.")
-    if cheap:
-        return 0
-    if failures and not found.offers:
+    if found.failures and not found.offers:
         return UNREACHABLE
-    return FINDING
+    return finding_code(not cheap)
 
 
-def _row(offer: Offer) -> list[str]:
-    reliable = ""
-    if offer.reliability is not None:
-        reliable = f"{offer.reliability:.1%}"
-    more = "; ".join((["interruptible"] if offer.interruptible else []) + list(offer.notes))
-    gpus = f"{offer.count}x {offer.gpu}"
-    return [
-        offer.provider,
-        offer.id,
-        gpus,
-        f"{offer.price:.2f}",
-        f"{offer.disk_gb} GB",
-        offer.region,
-        reliable,
-        more,
-    ]
+def _texts(failures: Mapping[str, ConsoleError]) -> dict[str, str]:
+    """Return the text of each provider's error."""
+    return {name: str(error) for name, error in failures.items()}
+
+
+def _table(offers: Sequence[Offer]) -> None:
+    """Print offers as a table."""
+    rows = []
+    for offer in offers:
+        notes = list(offer.notes)
+        if offer.interruptible:
+            notes.insert(0, "interruptible")
+        rows.append(
+            [
+                offer.provider,
+                offer.id,
+                f"{offer.count}x {offer.gpu}",
+                f"{offer.price:.2f}",
+                f"{offer.disk_gb} GB",
+                offer.region,
+                "" if offer.reliability is None else f"{offer.reliability:.1%}",
+                "; ".join(notes),
+            ]
+        )
+    table(rows, ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""])
 
 
 async def _create(options: argparse.Namespace) -> int:
+    """Rent one machine after its confirmation. Returns the exit code."""
     identity, public_key = _identity(options.identity)
     plan = Plan.kept(options.plan) if options.plan else None
     async with provisioner(options.provider) as rent:
@@ -292,17 +304,15 @@ async def _create(options: argparse.Namespace) -> int:
         if options.plan == "":
             return 0
         if not options.plan:
-            if options.json or not is_terminal():
-                complain(f"Nothing was rented: confirm the plan with --plan {plan.hash[:16]}.")
-                return REFUSED
-            if (
-                ask(
-                    f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes "
-                    "to do it: "
+            if not can_ask(options):
+                raise RefusedError(
+                    f"Nothing was rented: confirm the plan with --plan {plan.hash[:16]}."
                 )
-                != "yes"
-            ):
-                raise RefusedError("Nothing was rented.", "Run it again when you are sure.")
+            confirm(
+                f"This rents a machine for up to ${plan.max_price:.2f} an hour. Type yes to do "
+                "it: ",
+                refused="Nothing was rented.",
+            )
         name = _free_name(options.pod or plan.run)
         machine = await rent.create(plan, public_key)
         complain(
@@ -322,6 +332,7 @@ async def _create(options: argparse.Namespace) -> int:
 
 
 async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
+    """Make, store and print the plan of renting. Raises UsageError if an option is wrong."""
     if not options.name:
         raise UsageError("create needs --run NAME.", "Say which run the machine is for.")
     if not (math.isfinite(options.hours) and options.hours > 0):
@@ -344,13 +355,8 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
             emit("provision-plan", **plan.as_dict())
         return plan
     print(f"Rent one machine for {plan.run}, the first of these that can be had:")
-    table(
-        [_row(offer) for offer in plan.offers],
-        ["provider", "offer", "gpus", "$/hour", "disk", "place", "reliable", ""],
-    )
-    cap = ""
-    if plan.max_spend is not None:
-        cap = f" of ${plan.max_spend:.2f}"
+    _table(plan.offers)
+    cap = "" if plan.max_spend is None else f" of ${plan.max_spend:.2f}"
     print(
         f"  {plan.run} has cost ${plan.spent:.2f}; {plan.hours:g} hours more cost up to "
         f"${plan.planned:.2f}{cap}. It runs until ended."
@@ -364,22 +370,22 @@ async def _planned(options: argparse.Namespace, rent: Provisioner) -> Plan:
 async def _meet(
     options: argparse.Namespace, machine: Machine, pod: Pod, told: Sequence[str]
 ) -> int:
-    """The machine exists and costs, whatever happens here; so what is left to do is always said."""
+    """Connect to the new machine and pin its host key. Returns the exit code. The machine exists
+    and costs money whatever happens, so every failure prints what is left to do.
+    """
     again = f"`bs4-console pods test {pod.name}`"
     try:
         await introduce(pod, told)
     except HostKeyUnknown as error:
-        from bs4_console.transport.hostkeys import HostKeys
-
         sys.stderr.write(f"{error.message}\n{error.next_step}\n")
-        if options.json or not is_terminal() or ask("Is this its key? Type yes: ") != "yes":
+        if not can_ask(options) or ask("Is this its key? Type yes: ") != "yes":
             complain(
                 f"{pod.name} is in the inventory, its key is not trusted yet: {again} "
                 f"--fingerprint {error.fingerprint} does it."
             )
             _made(options, machine, pod, None)
             return REFUSED
-        HostKeys().pin(error.entry, error.key)
+        host_keys().pin(error.entry, error.key)
         told = (error.fingerprint,)
         await introduce(pod, told)
     except ConsoleError as error:
@@ -392,10 +398,11 @@ async def _meet(
 def _made(
     options: argparse.Namespace, machine: Machine, pod: Pod | None, told: Sequence[str] | None
 ) -> int:
+    """Print the rented machine, and return 0."""
     if options.json:
         emit(
             "provision-machine",
-            machine=machine.as_dict(),
+            machine=machine,
             pod=None if pod is None else pod.name,
             trusted=bool(told),
         )
@@ -408,44 +415,23 @@ def _made(
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the machines of every account. Returns 3 if a provider did not answer, 1 if --orphans
+    is given and there are some, else 0.
+    """
     async with provisioner(options.provider) as rent:
         listed, failures = await rent.listing(Inventory().list())
         doubtful = [intent for intent in rent.book.intents() if intent.state in ("open", "doubt")]
-    shown = []
-    for entry in listed:
-        if entry.orphan or not options.orphans:
-            shown.append(entry)
+    shown = [entry for entry in listed if entry.orphan or not options.orphans]
     if options.json:
+        said = ("label", "provider", "run", "why")
         emit(
             "provision-machines",
             machines=[_entry(entry) for entry in shown],
-            failures={name: str(error) for name, error in failures.items()},
-            in_doubt=[
-                {
-                    "label": intent.label,
-                    "provider": intent.provider,
-                    "run": intent.run,
-                    "why": intent.why,
-                }
-                for intent in doubtful
-            ],
+            failures=_texts(failures),
+            in_doubt=[{key: getattr(intent, key) for key in said} for intent in doubtful],
         )
     else:
-        rows = [
-            [
-                entry.machine.name,
-                entry.machine.label or "",
-                entry.machine.raw_state,
-                _money(entry.machine.price),
-                entry.pod or "",
-                _word(entry),
-            ]
-            for entry in shown
-        ]
-        if rows:
-            table(rows, ["machine", "label", "state", "$/hour", "pod", ""])
-        else:
-            print("No orphans." if options.orphans else "No machines.")
+        _print_machines(shown, "No orphans." if options.orphans else "No machines.")
         for intent in doubtful:
             complain(
                 f"{intent.provider}: {intent.label} may exist "
@@ -455,17 +441,38 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
     if failures:
         return UNREACHABLE
-    if options.orphans and shown:
-        return FINDING
-    return 0
+    return finding_code(options.orphans and shown)
+
+
+def _print_machines(shown: Sequence[Listed], nothing: str) -> None:
+    """Print machines as a table, or the sentence `nothing` if there are none."""
+    rows = []
+    for entry in shown:
+        machine = entry.machine
+        rows.append(
+            [
+                machine.name,
+                machine.label or "",
+                machine.raw_state,
+                _money(machine.price),
+                entry.pod or "",
+                _word(entry),
+            ]
+        )
+    if rows:
+        table(rows, ["machine", "label", "state", "$/hour", "pod", ""])
+    else:
+        print(nothing)
 
 
 def _entry(entry: Listed) -> dict[str, object]:
+    """Return a machine of the list as a JSON object."""
     run = None if entry.intent is None else entry.intent.run
     return {**entry.machine.as_dict(), "run": run, "pod": entry.pod, "orphan": entry.orphan}
 
 
 def _word(entry: Listed) -> str:
+    """Return what this console knows of a machine, in a word."""
     if entry.orphan:
         return "orphan"
     if entry.intent is None:
@@ -474,12 +481,14 @@ def _word(entry: Listed) -> str:
 
 
 def _money(price: float | None) -> str:
+    """Return a price as text, or "?" if it is not known."""
     if price is None:
         return "?"
     return f"{price:.2f}"
 
 
 async def _terminate(options: argparse.Namespace) -> int:
+    """End one machine after its confirmation. Returns the exit code."""
     async with provisioner(None) as rent:
         found, failures = await rent.machines()
         machine = _named(options.machine, found, failures)
@@ -491,11 +500,10 @@ async def _terminate(options: argparse.Namespace) -> int:
         )
         typed = options.confirm
         if typed is None:
-            if options.json or not is_terminal():
-                complain(
-                    f"Nothing was ended: its disk goes with it. Confirm with --confirm {name}."
+            if not can_ask(options):
+                raise RefusedError(
+                    "Nothing was ended: its disk goes with it.", f"Confirm with --confirm {name}."
                 )
-                return REFUSED
             typed = ask(f"It ends with its disk, for good. Type {name} to end it: ")
         if typed not in (name, machine.name):
             raise RefusedError(
@@ -510,17 +518,17 @@ async def _terminate(options: argparse.Namespace) -> int:
 
 
 def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError]) -> Machine:
-    """Exactly one machine: by PROVIDER:ID, by its whole label, or by the pod that it is."""
-    pods = {}
+    """Return the one machine that `word` names: by PROVIDER:ID, by its whole label, or by its pod.
+    Raises UsageError if there are several or none, or the error of a provider that could not be
+    asked.
+    """
+    named = None
     for pod in Inventory().list():
-        if pod.provider and pod.instance:
-            pods[pod.name] = (pod.provider, pod.instance)
+        if pod.name == word and pod.provider and pod.instance:
+            named = (pod.provider, pod.instance)
     same = []
     for machine in found:
-        if word in (machine.name, machine.label) or pods.get(word) == (
-            machine.provider,
-            machine.id,
-        ):
+        if word in (machine.name, machine.label) or named == (machine.provider, machine.id):
             same.append(machine)
     if len(same) > 1:
         raise UsageError(
@@ -535,6 +543,7 @@ def _named(word: str, found: Sequence[Machine], failures: dict[str, ConsoleError
 
 
 def _key(options: argparse.Namespace) -> int:
+    """Store a provider's key, and return 0."""
     wanted = keys.VARIABLES[options.provider]
     if sys.stdin.isatty():
         import getpass
@@ -551,11 +560,10 @@ def _key(options: argparse.Namespace) -> int:
 
 
 def _identity(given: str | None) -> tuple[str | None, str]:
-    """(private key file for the inventory, public key)."""
-    if given:
-        path = Path(given).expanduser()
-    else:
-        path = Path.home() / ".ssh" / "id_ed25519"
+    """Return the private key file for the inventory, and the public key. Raises UsageError if the
+    public key cannot be read.
+    """
+    path = Path(given or "~/.ssh/id_ed25519").expanduser()
     public = path.with_name(path.name + ".pub")
     try:
         words = public.read_text().split()
@@ -573,7 +581,9 @@ def _identity(given: str | None) -> tuple[str | None, str]:
 
 
 def _free_name(wanted: str) -> str:
-    """A name that the inventory takes and does not have: found out before anything is rented."""
+    """Return the name for the new pod. Raises an error before anything is rented if the inventory
+    does not accept the name or already has it.
+    """
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", wanted).strip("-.")[:60] or "pod"
     Pod(name=name, host="192.0.2.1")
     if any(pod.name == name for pod in Inventory().list()):

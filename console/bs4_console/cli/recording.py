@@ -1,15 +1,17 @@
-"""A recorded pod, shown: on the screen, or as `check` says it. What `demo --recorded` and `reports
-open` have in common.
+"""Show a recorded pod on the screen, or as `check` prints it. `demo --recorded` and `reports open`
+use it.
 """
 
 from __future__ import annotations
 
-from bs4_console.cli.output import complain, emit
+from bs4_console.cli.output import complain, emit, evidence_place
 from bs4_console.pods.recorded import RecordedSession
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
-    """`why` is shown with it."""
+    """Show a recorded pod, and return the exit code. `why` is a sentence that is printed with it.
+    With `headless` the screen is not opened.
+    """
     if not headless:
         from bs4_console.fleet.watched import Fleet
         from bs4_console.tui.app import configured
@@ -23,16 +25,11 @@ async def show(session: RecordedSession, why: str, *, headless: bool, as_json: b
     await session.synced()
     verdict = judge(session.state)
     if as_json:
-        emit("check", status=WORDS[verdict.level], code=verdict.level, pods=[verdict.as_dict()])
+        emit("check", status=WORDS[verdict.level], code=verdict.level, pods=[verdict])
         return 0
     print(why)
     print(verdict.line())
     for incident in session.state.ledger.open_incidents():
         for item in incident.evidence:
-            place = (
-                f"{item['file']}:{item['line']}"
-                if item.get("line")
-                else item.get("file") or item.get("source")
-            )
-            print(f"    {place}: {str(item.get('text'))[:160]}")
+            print(f"    {evidence_place(item)}: {str(item.get('text'))[:160]}")
     return 0

@@ -1,5 +1,5 @@
-"""recover: looks at runs whose machine may be lost, and brings them on to another one as far as
-recover.toml allows.
+"""The command `recover`: watch runs whose machine may be lost, and continue them on another machine
+as far as recover.toml allows.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ if TYPE_CHECKING:
     from bs4_console.recovery.recovery_types import Outcome
     from bs4_console.transport.remote import Remote
 
-#: What each is printed from.
+#: The file that each choice of --print is printed from.
 _PRINTED = {"systemd": "systemd.service", "cron": "cron.txt", "github": "github.yml"}
-#: Seconds between two looks of one that waits for a phase.
+#: Seconds between two polls of a recovery that waits for a phase.
 _STEP_S = 5.0
-#: Worst last: what the exit code of several runs is.
+#: The exit codes of single runs, worst last, to choose the exit code of several runs.
 _WORSE = (0, REFUSED, UNREACHABLE, FINDING)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `recover` to its parser."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--once", action="store_true", help="one look, and what follows from it (the default)"
@@ -97,6 +98,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run the command and return its exit code: 0 all is well, 1 not achieved, 3 unknown, 4 a plan
+    waits for its confirmation.
+    """
     if options.print:
         text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(
             encoding="utf-8"
@@ -112,10 +116,7 @@ def run(options: argparse.Namespace) -> int:
     known = controller_config.read(options.config)
     if options.name and options.name not in known:
         raise UsageError(f"There is no run {options.name} in it.", f"It names {', '.join(known)}.")
-    if options.name:
-        chosen = [known[options.name]]
-    else:
-        chosen = list(known.values())
+    chosen = [known[options.name]] if options.name else list(known.values())
     if options.watch:
         asyncio.run(_watch(options, chosen))
         return 0
@@ -123,8 +124,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> None:
-    """Each run by itself: what one is refused is said and looked at again, and ends no other. Ended
-    only when all are set up wrongly.
+    """Watch each run until cancelled. An error of one run is printed and the run is tried again; it
+    ends no other run. Raises UsageError only if all runs are configured wrongly.
     """
     wrong: set[str] = set()
 
@@ -154,6 +155,10 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
 
 
 async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int:
+    """Look at each run once, and follow a recovery for up to --patience seconds. Returns the worst
+    exit code.
+    """
+
     async def one(config: RunConfig) -> int:
         try:
             async with controller_of(options, config) as controller:
@@ -175,19 +180,16 @@ async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int
 
 
 def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said: str) -> str:
-    """What is new; the text for the next comparison."""
+    """Print the outcome if it is new, and return its sentence for the next comparison."""
     quiet = options.quiet and outcome.exit_code == 0 and outcome.word == "watching"
     if options.json and not quiet:
-        verdict = None
-        if outcome.verdict is not None:
-            verdict = outcome.verdict.as_dict()
         emit(
             "recovery",
             run=config.run,
             outcome=outcome.word,
             sentence=outcome.sentence,
             code=outcome.exit_code,
-            verdict=verdict,
+            verdict=outcome.verdict,
             plan=outcome.plan,
         )
     elif outcome.sentence != said and not quiet:
@@ -198,13 +200,12 @@ def _tell(options: argparse.Namespace, config: RunConfig, outcome: Outcome, said
 
 
 def _plan_lines(outcome: Outcome) -> list[str]:
+    """Return the lines about an outcome's plan."""
     plan = outcome.plan
     if plan is None:
         return []
     offer = plan.get("offer")
-    lost = "unknown"
-    if plan["steps_lost"] is not None:
-        lost = plan["steps_lost"]
+    lost = "unknown" if plan["steps_lost"] is None else plan["steps_lost"]
     lines = [
         f"restore step {plan['step']} ({plan['bytes'] / 1e9:.1f} GB); steps lost: {lost}",
         (
@@ -226,7 +227,9 @@ def _plan_lines(outcome: Outcome) -> list[str]:
 async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
-    """One run's controller, alone on this machine."""
+    """Open the controller of one run while the block runs. Raises RefusedError if another process
+    on this machine controls the run.
+    """
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside
     from bs4_console.recovery.controller import Controller
@@ -248,17 +251,15 @@ async def controller_of(
             mine=records.leases(),
             note=lambda version: records.note("lease", version=version),
         )
-        pod = None
-        for known in Inventory().list():
-            if known.name == config.pod:
-                pod = known
-                break
-        first = Where(
-            pod=config.pod,
-            provider=(pod and pod.provider) or "",
-            instance=(pod and pod.instance) or "",
-            price=pod.price if pod else None,
-        )
+        first = Where(pod=config.pod)
+        for pod in Inventory().list():
+            if pod.name == config.pod:
+                first = Where(
+                    pod=pod.name,
+                    provider=pod.provider or "",
+                    instance=pod.instance or "",
+                    price=pod.price,
+                )
         hands = RealHands(
             config=config,
             store=store,
@@ -283,6 +284,9 @@ async def controller_of(
 
 
 def _credentials(config: RunConfig) -> secrets.Credentials:
+    """Return the credentials that recover.toml names for a run. Raises UsageError if there are
+    none.
+    """
     if not config.credentials:
         raise UsageError(
             f"{config.run} has no credentials in recover.toml.",
@@ -292,6 +296,7 @@ def _credentials(config: RunConfig) -> secrets.Credentials:
 
 
 def _public_key(config: RunConfig) -> str:
+    """Return the public key for new machines. Raises UsageError if it cannot be read."""
     path = Path(f"{config.identity_file}.pub").expanduser()
     try:
         return path.read_text(encoding="ascii").strip()
@@ -304,8 +309,9 @@ def _public_key(config: RunConfig) -> str:
 
 @contextlib.asynccontextmanager
 async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisioner]:
-    """Of one provider, which recover.toml need not name any more: a machine there is still to be
-    looked after. Or of all that it names.
+    """Open a Provisioner while the block runs: for the provider `only`, or for all that
+    recover.toml names if `only` is "". `only` need not be in recover.toml any more, because a
+    machine there must still be looked after.
     """
     import httpx
 
@@ -325,14 +331,16 @@ async def _provisioner(config: RunConfig, only: str) -> AsyncIterator[Provisione
 
 
 class _Reach:
-    """Over SSH, with this machine's inventory, keys and mirror."""
+    """Reaches pods over SSH, with this machine's inventory, keys and mirror."""
 
     def linked(
         self, pod: Pod, *, deploy: bool, timeout: float
     ) -> AbstractAsyncContextManager[PodSession]:
+        """Open a session with a pod."""
         return sessions.linked(pod, deploy=deploy, timeout=timeout)
 
     def kept(self, pod: Pod) -> PodState:
+        """Return a pod's state as this machine has kept it."""
         live = PodSession(
             PodState(name=pod.name),
             lambda: sessions.transport(pod),
@@ -343,21 +351,20 @@ class _Reach:
         return live.state
 
     def pinned(self, pod: str) -> Sequence[str]:
-        from bs4_console.transport.hostkeys import HostKeys
-
-        return HostKeys().pinned(pod)
+        """Return the pinned host keys of a pod."""
+        return sessions.host_keys().pinned(pod)
 
     def pin(self, pod: str, key: str) -> None:
-        from bs4_console.transport.hostkeys import HostKeys
-
-        HostKeys().pin(pod, key)
+        """Pin a host key for a pod."""
+        sessions.host_keys().pin(pod, key)
 
     async def store_ready(self, pod: Pod) -> None:
+        """Install b2sdk on a pod if it is not there."""
         from bs4_console.transport.deploy_b2 import bring
 
         reached = sessions.transport(pod)
         try:
-            # Both of our transports are also what a bundle is brought over.
+            # Both transports of this program can also bring a bundle.
             await bring(cast("Remote", reached), lambda text: complain(f"{pod.name}: {text}"))
         finally:
             await reached.close()

@@ -1,5 +1,5 @@
-"""docs/cli.md, written from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A
-test holds the two together.
+"""Write docs/cli.md from the parsers themselves: `python -m bs4_console.cli.reference FILE`. A test
+checks that the page is up to date.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bs4_console.cli.main import COMMANDS, build
+from bs4_console.cli.output import cell
 
-#: Name -> what the object holds. Every `emit(NAME, ...)` in this package is here (a test looks).
+#: The content of each JSON object by its name. A test checks that every `emit(NAME, ...)` in this
+#: package is here.
 SHAPES = {
     "action": (
         "`action` (key), `state` (accepted, running, verifying, done, failed, cancel, "
@@ -269,7 +271,7 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 
 
 def markdown() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     parser = build()
     lines = [_HEAD]
     for name, command in _subparsers(parser):
@@ -287,17 +289,20 @@ def markdown() -> str:
         "| NAME | holds |",
         "|---|---|",
     ]
-    lines += [f"| `{name}` | {text} |" for name, text in sorted(SHAPES.items())]
+    for name, text in sorted(SHAPES.items()):
+        lines.append(f"| `{name}` | {text} |")
     return "\n".join(lines) + "\n"
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Yield the name and the parser of each subcommand."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from action.choices.items()
 
 
 def _help_of(parser: argparse.ArgumentParser, verb: str) -> list[str]:
+    """Return the help of a subcommand as lines of the page, or an empty list."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for choice in action._choices_actions:
@@ -307,7 +312,7 @@ def _help_of(parser: argparse.ArgumentParser, verb: str) -> list[str]:
 
 
 def _describe(parser: argparse.ArgumentParser) -> list[str]:
-    """The words of one command and a row for each option."""
+    """Return the lines about one command: its words, and a row for each option."""
     words = [parser.prog]
     rows = []
     for action in parser._actions:
@@ -317,10 +322,8 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
         if isinstance(name, tuple):
             name = " ".join(name)
         if not action.option_strings:
-            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(
-                str(action.nargs), str(name)
-            )
-            words.append(shown)
+            shown = {"?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}
+            words.append(shown.get(str(action.nargs), name))
             rows.append((f"`{name}`", action))
         else:
             value = ""
@@ -333,11 +336,10 @@ def _describe(parser: argparse.ArgumentParser) -> list[str]:
             )
     lines = ["```", " ".join(words), "```", ""]
     if rows:
-        cells = [
-            (names.replace("|", "\\|"), (action.help or "").replace("|", "\\|"))
-            for names, action in rows
-        ]
-        lines += ["| | |", "|---|---|", *(f"| {names} | {text} |" for names, text in cells), ""]
+        lines += ["| | |", "|---|---|"]
+        for names, action in rows:
+            lines.append(f"| {cell(names)} | {cell(action.help or '')} |")
+        lines.append("")
     return lines
 
 

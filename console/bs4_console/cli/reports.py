@@ -1,5 +1,5 @@
-"""reports: what pods wrote down at a crash; list them, bring one here, open it where the pod is
-gone.
+"""The command `reports`: the crash reports of pods. It lists them, fetches one, and opens one after
+its pod is gone.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from bs4_console.pods.inventory import Inventory
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `reports` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the crash reports that pods have, newest first")
     listing.add_argument("--pod", metavar="NAME", help="which pod of the inventory (default: all)")
@@ -47,12 +48,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.verb == "open":
-        return asyncio.run(_open(options))
-    return asyncio.run(_fetch(options) if options.verb == "fetch" else _list(options))
+    """Run a subcommand and return its exit code."""
+    verbs = {"list": _list, "fetch": _fetch, "open": _open}
+    return asyncio.run(verbs[options.verb](options))
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the crash reports of the pods. Returns 3 if a pod could not be reached, else 0."""
     rows = []
     code = 0
     for pod in pods(options.pod):
@@ -65,35 +67,28 @@ async def _list(options: argparse.Namespace) -> int:
             complain(str(error))
             code = error.exit_code
     if options.json:
-        found = [
-            {
-                "pod": pod,
-                **{
-                    k: getattr(one, k)
-                    for k in ("run", "attempt", "t", "bytes", "sha256", "missing")
-                },
-            }
-            for pod, one in rows
-        ]
+        keys = ("run", "attempt", "t", "bytes", "sha256", "missing")
+        found = []
+        for name, one in rows:
+            found.append({"pod": name, **{key: getattr(one, key) for key in keys}})
         emit("reports", reports=found)
     else:
-        table(
-            [
-                [
-                    pod,
-                    one.run,
-                    str(one.attempt),
-                    time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.t)),
-                    str(one.bytes),
-                ]
-                for pod, one in rows
-            ],
-            ["pod", "run", "attempt", "written", "bytes"],
-        )
+        cells = []
+        for name, one in rows:
+            cells.append([name, one.run, str(one.attempt), _moment(one.t), str(one.bytes)])
+        table(cells, ["pod", "run", "attempt", "written", "bytes"])
     return code
 
 
+def _moment(seconds: float) -> str:
+    """Return a wall time as date and time in this machine's time zone."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
 async def _fetch(options: argparse.Namespace) -> int:
+    """Fetch one report to this machine, and return 0. Raises UsageError if the pod does not have
+    it.
+    """
     pod = Inventory().get(options.pod)
     async with linked(pod, deploy=False) as live:
         await live.streams()
@@ -102,10 +97,9 @@ async def _fetch(options: argparse.Namespace) -> int:
             if one.run == options.name and options.attempt in (None, one.attempt):
                 mine.append(one)
         if not mine:
+            what = options.name
             if options.attempt is not None:
-                what = f"attempt {options.attempt} of {options.name}"
-            else:
-                what = options.name
+                what = f"attempt {options.attempt} of {what}"
             raise UsageError(
                 f"{pod.name} has no crash report of {what}.",
                 f"`bs4-console reports list --pod {pod.name}` shows what it has.",
@@ -122,19 +116,19 @@ async def _fetch(options: argparse.Namespace) -> int:
 
 
 async def _open(options: argparse.Namespace) -> int:
+    """Show a report that was fetched, and return the exit code."""
     from bs4_console.cli.recording import show
     from bs4_console.pods.recorded import RecordedSession
 
     report = reports.load(options.file)
-    written = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(report.head["t"]))
     head = report.head
     why = (
         f"This is the report of {report.run} on {head['host']}, attempt {head['attempt']}, "
-        f"written {written}; nothing is live."
+        f"written {_moment(head['t'])}; nothing is live."
     )
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         reports.unpack(report, Path(directory))
-        session = RecordedSession(str(report.head["host"]), Path(directory), why)
+        session = RecordedSession(str(head["host"]), Path(directory), why)
         return await show(
             session,
             why,

@@ -1,5 +1,5 @@
-"""checkpoints restore: a run's newest whole step from the store back to a pod, and the run resumed
-from it.
+"""The command `checkpoints restore`: bring a run's newest complete step back from the store to a
+pod, and resume the run.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from bs4_console.cli.actions import exit_code, watch
 from bs4_console.cli.checkpoint_sync import bring
 from bs4_console.cli.launch import watch_launch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import linked, to_act_on
+from bs4_console.cli.sessions import linked, pod_for_plan
 from bs4_console.errors import FINDING, REFUSED
 from bs4_console.launch import guide
-from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView
 from bs4_console.recovery import restore
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `checkpoints restore` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument(
         "--run",
@@ -79,8 +79,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """0 only when the step is complete on the pod (with --launch: when it trains). Without a step
-    that is whole: 1, and nothing starts.
+    """Run the command and return its exit code: 0 if the step is complete on the pod (with
+    --launch: if the run trains), or if only the plan was to be shown. If the store has no complete
+    step, it is 1 and nothing starts.
     """
     asked = restore.Asked(
         run=options.name,
@@ -92,20 +93,14 @@ async def run(options: argparse.Namespace) -> int:
         config=options.config,
     )
     only_shown = options.plan == ""
-    async with linked(Inventory().get(options.pod) if only_shown else to_act_on(options)) as live:
-        going = None
-        if not only_shown:
-            going = restore.under_way(live, options.name)
-        if going is not None:
-            complain(
-                f"A restore of {options.name} by {going.who} is under way; it is watched, "
-                "nothing is begun twice."
-            )
-            key: str | None = going.key
-        else:
-            # what speaks with the store, where it is not there yet
-            await bring(Inventory().get(options.pod))
+    pod = pod_for_plan(options)
+    async with linked(pod) as live:
+        going = restore.under_way(live, options.name)
+        if going is None or only_shown:
+            await bring(pod)  # the library that reads from the store
             key = await _confirmed(live, options, asked)
+        else:
+            key = plans.joined("restore", going)
         if key is None:
             return 0
         action = await watch(live, key, as_json=options.json)
@@ -119,7 +114,9 @@ async def run(options: argparse.Namespace) -> int:
 async def _confirmed(
     live: PodSession, options: argparse.Namespace, asked: restore.Asked
 ) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown."""
+    """Return the key of the restore that was confirmed and started, or None if only the plan was to
+    be shown.
+    """
     view = await restore.plan(live, asked)
     if options.json and options.plan == "":
         emit(
@@ -134,10 +131,12 @@ async def _confirmed(
 
 
 def _next(options: argparse.Namespace, action: ActionView) -> str:
+    """Return a sentence with the command that resumes the run."""
     return f"Next: `{restore.command_of(restore.launch_of(action.result), options.pod)}`."
 
 
 async def _resume(live: PodSession, options: argparse.Namespace, action: ActionView) -> int:
+    """Resume the restored run, and return the exit code."""
     asked = restore.launch_of(action.result)
     if not options.no_preflight:
         looked = await guide.look(live, asked)

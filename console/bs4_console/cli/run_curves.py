@@ -1,5 +1,5 @@
-"""runs show: the curves of a run's validations, and whether the checkpoints of their best steps are
-still there.
+"""The part of `runs show` about validations: their curves, and whether the checkpoints of their
+best steps still exist.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from bs4_console.errors import LinkError, RemoteError
 from bs4_console.run_log import validation
 from bs4_console.run_log.record import RunRecord
 
-#: Seconds that a record waits for its pod to say which checkpoints are there.
+#: Seconds to wait for the pod's answer about its checkpoints.
 _ASK_S = 20.0
 
 
 def look(record: RunRecord) -> None:
-    """The pod is asked, where there is something to ask: the record is of what was, not of what is
-    there.
+    """Query the run's pod about the checkpoints of the best validation steps, and add the answers
+    to the record. Does nothing if the run has no validations.
     """
     if record.validation:
         asyncio.run(_look(record))
 
 
 async def _look(record: RunRecord) -> None:
+    """Add what the pod answers, or why it could not be queried."""
     known = {pod.name: pod for pod in pods(None)}
     if record.pod not in known:
         validation.look(record.validation, None, "its pod is not in the inventory any more")
@@ -37,6 +38,7 @@ async def _look(record: RunRecord) -> None:
 
 
 def show(record: RunRecord) -> None:
+    """Print the validation curves of a run."""
     for curve in record.validation:
         for head, line in zip(("validation", "curve"), validation.words(curve), strict=False):
             print(f"  {head:10} {line}")

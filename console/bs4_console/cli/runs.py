@@ -1,5 +1,5 @@
-"""runs: what runs there are and were, the log that is kept of them, and taking over one that was
-started by hand.
+"""The command `runs`: all runs, the run log about them, and adopting a run that was started by
+hand.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from typing import Any
 from bs4_console import files
 from bs4_console.cli import run_curves
 from bs4_console.cli.actions import act, exit_code
-from bs4_console.cli.output import complain, emit, table
+from bs4_console.cli.output import complain, emit, finding_code, table
 from bs4_console.cli.sessions import linked, pods, to_act_on, who
 from bs4_console.errors import (
-    FINDING,
     UNREACHABLE,
     ConsoleError,
     LinkError,
@@ -33,13 +32,14 @@ from bs4_console.run_log import eta, evals, record_fold, status_file, wandb_impo
 from bs4_console.run_log.document import RunLog
 from bs4_console.run_log.record import FINAL, RunRecord
 
-#: Seconds for which a pod is asked for the newest of its runs.
+#: Seconds to wait for a pod's newest data about its runs.
 _LOOK_S = 20.0
-#: A log kept by hand is some hundred KB; this is for the wrong file.
+#: Bytes. A log that is kept by hand has some hundred KB; a larger file is probably the wrong one.
 _DOCUMENT_BYTES = 32 * 1024 * 1024
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `runs` and its subcommands to its parser."""
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     listing = verbs.add_parser("list", help="the runs of a pod, or of all pods and of the run log")
     listing.add_argument(
@@ -122,112 +122,86 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adopt.add_argument("--run", dest="name", metavar="NAME", help="how to call it")
     for verb in (show, until, status):
         verb.add_argument("record", metavar="RUN", help="its name, as `runs list` says")
-    for verb in (
-        listing,
-        show,
-        compare,
-        note,
-        taking,
-        giving,
-        until,
-        status,
-        bench,
-        offline,
-        broken,
-        adopt,
-    ):
+    for verb in verbs.choices.values():
         verb.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.verb in ("list", "adopt"):
-        return asyncio.run(_list(options) if options.verb == "list" else _adopt(options))
+    """Run a subcommand and return its exit code."""
+    waiting = {"list": _list, "adopt": _adopt}
+    if options.verb in waiting:
+        return asyncio.run(waiting[options.verb](options))
     verbs = {
         "show": _show,
         "compare": _compare,
         "note": _note,
         "import": _import,
         "export": _export,
-    }
-    return {
-        **verbs,
         "eta": _eta,
         "status": _status,
         "wandb": _wandb,
         "bench": _bench,
         "truncation": _truncation,
-    }[options.verb](options)
+    }
+    return verbs[options.verb](options)
 
 
 async def _list(options: argparse.Namespace) -> int:
+    """Print the runs of the pods and of the run log. Returns 3 if a pod could not be reached, else
+    0.
+    """
     found: list[tuple[str, RunState]] = []
     code = 0
     for pod in pods(options.pod):
         try:
             async with linked(pod, deploy=False) as live:
-                for state in live.state.runs.values():
-                    found.append((pod.name, state))
+                found += [(pod.name, state) for state in live.state.runs.values()]
         except LinkError as error:
             if options.pod:
                 raise
-            # The record of what it did is still here; the code says that this is not all.
+            # The record of the pod's runs is still here. The exit code says that the list is
+            # incomplete.
             complain(f"{pod.name}: {error}")
             code = UNREACHABLE
-    seen = {state.name for _, state in found}
-    kept = {}
-    if not options.pod:
-        kept = {name: record for name, record in _records().items() if name not in seen}
+    kept = {} if options.pod else _records()
+    for _, state in found:
+        kept.pop(state.name, None)
     if options.json:
-        emit(
-            "runs",
-            runs=[_as_dict(pod, state) for pod, state in found]
-            + [_kept_dict(record) for record in kept.values()],
-        )
+        objects = [_as_dict(name, state) for name, state in found]
+        emit("runs", runs=objects + [_kept_dict(record) for record in kept.values()])
         return code
     if not found and not kept:
         print("No run is known.")
         return code
-    rows = [
-        [
-            pod,
-            s.name,
-            s.view.trainer,
-            s.word,
-            str(s.step if s.step is not None else "-"),
-            str(len(s.view.attempts)),
-            s.view.output_dir,
-        ]
-        for pod, s in found
-    ]
-    rows += [
-        [
-            f"({_short(r.pod)})" if r.pod else "-",
-            r.name,
-            r.trainer or "-",
-            r.status.lower() or "-",
-            _or_dash(r.step),
-            str(len(r.attempts)),
-            "-",
-        ]
-        for r in kept.values()
-    ]
+    rows = []
+    for name, s in found:
+        view = s.view
+        cells = [name, s.name, view.trainer, s.word, _or_dash(s.step)]
+        rows.append([*cells, str(len(view.attempts)), view.output_dir])
+    for r in kept.values():
+        place = f"({_short(r.pod)})" if r.pod else "-"
+        cells = [place, r.name, _or_dash(r.trainer), _or_dash(r.status.lower()), _or_dash(r.step)]
+        rows.append([*cells, str(len(r.attempts)), "-"])
     table(rows, ["pod", "run", "trainer", "state", "step", "attempts", "output"])
     return code
 
 
 def _short(text: str) -> str:
+    """Return a text of at most 28 characters."""
     if len(text) <= 28:
         return text
     return text[:27] + "…"
 
 
 def _or_dash(value: object) -> str:
+    """Return a value as text, or "-" if it is None or ""."""
     if value is None or value == "":
         return "-"
     return str(value)
 
 
 def _as_dict(pod: str, state: RunState) -> dict[str, object]:
+    """Return a pod's run as a JSON object."""
     view = state.view
     return {
         "pod": pod,
@@ -238,17 +212,18 @@ def _as_dict(pod: str, state: RunState) -> dict[str, object]:
         "max_steps": view.max_steps,
         "adopted": view.adopted,
         "output_dir": view.output_dir,
-        "attempts": [vars(a) for a in view.attempts.values()],
+        "attempts": list(view.attempts.values()),
     }
 
 
 def _kept_dict(record: RunRecord) -> dict[str, Any]:
+    """Return a record of the run log as a JSON object."""
     return {**record.as_dict(), "state": record.status.lower()}
 
 
 def _own() -> dict[str, RunRecord]:
-    """What the runs recorded themselves, by name: of two pods that have one of the same name, the
-    one that started it last.
+    """Return what the runs recorded themselves, by name. If two pods have a run of the same name,
+    the later start counts.
     """
     found: dict[str, RunRecord] = {}
     for pod in record_fold.mirrored():
@@ -260,7 +235,9 @@ def _own() -> dict[str, RunRecord]:
 
 
 def _records() -> dict[str, RunRecord]:
-    """The run log, with what the runs recorded themselves above what was written by hand."""
+    """Return the run log by name. What the runs recorded themselves overrides what was written by
+    hand, except for the price.
+    """
     found = RunLog().records()
     for name, own in _own().items():
         by_hand = found.get(name)
@@ -269,10 +246,7 @@ def _records() -> dict[str, RunRecord]:
             own.incidents = [*by_hand.incidents, *own.incidents]
             own.attempts = [*by_hand.attempts, *own.attempts]
             own.fields = by_hand.fields
-            # what a person wrote down corrects the inventory
-            if by_hand.price is None:
-                own.price = own.price
-            else:
+            if by_hand.price is not None:  # it overrides the inventory's
                 own.price = by_hand.price
             for key in ("model", "config", "pod_id", "wandb", "reward"):
                 setattr(own, key, getattr(own, key) or getattr(by_hand, key))
@@ -281,19 +255,16 @@ def _records() -> dict[str, RunRecord]:
 
 
 def _record(name: str) -> RunRecord:
-    """Return the record of a run as its pod knows it now, or as it was last seen where the pod
-    cannot be asked.
+    """Return the record of a run as its pod knows it now, or as it was last seen if the pod cannot
+    be reached.
 
-    A run that nothing is kept of is looked for on all pods. UsageError when none knows it.
+    All pods are searched for a run without a record. Raises UsageError if none knows it.
     """
     known = _records().get(name)
-    inventory = {pod.name: pod for pod in pods(None)}
-    if known is None:
-        asked = list(inventory.values())
-    else:
-        asked = []
-        if known.source in inventory and known.status not in FINAL:
-            asked = [inventory[known.source]]
+    asked = list(pods(None))
+    if known is not None:
+        going = known.status not in FINAL
+        asked = [pod for pod in asked if going and pod.name == known.source]
     asyncio.run(_look_again(asked))
     found = _records().get(name)
     if found is None:
@@ -302,8 +273,8 @@ def _record(name: str) -> RunRecord:
 
 
 async def _look_again(asked: Sequence[Pod]) -> None:
-    """Bring what is kept of some pods up to date. One that cannot be asked is named: what was seen
-    of it last counts.
+    """Update what is kept of some pods. A pod that cannot be reached is named, and what was last
+    seen of it counts.
     """
 
     async def look(pod: Pod) -> None:
@@ -319,6 +290,7 @@ async def _look_again(asked: Sequence[Pod]) -> None:
 
 
 def _show(options: argparse.Namespace) -> int:
+    """Print one run, and return 0."""
     record = _record(options.record)
     run_curves.look(record)
     if options.json:
@@ -363,6 +335,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    """Print two runs side by side, and return 0."""
     one, other = _record(options.record), _record(options.other)
     keys = (
         "status",
@@ -380,31 +353,26 @@ def _compare(options: argparse.Namespace) -> int:
         "max_steps",
         "reward",
         "pace_s",
+        "attempts",
+        "incidents",
     )
-    pairs = []
+    objects, rows = [], []
     for key in keys:
-        pairs.append((key, getattr(one, key), getattr(other, key)))
-    counts = []
-    for name in ("attempts", "incidents"):
-        counts.append((name, len(getattr(one, name)), len(getattr(other, name))))
-    rows = []
-    for pair in [*pairs, *counts]:
-        rows.append((*pair, pair[1] != pair[2]))
+        values = [getattr(one, key), getattr(other, key)]
+        if key in ("attempts", "incidents"):
+            values = [len(value) for value in values]
+        differs = values[0] != values[1]
+        objects.append({"key": key, "values": values, "differs": differs})
+        rows.append(["*" if differs else "", key, *map(_or_dash, values)])
     if options.json:
-        emit(
-            "run-compare",
-            runs=[one.name, other.name],
-            rows=[{"key": k, "values": [a, b], "differs": d} for k, a, b, d in rows],
-        )
-        return 0
-    table(
-        [["*" if d else "", k, _or_dash(a), _or_dash(b)] for k, a, b, d in rows],
-        ["", "", one.name, other.name],
-    )
+        emit("run-compare", runs=[one.name, other.name], rows=objects)
+    else:
+        table(rows, ["", "", one.name, other.name])
     return 0
 
 
 def _note(options: argparse.Namespace) -> int:
+    """Write a note, a lesson or a price to the run log, and return 0."""
     _may_write(options)
     if not options.text.strip() and options.price is None:
         raise UsageError("There is nothing to write down.", "Give a TEXT, or --price.")
@@ -428,12 +396,14 @@ def _note(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    """Import a TRAINING_RUNS document into the run log, and return 0."""
     _may_write(options)
     done = RunLog().import_text(_text(options.file))
+    listed = dataclasses.asdict(done)
     if options.json:
-        emit("runs-import", **dataclasses.asdict(done))
+        emit("runs-import", **listed)
         return 0
-    for word, names in dataclasses.asdict(done).items():
+    for word, names in listed.items():
         for name in names:
             print(f"{word:9}{name}")
     if not (done.added or done.changed or done.same):
@@ -445,6 +415,9 @@ def _import(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    """Write the run log as a TRAINING_RUNS document, and return 0. Raises RefusedError if the file
+    exists and --force is not given.
+    """
     asyncio.run(_look_again(pods(None)))
     own = _own()
     log = RunLog()
@@ -456,7 +429,8 @@ def _export(options: argparse.Namespace) -> int:
         emit("runs-export", markdown=text, runs=list(_records()))
         return 0
     if options.file == "-":
-        # Bytes: what was imported comes out as it was, whatever the line ends and the locale.
+        # As bytes, so that what was imported comes out unchanged, whatever the line ends and the
+        # locale.
         sys.stdout.buffer.write(text.encode())
         sys.stdout.buffer.flush()
         return 0
@@ -468,18 +442,19 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _eta(options: argparse.Namespace) -> int:
+    """Print the time and cost to several steps, and return 0. Raises UsageError if the step time is
+    not known.
+    """
     record = _record(options.record)
-    pace, price = (
-        options.pace or record.pace_s,
-        options.price if options.price is not None else record.price,
-    )
+    pace = options.pace or record.pace_s
+    price = record.price if options.price is None else options.price
     if pace is None:
         raise UsageError(
             f"No step time of {record.name} is recorded.", "Give seconds a step with --pace."
         )
-    done = 0
-    if record.step is not None:
-        done = record.step + (1 if record.source != "log" else 0)
+    done = record.step or 0
+    if record.step is not None and record.source != "log":
+        done += 1
     elapsed = None
     if record.started_t is not None:
         elapsed = (record.ended_t or time.time()) - record.started_t
@@ -488,9 +463,6 @@ def _eta(options: argparse.Namespace) -> int:
     )
     so_far = eta.cost(price, elapsed)
     if options.json:
-        milestones = []
-        for goal in goals:
-            milestones.append(dataclasses.asdict(goal))
         emit(
             "run-eta",
             run=record.name,
@@ -498,7 +470,7 @@ def _eta(options: argparse.Namespace) -> int:
             pace_s=pace,
             price=price,
             cost_so_far=so_far,
-            milestones=milestones,
+            milestones=goals,
         )
         return 0
     spent = "cost so far unknown (give --price)"
@@ -518,6 +490,7 @@ def _eta(options: argparse.Namespace) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
+    """Print an entry for STATUS.md or append it to a file, and return 0."""
     text = status_file.entry(_record(options.record), time.time())
     if options.append:
         _may_write(options)
@@ -530,6 +503,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _wandb(options: argparse.Namespace) -> int:
+    """Print the W&B runs that were recorded offline and upload them with --sync. Returns 1 if some
+    are not uploaded, else 0.
+    """
     root = Path(options.directory)
     if not root.is_dir():
         raise UsageError(
@@ -551,12 +527,13 @@ def _wandb(options: argparse.Namespace) -> int:
         for run in failed:
             print(shlex.join(run.argv))
         print(f"{len(found)} offline runs, {len(failed)} not uploaded.")
-    if failed:
-        return FINDING
-    return 0
+    return finding_code(failed)
 
 
 def _bench(options: argparse.Namespace) -> int:
+    """Compare evaluation results with the baseline. Returns 1 if a result is behind, worse or at a
+    standstill, else 0.
+    """
     baseline = evals.read(Path(options.baseline))
     results: dict[int, evals.Result] = {}
     for word in options.results:
@@ -567,40 +544,37 @@ def _bench(options: argparse.Namespace) -> int:
             )
         results[int(step)] = evals.read(Path(file))
     verdicts = [
-        evals.judge(baseline, step, result, results.get(500))
-        for step, result in sorted(results.items())
+        evals.judge(baseline, number, results[number], results.get(500))
+        for number in sorted(results)
     ]
     if options.json:
-        emit("run-bench", verdicts=[dataclasses.asdict(verdict) for verdict in verdicts])
+        emit("run-bench", verdicts=verdicts)
     else:
         for v in verdicts:
             print(f"step {v.step}: {v.points:+.1f} points, {v.word}. {v.advice}")
             for name, change in v.archetypes.items():
                 print(f"  {change:+.3f}  {name}")
-    if any(v.word in ("behind", "worse", "standstill") for v in verdicts):
-        return FINDING
-    return 0
+    return finding_code(any(v.word in ("behind", "worse", "standstill") for v in verdicts))
 
 
 def _truncation(options: argparse.Namespace) -> int:
+    """Print why tool calls did not parse. Returns 1 if there are malformed calls, else 0."""
     found = evals.truncation(_text(options.file))
     if options.json:
         emit("run-truncation", **dataclasses.asdict(found))
     else:
-        causes = (
-            ", ".join(f"{count} {name}" for name, count in found.causes.items() if count)
-            or "no known cause"
-        )
+        causes = ", ".join(f"{count} {name}" for name, count in found.causes.items() if count)
         print(
             f"{found.malformed} malformed tool calls, {found.unrepaired} not repaired: "
-            f"{causes}. {found.advice}".rstrip()
+            f"{causes or 'no known cause'}. {found.advice}".rstrip()
         )
-    if found.malformed:
-        return FINDING
-    return 0
+    return finding_code(found.malformed)
 
 
 def _text(file: str) -> str:
+    """Return the text of a file, or of standard input for "-". Raises UsageError if it cannot be
+    read, is too large, or is not UTF-8.
+    """
     path = Path(file)
     if file != "-" and path.is_file() and path.stat().st_size > _DOCUMENT_BYTES:
         raise UsageError(
@@ -621,6 +595,7 @@ def _text(file: str) -> str:
 
 
 def _may_write(options: argparse.Namespace) -> None:
+    """Raise RefusedError if the console is read-only."""
     if getattr(options, "read_only", False):
         raise RefusedError(
             "Nothing was written down: this console was started with --read-only.",
@@ -629,6 +604,7 @@ def _may_write(options: argparse.Namespace) -> None:
 
 
 async def _adopt(options: argparse.Namespace) -> int:
+    """Adopt a run that was started by hand, or print the candidates. Returns the exit code."""
     async with linked(to_act_on(options)) as live:
         action = await act(
             live, "adopt", as_json=options.json, pid=options.pid, run=options.name or ""

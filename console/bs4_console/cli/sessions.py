@@ -1,4 +1,6 @@
-"""From a pod's name to a session with it: the one place where transport and mirror meet."""
+"""Open a session with a pod from its name. This is the one module that combines transport and
+mirror.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +15,36 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from bs4_console.cli.output import complain
-from bs4_console.errors import RefusedError
+from bs4_console.errors import RefusedError, UsageError
 from bs4_console.fleet.watched import Fleet, Source
 from bs4_console.locations import data_dir
 from bs4_console.pods.inventory import Inventory, Pod
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import PodState
+from bs4_console.pods.state import PodState, RunState
 
 if TYPE_CHECKING:
     import argparse
 
+    from bs4_console.transport.hostkeys import HostKeys
     from bs4_console.transport.login import Passphrases
 
-#: Seconds for which a command tries to get a lost link back before it gives up.
+#: Seconds for which a command tries to reconnect before it gives up.
 PATIENCE_S = 60.0
 
 
 def who() -> str:
-    """Who acts, as claimed: recorded in the pod's journal, proof of nothing."""
+    """Return USER@HOST of the person who acts. It is recorded in the pod's journal, and it proves
+    nothing.
+    """
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def ask_passphrase(path: str) -> str | None:
-    """Asks on the terminal for the passphrase of one key file; None where there is no terminal."""
+    """Ask on the terminal for the passphrase of the key file `path`. Returns None if there is no
+    terminal.
+    """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
     return getpass.getpass(f"Passphrase for {path}: ")
@@ -45,22 +52,30 @@ def ask_passphrase(path: str) -> str | None:
 
 @functools.cache
 def _passphrases() -> Passphrases:
-    """One memory of passphrases for all pods: a key is asked for once."""
+    """Return the memory of passphrases that all pods share, so that a person types each once."""
     from bs4_console.transport.login import Passphrases
 
     return Passphrases(ask_passphrase)
 
 
 def transport(pod: Pod) -> Transport:
-    """SSH, or a subprocess for the machine one sits on."""
+    """Return the transport to a pod: SSH, or a subprocess if the pod is this machine."""
     if pod.is_local:
         from bs4_console.transport.local import LocalTransport
 
         return LocalTransport(pod)
-    from bs4_console.transport.hostkeys import HostKeys
     from bs4_console.transport.ssh import SshTransport
 
-    return SshTransport(pod, HostKeys(), passphrases=_passphrases())
+    return SshTransport(pod, host_keys(), passphrases=_passphrases())
+
+
+def host_keys() -> HostKeys:
+    """Return the pinned host keys. asyncssh, which they need, is imported only here: it takes 0.2
+    seconds.
+    """
+    from bs4_console.transport.hostkeys import HostKeys
+
+    return HostKeys()
 
 
 Keep = Literal["all", "records", "nothing"]
@@ -69,12 +84,12 @@ Keep = Literal["all", "records", "nothing"]
 def session(
     pod: Pod, *, deploy: bool = True, keep: Keep = "all", read_only: bool = False
 ) -> PodSession:
-    """Return a session with a pod.
+    """Return a session with a pod. It connects only when it is run.
 
-    `keep` says what of the pod is kept on this machine: all that is read (the screen), the records
-    of its runs (commands, so that a run that no screen has seen has a record too), or nothing.
-    `read_only`: nothing is done to the pod, so no agent is brought there either; one that is there
-    is asked.
+    `deploy` allows it to install the agent. `keep` says what is stored on this machine: "all" that
+    is read (for the screen), the "records" of the pod's runs (for commands, so that a run that no
+    screen has seen has a record too), or "nothing". With `read_only` nothing is done to the pod, so
+    no agent is installed either, but an agent that runs there is queried.
     """
     read_only = read_only or pod.read_only
     state = PodState(name=pod.name, address=pod.address, read_only=read_only)
@@ -85,8 +100,8 @@ def session(
 
 
 def to_act_on(options: argparse.Namespace) -> Pod:
-    """The pod that a command wants to change; RefusedError, before anything is sent, where console
-    or pod are read-only.
+    """Return the pod that a command wants to change. Raises RefusedError, before anything is sent,
+    if the console or the pod is read-only.
     """
     pod = Inventory().get(options.pod)
     if options.read_only:
@@ -102,8 +117,29 @@ def to_act_on(options: argparse.Namespace) -> Pod:
     return pod
 
 
+def pod_for_plan(options: argparse.Namespace) -> Pod:
+    """Return the pod of a command with --plan. If --plan has no hash, the plan is only shown and
+    any pod is good. Raises RefusedError otherwise if the console or the pod is read-only.
+    """
+    if options.plan == "":
+        return Inventory().get(options.pod)
+    return to_act_on(options)
+
+
+def run_of(live: PodSession, name: str) -> RunState:
+    """Return the pod's run with this name. Raises UsageError, which names the pod's runs, if there
+    is none.
+    """
+    if name not in live.state.runs:
+        known = ", ".join(sorted(live.state.runs)) or "none"
+        raise UsageError(
+            f"There is no run named {name} on {live.state.name}.", f"Its runs: {known}."
+        )
+    return live.state.runs[name]
+
+
 def pods(name: str | None) -> Sequence[Pod]:
-    """The named pod, or all of the inventory."""
+    """Return the pod with this name, or all pods of the inventory if `name` is None."""
     inventory = Inventory()
     if name:
         return [inventory.get(name)]
@@ -111,6 +147,9 @@ def pods(name: str | None) -> Sequence[Pod]:
 
 
 def fleet(read_only: bool = False) -> Fleet:
+    """Return the fleet of all pods in the inventory, for the screen. With `read_only` nothing can
+    be done to any of them.
+    """
     return Fleet(
         outside=True, source=Source(Inventory(), functools.partial(session, read_only=read_only))
     )
@@ -120,11 +159,11 @@ def fleet(read_only: bool = False) -> Fleet:
 async def linked(
     pod: Pod, *, deploy: bool = True, timeout: float = 60.0
 ) -> AsyncIterator[PodSession]:
-    """A session that is connected and has read the pod's state; the link's own error when it cannot
-    be.
+    """Open a session that is connected and has read the pod's state, while the block runs.
+    `timeout` is in seconds. Raises the link's own error if the pod cannot be reached.
 
-    A link that is lost later is made again for up to a minute, as what runs on the pod goes on;
-    then its error ends the block.
+    If the link is lost later, it is made again for up to a minute, because the pod's work goes on.
+    After that its error ends the block.
     """
     live = session(pod, deploy=deploy, keep="records")
     life = asyncio.create_task(live.run_once(PATIENCE_S))
@@ -140,7 +179,7 @@ async def linked(
 
 
 async def _first(life: asyncio.Task[None], ready: Coroutine[None, None, None]) -> None:
-    """Until `ready`, or the error of whichever fails first."""
+    """Wait until `ready` ends. Raises the error of `life` or `ready`, whichever fails first."""
     waiting = asyncio.create_task(ready)
     try:
         await asyncio.wait((life, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -154,8 +193,8 @@ async def _first(life: asyncio.Task[None], ready: Coroutine[None, None, None]) -
 
 @contextlib.asynccontextmanager
 async def _ending_with(life: asyncio.Task[None]) -> AsyncIterator[None]:
-    """The block is cancelled when `life` fails, and raises its error (as asyncio.timeout does with
-    its own).
+    """Cancel the block when the task `life` fails, and raise its error, as asyncio.timeout does
+    with its own.
     """
     body = asyncio.current_task()
     if body is None:
@@ -179,12 +218,13 @@ async def _ending_with(life: asyncio.Task[None]) -> AsyncIterator[None]:
 
 
 class _Link:
-    """Says on stderr when the link is lost and when it is back."""
+    """Reports on standard error when the link is lost and when it is back."""
 
     def __init__(self, name: str) -> None:
         self._name, self._up = name, True
 
     def look(self, state: PodState) -> None:
+        """Print a sentence if the link has changed since the last call."""
         link = state.link
         if link.up and not self._up:
             complain(f"{self._name} is connected again.")
@@ -195,12 +235,26 @@ class _Link:
 
 
 def is_terminal() -> bool:
+    """Return True if a person can be asked: standard input and output are a terminal that is not
+    "dumb".
+    """
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def can_ask(options: argparse.Namespace) -> bool:
+    """Return True if a command may ask a person: there is a terminal, and no --json."""
+    return is_terminal() and not options.json
+
+
+def confirm(question: str, answer: str = "yes", refused: str = "Nothing was done.") -> None:
+    """Ask a person. Raises RefusedError, with the sentence `refused`, unless they type `answer`."""
+    if ask(question) != answer:
+        raise RefusedError(refused, "Run it again when you are sure.")
+
+
 def ask(question: str) -> str:
-    """One line from the terminal, stripped; empty when it ended instead (Ctrl-D). The question goes
-    to stderr: stdout may be a file.
+    """Ask on standard error and return one line from the terminal, stripped. Returns "" if the
+    input ended (Ctrl-D). Standard output is not used, because it may be a file.
     """
     sys.stderr.write(question)
     sys.stderr.flush()

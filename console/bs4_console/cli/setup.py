@@ -1,4 +1,4 @@
-"""pods setup: from a bare machine to one that can train, as a plan first."""
+"""The command `pods setup`: turn a bare machine into one that can train, after showing a plan."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import argparse
 import getpass
 import sys
 
+from bs4_console.cli import plans
 from bs4_console.cli.actions import act, exit_code, watch
 from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, linked, to_act_on
+from bs4_console.cli.sessions import (
+    can_ask,
+    confirm,
+    is_terminal,
+    linked,
+    pod_for_plan,
+    to_act_on,
+)
 from bs4_console.errors import FINDING, RefusedError, UsageError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
@@ -21,6 +29,7 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods setup` to its parser."""
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument(
         "--trainer",
@@ -60,16 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"open files of a launch (default: {setup.NOFILE})",
     )
-    parser.add_argument(
-        "--plan",
-        nargs="?",
-        const="",
-        metavar="HASH",
-        help="only show the plan; with its hash: carry out just that one",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="carry out the plan that is made, without asking"
-    )
+    plans.configure(parser)
     parser.add_argument(
         "--stop",
         action="store_true",
@@ -83,7 +83,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Exit code 0 only when everything is there and was looked at once more."""
+    """Run the command and return its exit code: 0 if everything is there and was checked again
+    afterwards, or if only the plan or the log was to be shown.
+    """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
             return await _print_log(live)
@@ -102,9 +104,7 @@ async def run(options: argparse.Namespace) -> int:
         nofile=options.nofile,
     )
     given = _credentials(options)
-    async with linked(
-        Inventory().get(options.pod) if options.plan == "" else to_act_on(options)
-    ) as live:
+    async with linked(pod_for_plan(options)) as live:
         key = _watched(live, recipe, given) or await _confirmed(live, options, recipe, given)
         if key is None:
             return 0
@@ -112,10 +112,10 @@ async def run(options: argparse.Namespace) -> int:
 
 
 def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> str | None:
-    """The set-up that is under way, where it is this one."""
+    """Return the key of the set-up that is under way, if it is the same as this one, else None."""
     running = setup.under_way(live)
     if running is None or not setup.same(running, recipe, given):
-        return None  # the agent refuses a second one, and says who is at it
+        return None  # the agent refuses a second set-up and names who began the first
     complain(f"This set-up is under way already, begun by {running.who}; watching it.")
     return running.key
 
@@ -123,8 +123,8 @@ def _watched(live: PodSession, recipe: Recipe, given: secrets.Credentials) -> st
 async def _confirmed(
     live: PodSession, options: argparse.Namespace, recipe: Recipe, given: secrets.Credentials
 ) -> str | None:
-    """The key of what was confirmed; None when the plan was only to be shown. RefusedError when
-    nobody confirmed it.
+    """Return the key of the set-up that was confirmed and started, or None if only the plan was to
+    be shown. Raises RefusedError if nobody confirmed it.
     """
     if options.plan:
         return await setup.begin(live, options.plan, given)
@@ -134,18 +134,18 @@ async def _confirmed(
     if options.plan == "":
         return None
     if not options.yes:
-        if not is_terminal() or options.json:
+        if not can_ask(options):
             again = f"`bs4-console pods setup {options.pod} ... --plan {plan.plan_hash}`"
             raise RefusedError(
                 "Nothing was done: the plan was not confirmed.",
                 f"Confirm it with {again}, or with --yes.",
             )
-        if ask("Type yes to carry it out: ") != "yes":
-            raise RefusedError("Nothing was done.", "Run it again when you are sure.")
+        confirm("Type yes to carry it out: ")
     return await setup.begin(live, plan.plan_hash, given)
 
 
 def _show(plan: PlanView, options: argparse.Namespace) -> None:
+    """Print the plan."""
     steps = plan.plan["steps"]
     if options.json:
         emit(
@@ -161,7 +161,9 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 
 def plan_text(plan: PlanView, trainer: str) -> str:
-    """Each step: what is there now, and what would be done, as the exact command."""
+    """Return the plan as text: for each step, what is there now and the exact command that would be
+    run.
+    """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]
     for number, step in enumerate(steps, 1):
@@ -179,6 +181,9 @@ def plan_text(plan: PlanView, trainer: str) -> str:
 
 
 def _credentials(options: argparse.Namespace) -> secrets.Credentials:
+    """Return the credentials from standard input or from a person. Raises UsageError if nobody can
+    type them.
+    """
     if options.credentials == "-":
         return secrets.read(sys.stdin)
     if options.credentials == "ask":
@@ -187,16 +192,19 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
                 "Nobody can type credentials without a terminal.",
                 "Pipe them: `--credentials - < FILE`.",
             )
-        typed = {}
-        for name in secrets.VARIABLES:
-            if name != "HUGGING_FACE_HUB_TOKEN":
-                typed[name] = getpass.getpass(f"{name} (empty: none): ")
+        typed = {
+            name: getpass.getpass(f"{name} (empty: none): ")
+            for name in secrets.VARIABLES
+            if name != "HUGGING_FACE_HUB_TOKEN"
+        }
         return secrets.collect(typed)
     return secrets.Credentials()
 
 
 async def _print_log(live: PodSession) -> int:
-    """Everything that the stream still has, byte for byte."""
+    """Print everything that the set-up log of the pod still has, byte for byte. Returns 1 if there
+    is no log, else 0.
+    """
     if setup.NAME not in await live.streams():
         complain(f"Nothing was set up by the agent on {live.state.name}: there is no log of it.")
         return FINDING

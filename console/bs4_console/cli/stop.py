@@ -1,9 +1,10 @@
-"""stop: end a run with all that descends from it, and prove the GPUs free."""
+"""The command `stop`: end a run with all processes that descend from it, and prove that the GPUs
+are free.
+"""
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 
 from bs4_console.cli.actions import act, exit_code
 from bs4_console.cli.output import clock
@@ -13,6 +14,7 @@ from bs4_console.launch import stopping
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `stop` to its parser."""
     parser.add_argument("--pod", required=True, metavar="NAME", help="which pod of the inventory")
     parser.add_argument("--run", dest="name", required=True, metavar="NAME", help="which run")
     parser.add_argument(
@@ -21,11 +23,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 
 
-def run(options: argparse.Namespace) -> int:
-    return asyncio.run(_stop(options))
-
-
-async def _stop(options: argparse.Namespace) -> int:
+async def run(options: argparse.Namespace) -> int:
+    """Print what would be ended, have it confirmed, and stop the run. Returns the exit code."""
     async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)
         if state is None:

@@ -1,4 +1,4 @@
-"""pods sync: bring a directory of code to a pod, after showing what would be sent."""
+"""The command `pods sync`: send a directory of code to a pod, after showing what would be sent."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import asyncio
 import time
 from pathlib import Path
 
-from bs4_console.cli.output import complain, emit
-from bs4_console.cli.sessions import ask, is_terminal, to_act_on, transport
-from bs4_console.errors import REFUSED, RefusedError
-from bs4_console.pods.inventory import Inventory, Pod
-from bs4_console.setup.code_sync import Machine, Sync
+from bs4_console.cli import plans
+from bs4_console.cli.output import emit
+from bs4_console.cli.sessions import can_ask, confirm, pod_for_plan, transport
+from bs4_console.errors import RefusedError
+from bs4_console.pods.inventory import Pod
+from bs4_console.setup.code_sync import Machine, Sync, SyncPlan
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `pods sync` to its parser."""
     parser.add_argument("pod", metavar="name", help="which pod of the inventory")
     parser.add_argument("source", metavar="SRC", type=Path, help="a directory on this machine")
     parser.add_argument(
@@ -28,27 +30,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="move files that only the pod has to a trash beside DST",
     )
-    parser.add_argument(
-        "--plan",
-        nargs="?",
-        const="",
-        metavar="HASH",
-        help="only show the plan; with its hash: carry out just that one",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="carry out the plan that is made, without asking"
-    )
+    plans.configure(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.plan == "":
-        pod = Inventory().get(options.pod)
-    else:
-        pod = to_act_on(options)
-    return asyncio.run(_sync(options, pod))
+    """Run the command and return its exit code. Raises RefusedError if the pod or the console is
+    read-only.
+    """
+    return asyncio.run(_sync(options, pod_for_plan(options)))
 
 
 async def _sync(options: argparse.Namespace, pod: Pod) -> int:
+    """Show the plan, have it confirmed, and send the files."""
     link = transport(pod)
     if not isinstance(link, Machine):
         raise TypeError(f"{type(link).__name__} takes no files")
@@ -67,54 +60,45 @@ async def _sync(options: argparse.Namespace, pod: Pod) -> int:
             print("\n".join([*plan.lines(), f"  plan {plan.hash}"]))
         if plan.empty or options.plan == "":
             if options.json:
-                emit(
-                    "pod-sync",
-                    pod=pod.name,
-                    target=plan.target,
-                    plan_hash=plan.hash,
-                    send=plan.send,
-                    bytes=plan.bytes,
-                    same=plan.same,
-                    gone=plan.gone,
-                    skipped=plan.skipped,
-                    how=None,
-                    moved=0,
-                )
+                _emit(pod, plan)
             return 0
-        if options.plan and not (len(options.plan) >= 8 and plan.hash.startswith(options.plan)):
+        if not plans.is_named(options, plan.hash):
             raise RefusedError(
                 "Nothing was sent: the plan is another one by now.", "Look at it with --plan."
             )
         if not (options.plan or options.yes):
-            if not is_terminal() or options.json:
-                complain(f"Nothing was sent: confirm with --yes, or with --plan {plan.hash[:16]}.")
-                return REFUSED
-            if ask("Type yes to send it: ") != "yes":
-                raise RefusedError("Nothing was sent.", "Run it again when you are sure.")
+            if not can_ask(options):
+                raise RefusedError(
+                    f"Nothing was sent: confirm with --yes, or with --plan {plan.hash[:16]}."
+                )
+            confirm("Type yes to send it: ", refused="Nothing was sent.")
         sent = await sync.carry_out(plan, lambda text: None if options.json else print(f"  {text}"))
     finally:
         await link.close()
     if options.json:
-        emit(
-            "pod-sync",
-            pod=pod.name,
-            target=plan.target,
-            plan_hash=plan.hash,
-            send=plan.send,
-            bytes=plan.bytes,
-            same=plan.same,
-            gone=plan.gone,
-            skipped=plan.skipped,
-            how=sent.how,
-            moved=sent.moved,
-        )
+        _emit(pod, plan, how=sent.how, moved=sent.moved)
     else:
         why = f" ({sent.why})" if sent.why else ""
-        moved = ""
-        if sent.moved:
-            moved = f"; {sent.moved} moved to the trash"
+        moved = f"; {sent.moved} moved to the trash" if sent.moved else ""
         print(
             f"{sent.files} files, {sent.bytes} bytes are on {pod.name} in {plan.target}, by "
             f"{sent.how}{why}{moved}."
         )
     return 0
+
+
+def _emit(pod: Pod, plan: SyncPlan, how: str | None = None, moved: int = 0) -> None:
+    """Print the JSON object about a plan, and about what was sent (`how` and `moved`)."""
+    emit(
+        "pod-sync",
+        pod=pod.name,
+        target=plan.target,
+        plan_hash=plan.hash,
+        send=plan.send,
+        bytes=plan.bytes,
+        same=plan.same,
+        gone=plan.gone,
+        skipped=plan.skipped,
+        how=how,
+        moved=moved,
+    )

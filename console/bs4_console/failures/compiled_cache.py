@@ -1,9 +1,9 @@
-"""Compiled playbooks, kept: reading, checking and compiling two hundred files takes half a second,
-and every command would pay it.
+"""A cache of compiled playbooks. Reading, checking and compiling two hundred files takes half a
+second, and every command would pay for it.
 
-`<cache>/bs4-console/playbooks/<sha256>.json`, where the hash is over every file and over the code
-that checks and compiles: a changed byte is another name. Nothing depends on the cache: what cannot
-be read or written is compiled.
+The files are `<cache>/bs4-console/playbooks/<sha256>.json`. The hash covers every playbook and the
+code that checks and compiles it, so a changed byte gives another name. Nothing depends on the
+cache: if a file cannot be read or written, the playbooks are compiled.
 """
 
 from __future__ import annotations
@@ -16,18 +16,20 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-#: Older results are removed when a new one is written.
+#: The number of results that are kept. Older results are removed when a new one is written.
 _KEPT = 8
 
 
 def directory() -> Path:
-    """`$XDG_CACHE_HOME` or ~/.cache, with our name."""
+    """Return the cache directory, in `$XDG_CACHE_HOME` or ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "bs4-console" / "playbooks"
 
 
 def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """What `make` gives for these files; errors of `make` are passed on and nothing is kept."""
+    """Return the result of `make` for the files `inputs`, from the cache if it is there. Errors of
+    `make` are raised, and then nothing is cached.
+    """
     digest = hashlib.sha256(sys.version.encode())
     for path in inputs:
         content = path.read_bytes()
@@ -42,7 +44,7 @@ def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
 
 
 def _write(place: Path, made: bytes) -> None:
-    """By a rename, so that nobody reads half of it."""
+    """Write a result by a rename, so that nobody reads half of it, and remove old results."""
     place.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=place.parent)
     with os.fdopen(handle, "wb") as file:

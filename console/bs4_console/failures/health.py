@@ -1,4 +1,4 @@
-"""configs/health.toml: the ranges of a healthy training run, as the detectors' parameters."""
+"""Read configs/health.toml: the ranges of a healthy training run, as parameters of detectors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FILE = "health.toml"
 
 
 def ranges() -> dict[str, dict[str, Any]]:
-    """All tables by name. UsageError when the file is broken: a detector without its threshold
-    would be no detector.
+    """Return all tables of the file by name. Raises UsageError if the file is broken, because a
+    detector without its threshold would detect nothing.
     """
     path = find("configs") / FILE
     try:
@@ -26,10 +26,8 @@ def ranges() -> dict[str, dict[str, Any]]:
 
 
 def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
-    """`detect` with `with: {ranges: NAME}` replaced by the numbers of that table; the playbook's
-    own parameters win.
-
-    UsageError for a table that does not exist.
+    """Return `detect` with `with: {ranges: NAME}` replaced by the numbers of that table. The
+    playbook's own parameters override the table's. Raises UsageError if the table does not exist.
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:
@@ -42,7 +40,9 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bands() -> dict[str, tuple[float, float]]:
-    """Metric -> its healthy (least, greatest), of those that have one; for charts."""
+    """Return the healthy range (least, greatest) of each metric that has one, by name. Charts draw
+    it.
+    """
     found = {}
     for name, t in ranges().items():
         if "healthy" in t:

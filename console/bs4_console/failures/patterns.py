@@ -1,10 +1,10 @@
-"""What a signature's regular expression costs, and which words a line must hold before it can match
-at all.
+"""The cost of a signature's regular expression, and the words that a line must hold before the
+expression can match.
 
-A pattern is searched in lines that anybody may have written, at most `LINE` characters of each. It
-is refused when some line could make Python's backtracking matcher try more than `LIMIT` ways. The
-words (literals) let the engine pass over almost every line of a log without taking it apart. Both
-are read from the tree that Python's own parser makes.
+A pattern is searched in lines that anybody may have written, in at most `LINE_CAP` characters of
+each. It is refused if some line could make Python's backtracking matcher try more than `LIMIT`
+ways. The words (literals) let the engine skip almost every line of a log without parsing it. Both
+come from the tree that Python's own parser makes.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import Any
 
 from bs4_agent.detect.signatures import FLAGS, LINE_CAP
 
-#: Ways that one line may cost. A way takes about 5 ns, so the worst line costs about 0.15 s.
+#: The number of ways that one line may cost. A way takes about 5 ns, so the worst line takes about
+#: 0.15 s.
 LIMIT = 3e7
-#: A repeat that can go on for longer than this is counted; shorter ones are cheap.
+#: Repeats that can be longer than this are counted. Shorter repeats are cheap.
 _SHORT = 10
-#: So many ways two repeats side by side may share a stretch between them.
+#: The number of ways in which two adjacent repeats may divide a stretch of text between them.
 _PAIR = 1e5
-#: A literal shorter than this would be found in every other line.
+#: The least length of a literal. A shorter text would be found in every other line.
 MIN_LITERAL = 4
 _MAX_EXACT = 24
 _MAX_PATHS = 200
@@ -33,7 +34,7 @@ _ALL = frozenset(range(_OTHER + 1))
 
 
 class Refused(ValueError):
-    """The pattern must not ship; the text says why and what to write instead."""
+    """Raised when a pattern must not be shipped. The text says why, and what to write instead."""
 
 
 # --- trees
@@ -41,6 +42,7 @@ class Refused(ValueError):
 
 
 def _tree(pattern: str) -> Any:
+    """Return the parsed tree of a pattern. Raises Refused if it is no regular expression."""
     try:
         return sre_parse.parse(pattern, int(FLAGS))
     except re.error as bad:
@@ -61,14 +63,15 @@ _LARGE_OPS = (sre.MAX_REPEAT, sre.MIN_REPEAT)
 
 
 def _code(value: int) -> int:
+    """Return a character code; all that are not ASCII become 128."""
     if value < _OTHER:
         return value
     return _OTHER
 
 
 def _charset(op: Any, value: Any) -> frozenset[int]:
-    """The characters that one single-character node takes (128 stands for all that is not
-    ASCII).
+    """Return the characters that a single-character node matches. 128 stands for everything that is
+    not ASCII.
     """
     if op is sre.LITERAL:
         return frozenset({_code(value)})
@@ -100,8 +103,8 @@ def _charset(op: Any, value: Any) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of one way through a pattern: `chars` that it takes, `most` of them. Fixed text has
-    `most` 1.
+    """A part of one way through a pattern. It matches `least` to `most` of the characters `chars`.
+    Fixed text has `most` 1.
     """
 
     chars: frozenset[int]
@@ -110,12 +113,13 @@ class _Piece:
 
     @property
     def long(self) -> bool:
+        """Return True if the piece is a repeat of variable length that can go beyond `_SHORT`."""
         return self.most > _SHORT and self.most != self.least
 
 
 def check_cost(pattern: str) -> None:
-    """Refused when the pattern could hold the matcher up: nested or adjacent overlapping repeats,
-    or too many ways in all.
+    """Raise Refused if the pattern could slow the matcher down: it has nested repeats, adjacent
+    overlapping repeats, or too many ways in all.
     """
     tree = _tree(pattern)
     _check_nodes(tree, inside=False)
@@ -124,6 +128,7 @@ def check_cost(pattern: str) -> None:
 
 
 def _check_nodes(tree: Any, inside: bool) -> None:
+    """Raise Refused if a node of the tree is too expensive. `inside` is True within a repeat."""
     for op, value in tree:
         if op in (sre.POSSESSIVE_REPEAT, sre.ATOMIC_GROUP):
             raise Refused(
@@ -164,6 +169,7 @@ def _check_nodes(tree: Any, inside: bool) -> None:
 
 
 def _overlap(alternatives: Sequence[Any]) -> bool:
+    """Return True if two alternatives can begin with the same character."""
     seen: set[int] = set()
     for alternative in alternatives:
         first = _first(alternative)
@@ -174,6 +180,7 @@ def _overlap(alternatives: Sequence[Any]) -> bool:
 
 
 def _first(tree: Any) -> frozenset[int]:
+    """Return the characters with which a match of the tree can begin."""
     found: frozenset[int] = frozenset()
     for path in _paths(tree):
         for piece in path:
@@ -184,6 +191,7 @@ def _first(tree: Any) -> frozenset[int]:
 
 
 def _anchored(tree: Any) -> bool:
+    """Return True if every match begins at the start of the line."""
     if not len(tree):
         return False
     op, value = tree[0]
@@ -197,8 +205,8 @@ def _anchored(tree: Any) -> bool:
 
 
 def _paths(tree: Any) -> list[list[_Piece]]:
-    """The ways through a tree, at most `_MAX_PATHS`; beyond that each branch is represented by its
-    most expensive alternative.
+    """Return the ways through a tree, at most `_MAX_PATHS`. Beyond that, each branch is represented
+    by its most expensive alternative.
     """
     ways: list[list[_Piece]] = [[]]
     for op, value in tree:
@@ -210,6 +218,7 @@ def _paths(tree: Any) -> list[list[_Piece]]:
 
 
 def _choices(op: Any, value: Any) -> list[list[_Piece]]:
+    """Return the ways through one node."""
     if op in (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN):
         return [[_Piece(_charset(op, value), 1, 1)]]
     if op is sre.SUBPATTERN:
@@ -232,6 +241,7 @@ def _choices(op: Any, value: Any) -> list[list[_Piece]]:
 
 
 def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
+    """Raise Refused if one way through the pattern is too expensive."""
     prefix = next((n for n, piece in enumerate(path) if piece.most != 1), len(path))
     if not anchored and path and path[0].long and path[0].chars >= _ALL - {10, 13}:
         raise Refused("begins with an unbounded .*, which a search does not need; drop it")
@@ -256,8 +266,8 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
                 "\\w+\\d+); keep one of them"
             )
         if before is not None:
-            # The part between them may itself lie inside what the first took: every place of it is
-            # another way.
+            # The part between them may itself lie inside the text that the first repeat took, and
+            # every place of it is another way.
             ways *= min(before.most, LINE_CAP) / max(1, gap)
             repeats += 1
         before, gap = piece, 0
@@ -265,7 +275,7 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
         ways *= before.most
         repeats += 1
     for n in range(2, repeats + (0 if anchored else 1) + 1):
-        ways /= n  # the places must follow each other in the line
+        ways /= n  # the places are in order
     if ways > LIMIT:
         raise Refused(
             f"can be tried in {ways:.0e} ways on one line; anchor it with ^ or bound its "
@@ -278,13 +288,13 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
 
 
 def literals(pattern: str) -> list[str]:
-    """Texts of which every line that matches holds at least one as it stands in the file (upper and
-    lower case as one where the pattern ignores it: then they are lower case and begin with `(?i)`).
-    Empty when nothing of use is certain.
+    """Return texts of which every matching line holds at least one, as it stands in the file. Empty
+    if no useful text is certain. If the pattern ignores case, the texts are lower case and begin
+    with `(?i)`.
 
-    Only what every log format leaves alone counts: no quotes, backslashes, slashes, control
-    characters or non-ASCII (JSON lines write them differently), and nothing that a parser puts
-    together itself (`: 50% 3/6 (step 1)` of a progress record).
+    Only text that every log format leaves unchanged counts. It has no quotes, backslashes, slashes,
+    control characters or non-ASCII (JSON lines write them differently), and nothing that a parser
+    builds itself (`: 50% 3/6 (step 1)` of a progress record).
     """
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
@@ -308,8 +318,8 @@ _UNSAFE = re.compile(r"[^ -~]|[\"\\/%]|\(step|: (?=\d)|\(\d")
 
 
 def _usable(option: Collection[_Text]) -> _Set:
-    """The longest safe stretch of every text; nothing when one of them has none that is long
-    enough.
+    """Return the longest safe stretch of every text. Empty if one of the texts has no stretch that
+    is long enough.
     """
     chosen: set[_Text] = set()
     for text, fold in option:
@@ -321,12 +331,13 @@ def _usable(option: Collection[_Text]) -> _Set:
 
 
 def _worth(option: _Set) -> tuple[float, int]:
+    """Return how useful a set of texts is, for comparison: long texts and few of them."""
     return (min(min(len(text) for text, _ in option), 12) - 0.5 * len(option), -len(option))
 
 
 def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
-    """(all texts that the tree can match, when they are few, or None; the best set of which one
-    text must occur, or empty).
+    """Return two sets: all texts that the tree can match (None if there are many), and the best set
+    of which one text must occur (empty if there is none).
     """
     exact: set[_Text] | None = {("", folded)}
     best: _Set = frozenset()
@@ -356,6 +367,7 @@ def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
 
 
 def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
+    """Return the two sets of `_needed` for one node."""
     if op is sre.LITERAL:
         char = chr(value)
         return frozenset({(char.lower() if folded else char, folded)}), frozenset()
@@ -389,6 +401,7 @@ def _node(op: Any, value: Any, folded: bool) -> tuple[_Set | None, _Set]:
 
 
 def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Set]:
+    """Return the two sets of `_needed` for alternatives."""
     parts = []
     for alternative in alternatives:
         parts.append(_needed(alternative, folded))
@@ -409,6 +422,7 @@ def _branch(alternatives: Sequence[Any], folded: bool) -> tuple[_Set | None, _Se
 
 
 def _better(one: _Set, other: _Set) -> _Set:
+    """Return the more useful of two sets."""
     first, second = _usable(one), _usable(other)
     if not second:
         if first:
@@ -430,12 +444,14 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 
 def relaxed(pattern: str) -> str:
-    """An expression for raw bytes that finds every line of a log, header and all, in whose text
-    `pattern` could be found; "" where there is none of use. It holds for lines in which JSON
-    escaped nothing but quotes and line ends and of which every character that is not ASCII was made
-    DEL (see the agent's sieve.py): looks around are left out, and what surrounds the first and the
-    last part that must be there. No header ends in a letter, a digit or a dot, and behind a text no
-    format goes on with a letter: so much is kept of ^ and $.
+    """Return an expression for raw bytes that finds every line of a log, including its header, in
+    whose text `pattern` could be found. Returns "" if there is no useful one.
+
+    The expression holds for lines in which JSON escaped only quotes and line ends, and in which
+    every non-ASCII character was replaced by DEL (see the agent's prefilter, sieve.py). It leaves
+    out lookarounds, and what stands before the first and after the last part that must be there. No
+    header ends in a letter, a digit or a dot, and no format continues a text with a letter: so much
+    of ^ and $ is kept.
     """
     tree = _tree(pattern)
     text = _written(_core(list(tree)))
@@ -448,15 +464,15 @@ def relaxed(pattern: str) -> str:
     )
     text = f"(?{flags}){text}" if flags else text
     try:
-        check_cost(text)  # without its anchor it may be too dear
+        check_cost(text)  # the expression without its anchor may be too expensive
     except Refused:
         return ""
     return text
 
 
 def _core(nodes: list[Any]) -> list[Any]:
-    """Without what a search needs not find at either end: it would be tried at every place of a
-    line.
+    """Return the nodes without those that a search need not find at either end. The search would
+    try them at every place of a line.
     """
     nodes = _headless(nodes, at_begin=False)
     while nodes and (
@@ -468,8 +484,8 @@ def _core(nodes: list[Any]) -> list[Any]:
 
 
 def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
-    """From the first node on that must be there; `at_begin`: nothing but the header stands before
-    the first one.
+    """Return the nodes from the first one on that must be there. `at_begin` is True if only the
+    header stands before the first node.
     """
     while nodes and not _telling(nodes[0]):
         op, value = nodes[0]
@@ -492,7 +508,9 @@ def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
 
 
 def _telling(node: Any) -> bool:
-    """Whether a search may begin with it: fixed text, or alternatives that all have some."""
+    """Return True if a search can begin with the node: it is fixed text, or each of its
+    alternatives has some.
+    """
     op, value = node
     if op is sre.SUBPATTERN:
         return any(_telling(inner) for inner in value[-1])
@@ -502,11 +520,12 @@ def _telling(node: Any) -> bool:
 
 
 def _written(nodes: Sequence[Any]) -> str:
+    """Return the nodes as the text of a pattern."""
     return "".join(_write(op, value) for op, value in nodes)
 
 
 def _write(op: Any, value: Any) -> str:
-    """One node as text again."""
+    """Return one node as the text of a pattern."""
     if op is sre.LITERAL:
         return _char(min(value, _DEL))
     if op is sre.ANY:
@@ -535,6 +554,7 @@ def _write(op: Any, value: Any) -> str:
 
 
 def _stretches(chars: Sequence[int]) -> list[tuple[int, int]]:
+    """Return sorted codes as ranges (first, last)."""
     found: list[tuple[int, int]] = []
     for char in chars:
         if found and found[-1][1] == char - 1:
@@ -545,12 +565,14 @@ def _stretches(chars: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _range(first: int, last: int) -> str:
+    """Return a range as it is written in a character class."""
     if first == last:
         return _char(first)
     return f"{_char(first)}-{_char(last)}"
 
 
 def _char(code: int) -> str:
+    """Return one character as it is written in a pattern."""
     char = chr(code)
     if char.isalnum() or char in ' _:=,;"/':
         return char
@@ -558,5 +580,5 @@ def _char(code: int) -> str:
 
 
 def groups(pattern: str) -> Iterator[str]:
-    """The names of the groups of a pattern."""
+    """Yield the names of a pattern's groups."""
     yield from re.compile(pattern).groupindex

@@ -1,5 +1,5 @@
-"""Playbook files: read, validated with words a person can use, and compiled to what the agent
-reads.
+"""Read playbook files, check them with messages that a person can use, and compile them into the
+JSON that the agent reads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong with one file; `where` is a path like `detect/logs/0/pattern`."""
+    """One thing that is wrong with one file. `where` is a path in the file such as
+    `detect/logs/0/pattern`, or "" for the file itself.
+    """
 
     file: Path
     where: str
@@ -52,8 +54,8 @@ class Problem:
 
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
-    """The JSON Schema of a playbook file; a directory of a user's own playbooks need not bring
-    one.
+    """Return the JSON Schema of a playbook file: that of `directory` if it has one, else the
+    shipped one. A directory of a user's own playbooks need not have one.
     """
     own = None
     if directory is not None:
@@ -94,8 +96,8 @@ def lint(
 
 
 def advice(identifier: str) -> tuple[str, ...]:
-    """What a person does about a failure, by its playbook; nothing where there is none. Only that
-    one file is read.
+    """Return the advice lines of a failure's playbook, or an empty tuple if there is no such
+    playbook. Only that one file is read.
     """
     path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
     if path is not None:
@@ -104,7 +106,9 @@ def advice(identifier: str) -> tuple[str, ...]:
 
 
 def _load(path: Path) -> Any:
-    """With libyaml, where it is there: two hundred files take a tenth of the time."""
+    """Return the content of a YAML file. libyaml is used if it is installed: two hundred files then
+    take a tenth of the time.
+    """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     return yaml.load(path.read_text(), Loader=loader)  # noqa: S506
 
@@ -186,9 +190,9 @@ def _is_told(error: Any, place: str, gaps: Set[str]) -> bool:
 
 
 def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem]:
-    """What a trainer's own start would delete must be out of its way before any relaunch: its logs
-    archived, its steps moved aside. A move_run that depends on a condition is no substitute for
-    move_steps.
+    """Yield a problem if a fix relaunches without first saving what the trainer's own start would
+    delete: its logs must be archived and its steps moved aside. A move_run with a condition is no
+    substitute for move_steps.
     """
     kinds = [kind for step in fix for kind in step]
     if "relaunch" not in kinds:
@@ -212,8 +216,8 @@ def _check_fix(path: Path, fix: Sequence[Mapping[str, Any]]) -> Iterator[Problem
 
 
 def _expressions(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """(place, pattern) of every regular expression of a signature that is searched in the text of
-    lines.
+    """Yield the place and the pattern of every regular expression of a signature that is searched
+    in the text of lines.
     """
     for key in ("pattern", "unless", "only_after", "not_after", "cleared_by"):
         if key in signature:
@@ -223,6 +227,7 @@ def _expressions(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the place and the message of everything that is wrong with a signature."""
     for where, pattern in (*_expressions(signature), ("logger", signature.get("logger", ""))):
         try:
             check_cost(pattern)
@@ -246,7 +251,9 @@ def _check_signature(signature: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
-    """A name in `explains` or `leads_to` that no file bears would silently do nothing."""
+    """Yield a problem for each name in `explains` or `leads_to` that no file has. Such a name would
+    have no effect.
+    """
     known = set()
     for place in {root, find("playbooks")}:
         for path in place.glob("*/*.yaml"):
@@ -263,6 +270,7 @@ def _references(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
 
 
 def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
+    """Yield a problem for each id that is defined twice."""
     seen: set[str] = set()
     for entry in good:
         if entry["id"] in seen:
@@ -271,15 +279,15 @@ def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
 
 
 def compile_all(directory: Path | None = None) -> bytes:
-    """All playbooks as the JSON the agent reads; UsageError when one is invalid: a bundle never
-    carries half a library.
+    """Return all playbooks as the JSON that the agent reads, from the cache if nothing has changed.
+    Raises UsageError if one playbook is invalid, so that a bundle never carries half a library.
     """
     return cached(_inputs(directory or find("playbooks")), lambda: _compile_directory(directory))
 
 
 def _inputs(root: Path) -> list[Path]:
-    """Every file that the result depends on: playbooks, those of this installation (they may be
-    named), schemas, code.
+    """Return every file that the result depends on: the playbooks, the shipped playbooks (others
+    may name them), schemas and code.
     """
     shipped = find("playbooks")
     playbooks = set()
@@ -293,6 +301,7 @@ def _inputs(root: Path) -> list[Path]:
 
 
 def _compile_directory(directory: Path | None) -> bytes:
+    """Return the compiled playbooks of a directory. Raises UsageError if one is invalid."""
     good, problems = lint(directory)
     if problems:
         raise UsageError(str(problems[0]), "`bs4-console playbook lint` shows all of them.")
@@ -302,8 +311,8 @@ def _compile_directory(directory: Path | None) -> bytes:
 
 
 def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What the agent needs of a file: durations become seconds, what only a person reads is left
-    out.
+    """Return the part of a playbook that the agent needs: durations become seconds, and keys that
+    only a person reads are left out.
     """
     data: dict[str, Any] = {key: value for key, value in entry.items() if key not in _FOR_PEOPLE}
     if "detect" in data:
@@ -325,9 +334,12 @@ def _compile(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
-    """`source` becomes a list, `within` seconds; `needs` is added: of each expression the texts of
-    which a matching line holds one, and `raw`: what such a line as it stands in a file must look
-    like.
+    """Return a signature as the agent needs it: `source` becomes a list and `within` becomes
+    seconds.
+
+    Two keys are added. `needs` has, for each expression, texts of which every matching line holds
+    at least one. `raw` has, for each expression, an expression for the raw bytes of such a line in
+    a file.
     """
     data = dict(signature)
     if isinstance(data["source"], str):
@@ -346,4 +358,5 @@ def _compile_signature(signature: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> float:
+    """Return the seconds of a duration such as "5m"."""
     return float(text[:-1]) * _SECONDS[text[-1]]

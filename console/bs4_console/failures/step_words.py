@@ -1,4 +1,4 @@
-"""What each typed step of a playbook does, in a sentence: for the screen, the page of failures and
+"""A sentence for each kind of step in a playbook: for the screen, the page of failures and
 `playbook show`.
 """
 
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-#: Step kinds of the agent, and for relaunch from where.
+#: A sentence for each kind of step, and for a relaunch also the place from which it resumes.
 SENTENCES = {
     "stop_run": "Stop the run by its trainer's own rules, then what is left of it by descent.",
     "end_processes": (
@@ -46,8 +46,8 @@ SENTENCES = {
 
 
 def sentence(step: Mapping[str, Any]) -> str:
-    """One step as the file has it (`{kind: parameters}`), in words; with its parameters where they
-    are more than where to resume.
+    """Return a sentence about one step as the file has it (`{kind: parameters}`). Parameters other
+    than the place to resume from are added.
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})
@@ -63,6 +63,7 @@ def sentence(step: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    """Return a parameter's value as text."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} = {item}" for key, item in value.items())
     return str(value)

@@ -1,6 +1,4 @@
-"""One entry of a log at full length: the JSON of a line, or a line with the traceback that follows
-it.
-"""
+"""One log entry at full length: the JSON of a line, or a line with the traceback after it."""
 
 from __future__ import annotations
 
@@ -11,14 +9,14 @@ from bs4_agent.foreign_json import ForeignJsonError, loads
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import clock_of, level_of
 
-#: Lines looked at before and behind one line for the entry it belongs to.
+#: The number of lines to each side of a line among which its entry is searched.
 AROUND = 500
 _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """The lines of the entry that line `number` is in: its head (a line with a clock or a level)
-    and what follows without one, all of the same source.
+    """Return the lines of the entry that contains line `number` of the store. An entry is a head (a
+    line with a clock or a level) and the lines of the same source that follow it without either.
     """
     source, line = store.line(number)
     before: list[bytes] = []
@@ -40,21 +38,19 @@ def entry(store: LogStore, number: int) -> list[bytes]:
 
 
 def _others(store: LogStore, source: int, numbers: range) -> list[bytes]:
+    """Return the lines among `numbers` that the store holds and that `source` wrote."""
     held = (store.line(number) for number in numbers if store.first <= number < store.end)
-    rows = []
-    for other, text in held:
-        if other == source:
-            rows.append(text)
-    return rows
+    return [text for other, text in held if other == source]
 
 
 def _head(line: bytes) -> bool:
+    """Return True if a line starts an entry: it has a clock or a level."""
     return clock_of(line) is not None or level_of(line) is not None
 
 
 def spell_out(lines: list[bytes]) -> list[str]:
-    """As text. A line that is JSON, or ends with some, is laid out over several; text within it
-    keeps its own line ends.
+    """Return the lines as text for reading. A line that is JSON or ends with JSON is laid out over
+    several lines, and text inside it keeps its line ends.
     """
     shown: list[str] = []
     for line in lines:
@@ -70,6 +66,7 @@ def spell_out(lines: list[bytes]) -> list[str]:
 
 
 def _parsed(text: bytes) -> object:
+    """Return the non-empty dictionary or list that `text` is as JSON, or None."""
     try:
         value = loads(text)
     except ForeignJsonError:
@@ -80,22 +77,16 @@ def _parsed(text: bytes) -> object:
 
 
 def _laid_out(value: object, indent: str) -> list[str]:
-    """Key by key; texts of several lines as several lines, which json.dumps would hide behind
-    \\n.
+    """Return a dictionary or list as indented lines, one per key. A text of several lines becomes
+    several lines; json.dumps would show it as one line with \\n in it.
     """
     lines: list[str] = []
-    pairs = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in pairs:
-        if isinstance(value, dict):
-            name = f"{indent}{key}:"
-        else:
-            name = f"{indent}-"
+    pairs: list[tuple[str, object]] = []
+    if isinstance(value, dict):
+        pairs = [(f"{indent}{key}:", inner) for key, inner in value.items()]
+    elif isinstance(value, list):
+        pairs = [(f"{indent}-", inner) for inner in value]
+    for name, inner in pairs:
         if isinstance(inner, (dict, list)) and inner:
             lines += [name, *_laid_out(inner, indent + "  ")]
         elif isinstance(inner, str) and "\n" in inner:

@@ -1,16 +1,16 @@
-"""Fills a LogStore from the log streams of one pod, by pull: a window over them that starts
-anywhere and grows to both sides.
+"""Fill a LogStore from the log streams of one pod. The console requests pages; the pod never
+pushes. The store holds a window of the log that starts anywhere and grows to both sides.
 
-The log itself stays on the pod. What is held is what is near the place that is looked at: the tail
-and what comes, or the lines around a place one went to; pages before and behind it are fetched when
-they are wanted, through the pod's own filter where one is set.
+The log itself stays on the pod. The store holds the lines near the place that a person looks at:
+the tail and what follows it, or the lines around a place that the person went to. Pages before and
+after are fetched when they are wanted. If a filter is set, they pass the pod's prefilter first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_console.errors import RemoteError
@@ -19,36 +19,38 @@ from bs4_console.logs.merge import Side, from_a_head, keyed, same_day, take_newe
 from bs4_console.logs.pages import BUSY_S, INSIDE, PAGE_BYTES, Back, LogPages, LogReader, split
 from bs4_console.logs.store import MARK, LogStore, Row
 
-#: Lines fetched of each stream on opening: a few screens, and enough for the merge to be in order.
+#: The number of lines of each stream that are fetched on opening: a few screens, and enough for a
+#: merge in order.
 TAIL_LINES = 2000
 MERGED_TAIL_LINES = 400
-#: How long a read waits on the pod for more.
+#: Seconds that a read waits on the pod for more data.
 WAIT_S = 20.0
-#: Reads that wait on the pod at a time: an agent lets sixteen of one connection wait. With more
-#: streams than this each waits only SHARED_S.
+#: The number of reads that wait on the pod at a time. An agent lets sixteen of one connection wait.
+#: With more streams than this, each read waits only SHARED_S seconds.
 READS = 8
 SHARED_S = 1.0
-#: Seconds between two looks for streams that came later.
+#: Seconds between two polls for new streams.
 DISCOVER_S = 1.0
-#: Pause while nobody wants more of a log that is being read from its middle, and between two counts
-#: of what was not read.
+#: Seconds of the pause while nobody wants more of a log that is being read from its middle, and
+#: seconds between two counts of the unread lines.
 IDLE_S = 0.2
 COUNT_S = 1.0
-#: Read with the line one goes to: a few screens.
+#: Bytes that are read with the line that a person went to: a few screens.
 FIRST_BYTES = 64 * 1024
 #: Lines of one older page.
 PAGE_LINES = 2000
-#: A reader that follows the end and is so far behind it leaves out what lies between: nobody could
-#: read it as it rushes by.
+#: Bytes. A reader that follows the end and is further behind skips the data in between, because
+#: nobody could read it at that speed.
 BEHIND_BYTES = 8 * 1024 * 1024
-#: Full reads in a row after which it is looked how far the end is.
+#: The number of full reads in a row after which the distance to the end is checked.
 BEHIND_READS = 8
 
 
 class LogFeed:
-    """One or more streams of one pod, in one store. Stream number k of `streams` is source k there.
+    """Fetches one or more streams of one pod into one store. The stream with index k in `streams`
+    is source k in the store.
 
-    A lost link loses no line: reading goes on at the cursor where it stopped.
+    A lost link loses no line: reading continues at the cursor where it stopped.
     """
 
     def __init__(
@@ -58,23 +60,26 @@ class LogFeed:
         changed: Callable[[], None],
         following: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`following`: whether the end is what is looked at, so that what lies before it may be
-        passed over to keep up.
+        """Keep the reader, the store and two callbacks. `changed` is called after each change of
+        the store or of this feed. `following` returns True while the end of the log is on the
+        screen: bytes before the end may then be skipped to keep up.
         """
         self.streams: list[str] = []
         self.loaded = False
         self.filter = LogFilter()
-        """What older and newer pages are asked through."""
+        """The filter for older and newer pages."""
         self.sifted = False
-        """Whether a page came through the filter: the window then does not fit another one."""
+        """True if a page came through the filter. The window then does not fit another filter."""
         self.at_start = False
-        """Whether nothing older exists than what is held."""
+        """True if nothing older exists than the lines that are held."""
         self.live = False
-        """Whether what is held reaches the end, so that what comes is appended to it."""
+        """True if the held lines reach the end, so that new lines are appended to them."""
         self.unread = 0
-        """Lines on the pod behind what was read, while nobody wants more."""
+        """The number of lines on the pod behind the last one that was read, while nobody wants
+        more.
+        """
         self.left_out = 0
-        """Bytes that were passed over to keep up with the end."""
+        """The number of bytes that were skipped to keep up with the end."""
         self.pages = LogPages(reader, changed)
         self._store = store
         self._changed, self._following = changed, following
@@ -82,23 +87,27 @@ class LogFeed:
         self._next: dict[str, str] = {}
         self._unread: dict[int, int] = {}
         self.paging = False
-        """Whether an older page is being fetched."""
+        """True while an older page is being fetched."""
         self._reading = asyncio.Semaphore(READS)
 
     @property
     def waiting(self) -> str:
-        """Why nothing comes (the link is down); empty while all is well."""
+        """Return the reason why nothing arrives (for example that the link is down), or "" if all
+        is well.
+        """
         return self.pages.waiting
 
     @property
     def reached(self) -> str:
-        """Where the filter has come to on its way back, of the first stream that it is still in."""
-        side = next((side for side in self._before if not side.ended), None)
-        if side:
-            return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
+        """Return the place, in MB, that the filter has reached on its way back in the first stream
+        that is not finished. Returns "" if all are finished.
+        """
+        for side in self._before:
+            if not side.ended:
+                return f"at {split(side.cursor)[1] / 1e6:,.0f} MB"
         return ""
 
-    # -- where it starts
+    # -- where reading starts
 
     async def run(
         self,
@@ -106,8 +115,8 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Follow the end of `streams`, and of those that `discover` names later, until cancelled.
-        Reads on only while `wanted()`.
+        """Follow the end of `streams` until cancelled. `discover` returns the streams that exist
+        now, and new ones are followed too. Lines are read only while `wanted()` is True.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -124,17 +133,9 @@ class LogFeed:
                         self._before.append(Side("1:0", ended=True))
                         group.create_task(self._follow(stream, "start", wanted))
 
-    async def run_from(self, stream: str, cursor: str, wanted: Callable[[], bool]) -> None:
-        """Follow one stream from a cursor of interest (the evidence of an incident), one page
-        before it included. Reads on only while `wanted()`: between the evidence and the end may lie
-        gigabytes that nobody looks at.
-        """
-        await self.go_to({stream: cursor})
-        await self.go_on(wanted)
-
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Load what lies before a place of each stream; returns the number that the first line from
-        there on will have.
+        """Load one page before the given cursor of each stream (`places`: stream to cursor).
+        Returns the number that the first line from there on will have in the store.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -142,7 +143,7 @@ class LogFeed:
         await self.older()
         self._next = dict(places)
         if len(places) == 1 and not self.filter.sifts:
-            # The line one went to is there when the screen changes, and not one paint later.
+            # The target line is held when the screen changes, and not one repaint later.
             ((stream, cursor),) = places.items()
             chunk = await self.pages.read(stream, cursor, FIRST_BYTES, 0.0)
             if (
@@ -155,55 +156,60 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """After `go_to`: read on from there while `wanted()`, merged by the clock, until the end is
-        reached; then follow it.
+        """Read on from the places given to `go_to` while `wanted()` is True, merged by the clock,
+        until the end is reached. Then follow the end until cancelled.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
             ((stream, cursor),) = places.items()
             self.loaded = True
             await self._follow(stream, cursor, wanted)
-        sides = [Side(cursor, self._before[n].time) for n, cursor in enumerate(places.values())]
+        sides = self._after()
         self._reach(sides)
         while not all(side.ended for side in sides):
             if self.loaded and not wanted():
                 await asyncio.sleep(IDLE_S)
                 continue
-            await asyncio.gather(
-                *(
-                    self._fetch_newer(n, side)
-                    for n, side in enumerate(sides)
-                    if not side.waiting and not side.ended
-                )
-            )
-            self._store.extend(take_newer(sides), self._passed)
-            self.loaded = True
-            self._changed()
+            await self._newer(sides)
         self.live = True
         async with asyncio.TaskGroup() as group:
             for stream, side in zip(self.streams, sides, strict=True):
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Lines of all `streams` around the pod's wall time `t`, merged; returns the number of the
-        first that is not before it. Reads nothing afterwards but older pages.
+        """Load lines of all `streams` around the pod's wall time `t` (seconds), merged. Returns the
+        number of the first line that is not before `t`. Only `older` reads more afterwards.
         """
-        places = {
-            stream: str((await self.pages.ask(stream, "seek-time", t=t))["cursor"])
-            for stream in streams
-        }
+        places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
-        sides = []
-        for n, cursor in enumerate(self._next.values()):
-            sides.append(Side(cursor, self._before[n].time))
-        await asyncio.gather(*(self._fetch_newer(n, side) for n, side in enumerate(sides)))
+        await self._newer(self._after())
+        return anchor
+
+    def _after(self) -> list[Side]:
+        """Return the sides behind the places given to `go_to`, with the times before them."""
+        pairs = zip(self._next.values(), self._before, strict=True)
+        return [Side(cursor, before.time) for cursor, before in pairs]
+
+    async def _newer(self, sides: Sequence[Side]) -> None:
+        """Fetch a page of each side that needs one, and append the lines that may be shown."""
+        await self._fetch_all(self._fetch_newer, sides)
         self._store.extend(take_newer(sides), self._passed)
         self.loaded = True
         self._changed()
-        return anchor
+
+    @staticmethod
+    async def _fetch_all(
+        fetch: Callable[[int, Side], Awaitable[None]], sides: Sequence[Side]
+    ) -> None:
+        """Call `fetch` for each side that has no line waiting and has not ended."""
+        await asyncio.gather(
+            *(fetch(n, side) for n, side in enumerate(sides) if not side.waiting and not side.ended)
+        )
 
     async def _load_tails(self) -> dict[str, str]:
-        """The tails, merged by the time of their lines; returns where each goes on."""
+        """Load the tails of all streams, merged by the time of their lines. Returns for each stream
+        the cursor where reading continues.
+        """
         if len(self.streams) == 1:
             stream = self.streams[0]
             begin, end = await self._load_tail(stream)
@@ -216,8 +222,8 @@ class LogFeed:
             *(self._tail(stream, source) for source, stream in enumerate(self.streams))
         )
         pages = same_day([keyed(rows) for rows, _, _, _ in tails])
-        # What one source has from before the others' tails waits until theirs is fetched: the
-        # window has no line out of its order.
+        # Lines of one source that are older than the other tails wait until the other sources are
+        # fetched that far, so that the window has no line out of order.
         self._before = [
             Side(begin, page[-1][0] if page else None, page, ended=whole)
             for page, (_, _, begin, whole) in zip(pages, tails, strict=True)
@@ -227,7 +233,9 @@ class LogFeed:
         return {stream: end for stream, (_, end, _, _) in zip(self.streams, tails, strict=True)}
 
     async def _load_tail(self, stream: str) -> tuple[Back, str]:
-        """The only stream's newest lines, as they came; returns where they begin and end."""
+        """Load the newest lines of the only stream in the order in which they come. Returns where
+        they begin and the cursor where they end.
+        """
         begin = await self.pages.back(stream, TAIL_LINES)
         cursor = begin.cursor
         if begin.within:
@@ -236,7 +244,7 @@ class LogFeed:
             chunk = await self.pages.read(stream, cursor, PAGE_BYTES, 0.0)
             if split(chunk.start)[0] != split(cursor)[0]:
                 self._store.finish()
-            # an unfinished last line comes with what follows
+            # an unfinished last line comes with the next chunk
             if not (chunk.partial and chunk.next == chunk.start):
                 self._store.append(chunk.data, 0, chunk.start)
             cursor = chunk.next
@@ -244,8 +252,8 @@ class LogFeed:
                 return begin, cursor
 
     async def _tail(self, stream: str, source: int) -> tuple[list[Row], str, str, bool]:
-        """(the newest whole lines of one of several streams, where they end, where they begin,
-        whether those are all there are).
+        """Return the newest whole lines of one of several streams, the cursor where they end, the
+        cursor where they begin, and True if the stream has no older lines.
         """
         begin = await self.pages.back(stream, MERGED_TAIL_LINES)
         cursor, rows = begin.cursor, [(MARK, 0, 0, INSIDE)] if begin.within else []
@@ -261,7 +269,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """One page before what is held; False when there is none, or no room for it."""
+        """Fetch one page of lines before those in the store. Returns False if there are none, if
+        the store is full, or if a page is already being fetched.
+        """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False
         self.paging = True
@@ -271,12 +281,7 @@ class LogFeed:
             self.paging = False
 
     async def _older(self) -> bool:
-        fetch = [
-            self._fetch_older(n, side)
-            for n, side in enumerate(self._before)
-            if not side.waiting and not side.ended
-        ]
-        await asyncio.gather(*fetch)
+        await self._fetch_all(self._fetch_older, self._before)
         if len(self._before) > 1 and all(side.time is None for side in self._before):
             for side, page in zip(
                 self._before, same_day([side.waiting for side in self._before]), strict=True
@@ -290,6 +295,7 @@ class LogFeed:
         return bool(rows) or not self.at_start
 
     async def _fetch_older(self, source: int, side: Side) -> None:
+        """Fetch one older page of one source into `side.waiting`."""
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
@@ -297,10 +303,7 @@ class LogFeed:
                 stream, source, side.cursor, self.filter, backwards=True
             )
         else:
-            if len(self.streams) == 1:
-                count = PAGE_LINES
-            else:
-                count = MERGED_TAIL_LINES
+            count = PAGE_LINES if len(self.streams) == 1 else MERGED_TAIL_LINES
             rows, begin = await self.pages.before(stream, source, side.cursor, count)
             side.ended = not rows or begin == side.cursor
             side.cursor = begin
@@ -314,6 +317,7 @@ class LogFeed:
         side.waiting = keyed(rows, before=side.time)
 
     async def _fetch_newer(self, source: int, side: Side) -> None:
+        """Fetch one newer page of one source into `side.waiting`."""
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
@@ -326,29 +330,33 @@ class LogFeed:
 
     @property
     def _passed(self) -> object:
+        """Return the key of the filter that pages have passed on the pod, or None if there is no
+        filter.
+        """
         if self.filter.sifts:
             return self.filter.key
         return None
 
     @staticmethod
     def _reach(sides: Sequence[Side]) -> None:
-        """Sources whose time nobody knows yet take it from the others."""
+        """Give the latest known time to the sources whose time is not known yet."""
         known = [side.time for side in sides if side.time is not None]
         for side in sides:
             if side.time is None and known:
                 side.time = max(known)
 
-    # -- the end
+    # -- following the end
 
     async def _follow(
         self, stream: str, cursor: str, wanted: Callable[[], bool] = lambda: True
     ) -> None:
+        """Read one stream from `cursor` on until cancelled. An error of the agent becomes a line of
+        the view and ends the reading.
+        """
         source = self.streams.index(stream)
-        held = full = (
-            # bytes of an unfinished last line, which comes again from its start when it has grown;
-            # full reads in a row
-            0
-        )
+        # The bytes of an unfinished last line, which comes again from its start after it has grown,
+        # and the number of full reads in a row.
+        held = full = 0
         counted = 0.0
         while True:
             if not wanted():
@@ -358,10 +366,8 @@ class LogFeed:
             self._read_again(source)
             try:
                 async with self._reading:
-                    if len(self.streams) <= READS and not self.pages.crowded:
-                        wait = WAIT_S
-                    else:
-                        wait = SHARED_S
+                    shared = len(self.streams) > READS or self.pages.crowded
+                    wait = SHARED_S if shared else WAIT_S
                     chunk = await self.pages.read(stream, cursor, PAGE_BYTES, wait, held)
             except RemoteError as error:
                 self._store.mark(f"{stream}: {error.message}")
@@ -390,6 +396,9 @@ class LogFeed:
                 cursor, full = await self._catch_up(stream, source, cursor), 0
 
     async def _count_unread(self, stream: str, source: int, cursor: str, counted: float) -> float:
+        """Count the lines after `cursor` that were not read, at most once in COUNT_S seconds.
+        Returns the monotonic time of the last count; `counted` is that of the one before.
+        """
         if time.monotonic() - counted < COUNT_S:
             return counted
         answer = await self.pages.ask(stream, "where", cursor=cursor)
@@ -399,12 +408,14 @@ class LogFeed:
         return time.monotonic()
 
     def _read_again(self, source: int) -> None:
+        """Forget the number of unread lines of a source, because it is being read again."""
         if self._unread.pop(source, None) is not None:
             self.unread = sum(self._unread.values())
 
     async def _catch_up(self, stream: str, source: int, cursor: str) -> str:
-        """Where to go on: the tail when the end is far away. A single stream's window then starts
-        anew there, so it has no hole; among several a line says what was left out.
+        """Return the cursor where following goes on: the start of the tail if the end is more than
+        BEHIND_BYTES away, else `cursor`. With a single stream the window then starts anew there and
+        has no hole. With several streams a line says what was left out.
         """
         tail = (await self.pages.back(stream, TAIL_LINES)).cursor
         (generation, offset), (here, at) = split(tail), split(cursor)
@@ -425,23 +436,22 @@ class LogFeed:
         return tail
 
     def _note_breaks(self, stream: str, source: int, generation: int, chunk: Any) -> None:
-        """A line for a gap, and for the start of another file; a gap of the old file comes before
-        that.
+        """Add a line for a gap and a line for the start of another file. A gap of the old file
+        comes before the line about the new file.
         """
         begun = split(chunk.start)[0]
         marks = [gap_text(chunk.gap)] if chunk.gap else []
         if 0 <= generation != begun:
-            name = f"{stream.rpartition('/')[2]}: a new file begins"
-            marks.insert(
-                0 if chunk.gap and chunk.gap.get("generation") == begun else len(marks), name
-            )
+            marks.append(f"{stream.rpartition('/')[2]}: a new file begins")
+            if chunk.gap and chunk.gap.get("generation") == begun:
+                marks.reverse()
         for mark in marks:
             self._store.finish(source)
             self._store.mark(mark)
 
 
 def gap_text(gap: dict[str, Any]) -> str:
-    """A gap in words: how much is missing and why."""
+    """Return a sentence about a gap: how many MB are missing and why."""
     start, end = gap.get("from"), gap.get("to")
     size = "an unknown number of bytes"
     if isinstance(start, int) and isinstance(end, int):

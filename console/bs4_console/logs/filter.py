@@ -1,4 +1,6 @@
-"""Which lines of a store are shown, and where a line is among them."""
+"""Filter the lines of a store, and map between a line's number in the store and its position among
+the visible lines.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +16,26 @@ from typing import Any
 from bs4_console.logs.store import MARK, Block, LogStore
 from bs4_console.logs.text import LEVELS, level_of
 
-#: Bytes of a line that an expression looks at as a filter, and when something is looked for: one
-#: over an unbounded line is how Toolong hangs (its issue 55). A text is found in the whole of a
-#: line. The pod's scanner has the same numbers.
+#: The number of bytes of a line that an expression covers, as a filter and in a search. An
+#: expression over an unbounded line makes Toolong hang (its issue 55). A plain text is searched in
+#: the whole line. The pod's scanner has the same numbers.
 REACH = 4096
 FIND_REACH = 16 * 1024
 
-#: Lines that are looked at in one go: 1 to 8 ms, so that a key waits no longer than that.
+#: The number of lines that are examined in one go: 1 to 8 ms, so that a key waits no longer.
 SLICE_LINES = 4096
-#: Lines among which the level of a continuation is looked for: a traceback is shorter.
+#: The number of lines in which the level of a continuation is searched. A traceback is shorter.
 LEVEL_LINES = 500
 
-#: Between the terms of a filter.
+#: The separator between the terms of a filter.
 AND = " && "
 
 
 @dataclass(frozen=True)
 class Term:
-    """`text`: a valid regular expression. `out`: lines that match are left out."""
+    """One part of a filter. `text` is a valid regular expression. If `out` is True, the lines that
+    match are left out.
+    """
 
     text: str
     ignore_case: bool
@@ -39,8 +43,9 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> Term:
-        """Small letters match both cases, `!` in front leaves out; what is no valid expression is
-        taken literally.
+        """Return the term that a person typed. Text without a capital letter matches both cases. A
+        leading `!` leaves matching lines out. Text that is not a valid expression is taken
+        literally.
         """
         out, text = text.startswith("!"), text.removeprefix("!")
         try:
@@ -56,14 +61,15 @@ class Term:
         )
 
     def compile(self) -> re.Pattern[bytes]:
+        """Return the compiled expression, for bytes."""
         return re.compile(
             self.text.encode(), re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0)
         )
 
     @property
     def literal(self) -> str | None:
-        """The text itself where the expression is one: the pod finds that a hundred times as
-        fast.
+        """Return the plain text that this expression matches, or None if it is a real expression.
+        The pod finds a plain text a hundred times as fast.
         """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         if re.escape(bare) == self.text or not _META.search(self.text):
@@ -71,14 +77,13 @@ class Term:
         return None
 
     def reach(self, expression: int) -> int | None:
-        """How much of a line to look at: `expression` bytes; None for all of it, where the pattern
-        is a text.
+        """Return how many bytes of a line to search: `expression` for a regular expression, None
+        (all bytes) for a plain text.
         """
-        if self.literal is None:
-            return expression
-        return None
+        return expression if self.literal is None else None
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the term as the pod's prefilter takes it."""
         return {"pattern": self.text, "ignore_case": self.ignore_case, "out": self.out}
 
 
@@ -87,8 +92,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 @dataclass(frozen=True)
 class LogFilter:
-    """`terms`: all must hold. `floor`: least level; a line without a level goes with the one before
-    it. `fold`: of neighbours that differ in numbers only the first is shown.
+    """What a person wants to see of a log. All `terms` must hold. `floor` is the lowest level that
+    is shown; a line without a level has the level of the line before it. With `fold`, neighbouring
+    lines that differ only in numbers are shown once.
     """
 
     terms: tuple[Term, ...] = ()
@@ -97,75 +103,76 @@ class LogFilter:
 
     @classmethod
     def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
-        """What a person typed after `/`: regular expressions with ` && ` between them, `!` in front
-        of one leaves out.
+        """Return the filter for the text that a person typed after `/`: regular expressions with `
+        && ` between them. An expression with `!` in front leaves lines out.
         """
-        words = []
-        for word in text.split(AND):
-            if word.removeprefix("!"):
-                words.append(word)
-        return cls(tuple(Term.parse(word) for word in words), floor, fold)
+        words = (word for word in text.split(AND) if word.removeprefix("!"))
+        return cls(tuple(map(Term.parse, words)), floor, fold)
 
     @property
     def active(self) -> bool:
+        """Return True if the filter hides any line."""
         return bool(self.terms) or self.floor > 0 or self.fold
 
     @property
     def sifts(self) -> bool:
-        """Whether it leaves out lines that a pod need not send."""
+        """Return True if the filter leaves out lines that the pod need not send."""
         return bool(self.terms) or self.floor > 0
 
     @property
     def key(self) -> object:
-        """Equal for filters that let the same lines through."""
+        """Return a value that is equal for filters that let the same lines through."""
         return (self.terms, self.floor)
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
-        """(expression, whether lines that match are left out, how much of a line it looks at)."""
-        rows = []
-        for term in self.terms:
-            rows.append((term.compile(), term.out, term.reach(REACH)))
-        return rows
+        """Return for each term its compiled expression, True if matching lines are left out, and
+        the number of bytes of a line to search (None: all).
+        """
+        return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
 
     def matches(self, line: bytes) -> bool:
+        """Return True if a line passes all terms. The level is not checked."""
         return all(
             (pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns
         )
 
     def query(self) -> dict[str, Any]:
-        """The arguments of a `sift`."""
+        """Return the arguments of the agent's query "sift" (its prefilter) for this filter."""
         return {"terms": [term.as_dict() for term in self.terms], "floor": self.floor}
 
 
 def sought(text: str) -> Term:
-    """What a person looks for: smart case, a capital letter makes the match exact; `!` is a letter
-    like others.
+    """Return the term for a text that a person searches for. A capital letter makes the match
+    case-sensitive. A leading `!` is an ordinary character here.
     """
     return Term.parse(text if not text.startswith("!") else re.escape(text))
 
 
 def compile_pattern(text: str) -> re.Pattern[bytes]:
+    """Return the compiled expression for a text that a person searches for."""
     return sought(text).compile()
 
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """How much of a line is searched for it; None for all, where it is just a text."""
+    """Return how many bytes of a line a search for this expression covers, or None (all bytes) for
+    a plain text.
+    """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
 
 @lru_cache(maxsize=8)
 def words_from(floor: int) -> re.Pattern[bytes]:
-    """Finds the words of all levels from `floor` on."""
+    """Return a pattern that finds the words of all levels from `floor` on."""
     return re.compile(
         b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
     )
 
 
 def kind_of(line: bytes) -> bytes:
-    """What is the same in lines that say the same: all but its numbers and the bars drawn from
-    them.
+    """Return a line without its numbers and the bars drawn from them, so that lines of the same
+    kind are equal.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -174,12 +181,12 @@ _NUMBERS = re.compile(rb"[0-9][0-9.,:]*(?:e[+-]?[0-9]+)?|[\xe2\x96\x80-\x9f#]{2,
 
 
 class Lens:
-    """The visible lines of a store under a filter, built in slices so that typing a filter never
-    blocks the screen.
+    """The visible lines of a store under a filter. They are found in slices, so that typing a
+    filter never blocks the screen.
 
-    Without a filter it is the identity and costs nothing. Positions are 0-based among the visible
-    lines, numbers are the store's. The unfinished lines that pass come last, as in the store: in a
-    hang they are what one looks at.
+    Without a filter every line is visible and nothing is computed. A position is a 0-based index
+    among the visible lines; a number is the store's number of a line. The unfinished lines that
+    pass come last, as in the store, because in a hang they are the important ones.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -188,16 +195,16 @@ class Lens:
         self._hits: array[int] = array("q")
         self._middle = self._low = self._high = store.first
         self._level: int | None = None
-        """Of the last line before `_high`; None: not known yet."""
+        """The level of the last line before `_high`, or None if it is not known yet."""
         self.folded: dict[int, int] = {}
-        """How many lines like it follow a shown line and are folded away."""
+        """For a shown line, the number of similar lines that follow it and are hidden."""
         self._alike: tuple[int, bytes] = (0, b"")
         self._open: list[int] = []
         self._open_key: object = None
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
-        """`near`: the line that is looked at; what lies around it is looked at first. None: the
-        newest.
+        """Use another filter and forget all results. The lines around the number `near` are
+        examined first, or the newest lines if `near` is None.
         """
         self.filter = wanted
         self._hits = array("q")
@@ -209,6 +216,7 @@ class Lens:
         self._open_key = None
 
     def _slice_before(self, number: int) -> int:
+        """Return the number at which a slice around line `number` starts."""
         return max(self.store.first, min(number, self.store.end) - SLICE_LINES // 2)
 
     def __len__(self) -> int:
@@ -218,11 +226,11 @@ class Lens:
 
     @property
     def pending(self) -> bool:
-        """Whether lines were not looked at yet."""
+        """Return True while some lines were not examined yet."""
         return self.filter.active and (self._high < self.store.end or self._low > self.store.first)
 
     def number(self, position: int) -> int:
-        """The store's number of the visible line at `position`."""
+        """Return the store's number of the visible line at `position`."""
         if not self.filter.active:
             return self.store.first + position
         if position < len(self._hits):
@@ -230,8 +238,8 @@ class Lens:
         return self.store.end + self._unfinished()[position - len(self._hits)]
 
     def position(self, number: int) -> int:
-        """Where the line is, or the first visible one after it: the anchor of a view survives a
-        change of filter.
+        """Return the position of line `number`, or of the first visible line after it. So a view
+        keeps its place when the filter changes.
         """
         if not self.filter.active:
             return min(max(number - self.store.first, 0), max(len(self.store) - 1, 0))
@@ -242,30 +250,29 @@ class Lens:
         return min(at, max(len(self) - 1, 0))
 
     def _unfinished(self) -> list[int]:
-        """Which of the store's unfinished lines pass, by their place among them. They change with
-        every read, so they are looked at again then, and are in `_hits` only once they are whole:
-        none is shown twice.
+        """Return the indexes of the store's unfinished lines that pass. Unfinished lines change
+        with every read and are examined again after it. They enter `_hits` only when they are
+        whole, so that no line is shown twice.
         """
         key = (self.store.revision, self.store.end)
         if key != self._open_key:
             self._open_key = key
-            lines = []
-            for n in range(len(self.store.open_sources)):
-                lines.append(self.store.line(self.store.end + n)[1])
-            level = 0
-            if self.filter.floor and lines:
-                level = self._level_before(self.store.end)
-            self._open = [n for n, line in enumerate(lines) if self._passes(line, level)]
+            count = len(self.store.open_sources)
+            level = self._level_before(self.store.end) if self.filter.floor and count else 0
+            self._open = []
+            for n in range(count):
+                if self._passes(self.store.line(self.store.end + n)[1], level):
+                    self._open.append(n)
         return self._open
 
     def _passes(self, line: bytes, level: int) -> bool:
-        """`level`: that of the line before it."""
+        """Return True if a line passes. `level` is the level of the line before it."""
         own = level_of(line) if self.filter.floor else None
         return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Look at more lines for about `budget_s`, the nearest to where it began first; True while
-        some are left.
+        """Examine more lines for about `budget_s` seconds, starting with the ones nearest to the
+        place given to `set`. Returns True while some lines are left.
         """
         if not self.filter.active:
             return False
@@ -282,6 +289,7 @@ class Lens:
         return self.pending
 
     def _forget_pruned(self) -> None:
+        """Forget the results for lines that the store no longer holds."""
         if self._low >= self.store.first:
             return
         cut = bisect_left(self._hits, self.store.first)
@@ -311,8 +319,9 @@ class Lens:
         self._low, self._level, self._alike = block.first + start, level, alike
 
     def _joined(self, older: array[int], newest: tuple[int, bytes]) -> tuple[int, bytes]:
-        """Lines that are folded go on over the edge of two slices; the newest shown line and its
-        kind after that.
+        """Continue a fold over the edge of two slices. Returns the newest shown line with its kind.
+
+        The lines of the older slice's last kind that begin the newer results are folded into it.
         """
         if not self.filter.fold or not older or not self._hits:
             if self._hits:
@@ -329,7 +338,9 @@ class Lens:
         return newest
 
     def _level_before(self, number: int) -> int:
-        """The level of the last line before `number` that has one; 0 where none is near."""
+        """Return the level of the last line before `number` that has one, or 0 if none within
+        LEVEL_LINES has.
+        """
         for before in range(number - 1, max(self.store.first, number - LEVEL_LINES) - 1, -1):
             source, line = self.store.line(before)
             if source != MARK and (own := level_of(line)) is not None:
@@ -337,30 +348,25 @@ class Lens:
         return 0
 
     def _matching(self, block: Block, start: int, stop: int) -> list[int]:
-        """Numbers of the lines `start` to `stop` of a block that pass."""
+        """Return the numbers of the lines `start` to `stop` of a block that pass."""
         wanted = self.filter
-        first = None
-        for pattern, out, _ in wanted.patterns:
-            if not out:
-                first = pattern
-                break
+        first = next((pattern for pattern, out, _ in wanted.patterns if not out), None)
         if not wanted.sifts or (block.passed is not None and block.passed == wanted.key):
             found = list(range(block.first + start, block.first + stop))
-            self._level = None if wanted.floor else self._level  # nobody looked at theirs
+            # The levels of these lines are not known.
+            self._level = None if wanted.floor else self._level
         elif first is not None and not wanted.floor:
             found = self._by_search(block, start, stop, first)
         elif wanted.floor and MARK not in block.sources:
             found = self._by_level(block, start, stop)
         else:
-            found = []
-            for i in range(start, stop):
-                if self._keeps(block, i):
-                    found.append(block.first + i)
-        if wanted.fold:
-            return self._fold(block, found)
-        return found
+            found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
+        return self._fold(block, found) if wanted.fold else found
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
+        """Return the numbers without the lines that are like their predecessor, and count those in
+        `folded`.
+        """
         shown = []
         for number in numbers:
             alike = b""
@@ -374,6 +380,9 @@ class Lens:
         return shown
 
     def _keeps(self, block: Block, index: int) -> bool:
+        """Return True if one line of a block passes. The level of the line is remembered for the
+        next one.
+        """
         if block.sources[index] == MARK:
             return True
         line = block.line(index)
@@ -385,8 +394,8 @@ class Lens:
         return self.filter.matches(line)
 
     def _by_level(self, block: Block, start: int, stop: int) -> list[int]:
-        """From below the floor only a line with the word of a level above it leads up again: C
-        finds the next such word.
+        """Return the passing lines under a level filter. After a line below the floor, only a line
+        with the word of a higher level can pass, and one search in C finds the next such word.
         """
         hits: list[int] = []
         words = words_from(self.filter.floor)
@@ -407,22 +416,21 @@ class Lens:
     def _by_search(
         self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
     ) -> list[int]:
-        """One C-level search a hit instead of one a line: 130 MB take 0.1 s when little matches."""
-        rows = []
-        for i in _candidates(block, start, stop, pattern):
-            if self.filter.matches(block.line(i)):
-                rows.append(block.first + i)
-        return rows
+        """Return the passing lines with one search in C per hit instead of one per line: 130 MB
+        take 0.1 s if few lines match.
+        """
+        found = _candidates(block, start, stop, pattern)
+        return [block.first + i for i in found if self.filter.matches(block.line(i))]
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
-        """The nearest visible line beyond position `after` in direction `step` (+1, -1) that
-        matches, as a position.
+        """Return the position of the nearest visible line that matches `pattern`, or None. The
+        search starts behind position `after` and goes in direction `step` (+1 or -1).
         """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):
             number = self.number(position)
             if number < self.store.first:
-                return None  # what lies before it has gone too
+                return None  # the lines before it are gone too
             if number >= self.store.end:  # an unfinished line
                 if pattern.search(self.store.line(number)[1][:reach]):
                     return position
@@ -437,17 +445,19 @@ class Lens:
             found = self._first_of(self._searched(block, start, stop, pattern), step)
             if found is not None:
                 return found
-            edge = block.first + (stop if step > 0 else start)
-            if step > 0:
-                position = self.position(edge)
-            else:
-                position = self.position(edge) - 1
-            if step > 0 and position < len(self) and self.number(position) < edge:
-                return None  # there is nothing visible from the edge on
+            if step < 0:
+                position = self.position(block.first + start) - 1
+                continue
+            edge = block.first + stop
+            position = self.position(edge)
+            if position < len(self) and self.number(position) < edge:
+                return None  # nothing is visible from the edge on
         return None
 
     def _first_of(self, numbers: Sequence[int], step: int) -> int | None:
-        """The position of the first visible one of some lines, in this direction."""
+        """Return the position of the first visible line of `numbers` in the direction `step`, or
+        None.
+        """
         for number in numbers if step > 0 else reversed(numbers):
             position = self.position(number)
             if position < len(self) and self.number(position) == number:
@@ -457,19 +467,18 @@ class Lens:
     def _searched(
         self, block: Block, start: int, stop: int, pattern: re.Pattern[bytes]
     ) -> list[int]:
-        """Numbers of the lines that match, of those with a source."""
-        found = (i for i in _candidates(block, start, stop, pattern) if block.sources[i] != MARK)
+        """Return the numbers of the lines that match, without the view's own lines."""
         reach = find_reach(pattern.pattern.decode())
         rows = []
-        for i in found:
-            if pattern.search(block.line(i)[:reach]):
+        for i in _candidates(block, start, stop, pattern):
+            if block.sources[i] != MARK and pattern.search(block.line(i)[:reach]):
                 rows.append(block.first + i)
         return rows
 
 
 def _candidates(block: Block, start: int, stop: int, pattern: re.Pattern[bytes]) -> Iterator[int]:
-    """Lines of `start` to `stop` in which a match begins. It may have reached across the line's
-    end: the line alone decides.
+    """Yield the indexes of the lines between `start` and `stop` in which a match begins. The match
+    may reach over the line's end, so the caller must check the line alone.
     """
     starts, data = block.starts, block.data
     end = starts[stop] if stop < len(starts) else len(data)

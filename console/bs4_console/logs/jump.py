@@ -1,4 +1,6 @@
-"""`go`: to a line, a share of the log, a time of day, a moment, or so much earlier or later."""
+"""The command `go`: jump to a line, to a percentage of the log, to a time of day, to a date with a
+time, or by a time difference.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from bs4_console.logs.pages import LogPages
 from bs4_console.logs.search import shortest
 from bs4_console.logs.store import LogStore
 
-#: Lines around the current one among which each source's place is looked for.
+#: The number of lines around the current one in which each source's place is searched.
 NEAR_LINES = 5000
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": DAY}
@@ -25,8 +27,9 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """One of: `line` (from 1; negative from the end), `share` (0 to 1), `seconds` from here,
-    `clock` (seconds since midnight), `moment` (wall seconds).
+    """The place that a person wants to go to. Exactly one field is set: `line` (from 1; negative
+    counts from the end), `share` of the log (0 to 1), `seconds` from the current line (negative:
+    earlier), `clock` (seconds since midnight) or `moment` (wall time in seconds).
     """
 
     line: int | None = None
@@ -37,7 +40,7 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """What a person typed. UsageError with examples for anything else."""
+    """Return the target that a person typed. Raises UsageError with examples if there is none."""
     text = text.strip()
     if re.fullmatch(r"-?\d[\d,_]*", text):
         return Target(line=int(re.sub(r"[,_]", "", text)))
@@ -58,8 +61,11 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """The cursor in each stream. `here`: where each is now; `clock`: of the line one is on.
-    UsageError where that cannot be.
+    """Return the cursor of the target in each stream.
+
+    `here` has the current cursor of each stream, and `clock` is the clock of the current line
+    (seconds since midnight) or None. With `at_end`, a time of day that lies ahead means that of the
+    day before. Raises UsageError if the target has no place in these logs.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
@@ -70,43 +76,39 @@ async def resolve(
         ((stream, _),) = here.items()
         return {stream: await _line(target, pages, stream)}
     if target.moment is not None:
-        return {
-            stream: str((await pages.ask(stream, "seek-time", t=target.moment))["cursor"])
-            for stream in here
-        }
+        return {stream: await pages.place(stream, "seek-time", t=target.moment) for stream in here}
+    no_clock = UsageError(
+        "The lines here have no clock.", "Go to a line or a share of the log instead."
+    )
     seconds = target.seconds
     if seconds is None:
         if clock is None or target.clock is None:
-            raise UsageError(
-                "The lines here have no clock.", "Go to a line or a share of the log instead."
-            )
+            raise no_clock
         seconds = shortest(target.clock, clock)
         if at_end and seconds > 0:
             seconds -= DAY
     places: dict[str, str] = {}
     for stream, cursor in here.items():
         found = (await pages.ask(stream, "seek-clock", cursor=cursor, seconds=seconds))["cursor"]
-        places[stream] = cursor if found is None else str(found)
         if found is None and len(here) == 1:
-            raise UsageError(
-                "The lines here have no clock.", "Go to a line or a share of the log instead."
-            )
+            raise no_clock
+        places[stream] = cursor if found is None else str(found)
     return places
 
 
 async def _line(target: Target, pages: LogPages, stream: str) -> str:
-    line = target.line
+    """Return the cursor of a line or of a share of the log in one stream."""
+    line = target.line or 1
     if target.share is not None:
         lines = int((await pages.ask(stream, "where"))["lines"])
         line = int(lines * target.share) + 1
-    if line is None or line >= 0:
-        return str((await pages.ask(stream, "seek-line", line=max(0, (line or 1) - 1)))["cursor"])
-    return str((await pages.ask(stream, "seek-line", line=line))["cursor"])
+    # The agent counts from 0, and from the end if the number is negative.
+    return await pages.place(stream, "seek-line", line=line - 1 if line > 0 else line)
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Each stream's cursor near a line: that of its last line before it, else of its first one
-    behind it, else its end.
+    """Return each stream's cursor near line `number`: the place of its last line before, else of
+    its first line behind, else "end". Only NEAR_LINES lines to each side are searched.
     """
     found: dict[int, str] = {}
     if number is not None:
@@ -117,7 +119,4 @@ def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[st
                 break
             if (place := store.place(other)) is not None:
                 found.setdefault(place[0], f"{place[1]}:{place[2]}")
-    rows = {}
-    for source, stream in enumerate(streams):
-        rows[stream] = found.get(source, "end")
-    return rows
+    return {stream: found.get(source, "end") for source, stream in enumerate(streams)}

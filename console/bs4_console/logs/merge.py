@@ -1,4 +1,4 @@
-"""Lines of several sources in the order of their clocks, which have no date."""
+"""Merge the lines of several sources by their clocks, which have no date."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from bs4_console.logs.store import Row
 from bs4_console.logs.text import clean, clock_of
 
 DAY = 86400
-#: A clock that jumps by more than this has passed midnight.
+#: Seconds. A clock that jumps back by more than this has passed midnight.
 HALF = DAY // 2
 
-#: (seconds, row): seconds of the clock, days added.
+#: A time and a row. The time is the seconds of the clock plus the seconds of the days before.
 Keyed = tuple[int, Row]
 
 
 def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
-    """The lines of a page that begins at `cursor`; a last one without LF counts as well."""
+    """Return the lines of a page of raw bytes that begins at `cursor` (GENERATION:OFFSET). A last
+    line without LF counts as well.
+    """
     generation, _, offset = cursor.partition(":")
     rows, at = [], int(offset)
     for line in data.removesuffix(b"\n").split(b"\n") if data else ():
@@ -29,11 +31,11 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Each line with its time. A line without a clock stays with the one before it (the first ones
-    with the first that has one).
+    """Return each line with its time in seconds. A line without a clock has the time of the line
+    before it; the lines before the first clock have the first clock's time.
 
-    Of which day the clocks are is told by a neighbour: the time of a line that lies just before the
-    page (`after`), or just behind it (`before`).
+    A clock does not tell the day. The time of a neighbouring line tells it: `after` is the time of
+    a line just before the page, `before` the time of a line just behind it.
     """
     times: list[int] = []
     now: int | None = None
@@ -45,7 +47,7 @@ def keyed(
                 days += DAY
             if now is None:
                 times = [clock] * len(times)
-            # Several writers: a clock that goes back a little does not part the line from its
+            # With several writers a clock can go back a little. The line still stays with its
             # neighbours.
             now = max(clock + days, now or 0)
         times.append(0 if now is None else now)
@@ -61,8 +63,9 @@ def keyed(
 
 @dataclass
 class Side:
-    """What was fetched of one source in one direction and not shown yet. `time` is that of its line
-    nearest to what is shown.
+    """The lines of one source that were fetched in one direction and are not shown yet. `cursor` is
+    where the next page begins and `time` is the time of the line nearest to the shown lines.
+    `ended` is True if the source has no further lines in this direction.
     """
 
     cursor: str
@@ -72,61 +75,63 @@ class Side:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """The waiting lines that may be shown before what is shown already: of all sources, as far back
-    as all have been fetched.
+    """Remove from the sides, and return, the waiting lines that may be shown before the shown ones:
+    of all sources, as far back as all have been fetched. Empty if a source must be fetched first.
     """
     if any(not side.ended and not side.waiting for side in sides):
-        return []  # nobody knows yet how near its next line is
+        return []  # the next line's time is not known
     bound = max(
         (side.waiting[0][0] for side in sides if not side.ended and side.waiting), default=None
     )
-    taken: list[tuple[int, int, int, Row]] = []
-    for number, side in enumerate(sides):
+    taken: list[Keyed] = []
+    for side in sides:
         keep = [entry for entry in side.waiting if bound is not None and entry[0] < bound]
-        taken += [
-            (entry[0], number, order, entry[1])
-            for order, entry in enumerate(side.waiting[len(keep) :])
-        ]
         if len(keep) < len(side.waiting):
             side.time = side.waiting[len(keep)][0]
+        taken += side.waiting[len(keep) :]
         side.waiting = keep
-    return [row for _, _, _, row in sorted(taken, key=lambda entry: entry[:3])]
+    return _in_order(taken)
+
+
+def _in_order(taken: Sequence[Keyed]) -> list[Row]:
+    """Return lines by their time. Lines of the same time stay as they are: by source, in order."""
+    return [row for _, row in sorted(taken, key=lambda entry: entry[0])]
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
-    """As `take_older`, for what comes behind what is shown."""
+    """Remove from the sides, and return, the waiting lines that may be shown after the shown ones:
+    of all sources, as far ahead as all have been fetched. Empty if a source must be fetched first.
+    """
     if any(not side.ended and not side.waiting for side in sides):
-        return []  # nobody knows yet how near its next line is
+        return []  # the next line's time is not known
     bound = min(
         (side.waiting[-1][0] for side in sides if not side.ended and side.waiting), default=None
     )
-    taken: list[tuple[int, int, int, Row]] = []
-    for number, side in enumerate(sides):
+    taken: list[Keyed] = []
+    for side in sides:
         ready = [entry for entry in side.waiting if bound is None or entry[0] <= bound]
-        taken += [(entry[0], number, order, entry[1]) for order, entry in enumerate(ready)]
         if ready:
             side.time = ready[-1][0]
+        taken += ready
         side.waiting = side.waiting[len(ready) :]
-    return [row for _, _, _, row in sorted(taken, key=lambda entry: entry[:3])]
+    return _in_order(taken)
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Pages that end at about the same moment: one that never saw midnight while another did began
-    after it.
+    """Return the pages with their days aligned. The pages end at about the same moment, so a page
+    without a midnight began after the midnight that another page contains.
     """
-    last = []
-    for page in pages:
-        last.append(max((entry[0] for entry in page), default=0))
-    newest = max(last, default=0) // DAY
+    days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []
-    for n, page in enumerate(pages):
-        found.append([(time + (newest - last[n] // DAY) * DAY, row) for time, row in page])
+    for page, day in zip(pages, days, strict=True):
+        shift = (max(days) - day) * DAY
+        found.append([(time + shift, row) for time, row in page])
     return found
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """A page without the lines at its beginning that belong to an entry before it: they come with
-    that one.
+    """Return a page without the lines at its beginning that have no clock. They belong to an
+    earlier entry and come with it. A page without any clock stays whole.
     """
     first = 0
     for n, row in enumerate(rows):

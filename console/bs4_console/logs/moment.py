@@ -1,4 +1,4 @@
-"""What a person types for the time cursor: a step, a time of day, so much earlier or later, a date
+"""Parse what a person types for the time cursor: a step, a time of day, a time difference, a date
 with a time, or now.
 """
 
@@ -17,18 +17,20 @@ _NOW = ("now", "end", "live")
 
 @dataclass(frozen=True)
 class Moment:
-    """`at`: wall seconds; `step`: of the run at hand. Neither is now."""
+    """The moment that a person typed: `at` is wall time in seconds, `step` a step of the current
+    run. If both are None, the moment is now.
+    """
 
     at: float | None = None
     step: int | None = None
 
 
 def parse(text: str, here: float, end: float) -> Moment:
-    """`here`: where the cursor is, in wall seconds; `end`: the newest that is known, which nothing
-    can lie behind.
+    """Return the moment that a person typed. `here` is the cursor's current wall time in seconds,
+    and `end` is the newest known time: no moment lies behind it.
 
-    A time of day is that of this machine, as the screen shows it, and the last one that has passed
-    by `end`. UsageError, one sentence, for what is no moment or lies ahead.
+    A time of day is in this machine's zone, as on the screen, and means its last occurrence before
+    `end`. Raises UsageError with one sentence if the text is no moment or lies ahead.
     """
     text = text.strip()
     if text.lower() in _NOW:
@@ -54,8 +56,8 @@ def parse(text: str, here: float, end: float) -> Moment:
 
 
 def _last(clock: int, end: float) -> float:
-    """When this machine's clock showed so many seconds after midnight the last time. mktime knows
-    of daylight saving.
+    """Return the last wall time up to `end` at which this machine's clock showed `clock` seconds
+    after midnight. mktime handles daylight saving.
     """
     day = time.localtime(end)
     for back in (0, 1):

@@ -1,44 +1,48 @@
-"""Pages of one pod's log streams: raw lines or those that pass a filter, before or behind a place;
-patient with links and busy agents.
+"""Fetch pages of one pod's log streams, before or after a place: raw lines, or lines that pass the
+pod's prefilter. Dead links and busy agents are waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import functools
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bs4_console.errors import LinkError, RemoteError
 from bs4_console.logs.filter import LogFilter
 from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import MARK, Row
 
-#: Queries at a time: an agent runs four of one connection, and the session needs one for itself.
+#: The number of queries at a time. An agent runs four of one connection, and the session needs one
+#: itself.
 QUERIES = 2
-#: Pause after the agent said that too many calls are waiting.
+#: Seconds of the pause after the agent answered that too many calls are waiting.
 BUSY_S = 0.2
-#: Pause before asking again over a link that is down; the session itself does the reconnecting.
+#: Seconds of the pause before asking again over a dead link. The session itself reconnects.
 RETRY_S = 1.0
-#: One read.
+#: Bytes of one read.
 PAGE_BYTES = 262144
-#: Lines may be long: further back than this no page reaches, be it inside a line. Two thousand
-#: lines of a log take 0.3 MB.
+#: Bytes that a page may reach back, even if it then begins inside a long line. Two thousand lines
+#: of a log take 0.3 MB.
 ROOM_BYTES = 2 * 1024 * 1024
-#: Lines that a filter gives in one answer; a frame has room for about 150 of 120 characters.
+#: The number of lines that a filter returns in one answer. A frame has room for about 150 lines of
+#: 120 characters.
 SIFTED_LINES = 200
-#: What the agent gives of one line that passed a filter.
+#: The number of bytes that the agent returns of one line that passed a filter.
 WHOLE_BYTES = 4096
 
+Answer = TypeVar("Answer")
 
-#: Stands before a part of a line whose begin is not held.
+#: The text that stands before the rest of a line whose beginning is not held.
 INSIDE = b"inside a longer line: it begins further up"
 
 
 @dataclass(frozen=True)
 class Back:
-    """A place further back. `cut`: fewer lines than were asked for have room; `within`: it is
-    inside a line.
+    """A place further back in a stream. `cut` is True if fewer lines than requested fit. `within`
+    is True if the place is inside a line.
     """
 
     cursor: str
@@ -47,18 +51,26 @@ class Back:
 
 
 class LogReader(Protocol):
-    """What a PodSession offers of its logs."""
+    """The part of a PodSession that reads logs."""
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
-    ) -> Any: ...
+    ) -> Any:
+        """Return a chunk of the stream from `cursor` on, at most `limit` bytes, and wait at most
+        `wait` seconds for new data. `seen` is the number of bytes already read of an unfinished
+        last line.
+        """
 
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the agent's answer to a query about the stream."""
 
 
 class LogPages:
-    """`waiting` says why nothing comes (the link is down); empty while all is well. `crowded`: the
-    agent has refused a call for others.
+    """Fetches pages of the logs of one pod. A cursor is GENERATION:OFFSET, "start" or "end".
+    `source` is the number that the store gives to a stream.
+
+    `waiting` is the reason why nothing arrives (for example that the link is down), or "" if all is
+    well. `crowded` is True once the agent has refused a call because too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
@@ -71,32 +83,33 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """(about `lines` lines before `cursor`, where they begin). Of a line that is longer than
-        ROOM_BYTES a part at a time, and what stands before it says so.
+        """Return about `lines` lines before `cursor`, and the cursor where they begin. Of a line
+        longer than ROOM_BYTES one part comes at a time, with a line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
-        return [(MARK, 0, 0, INSIDE), *rows] if found.within and rows else rows, found.cursor
+        if found.within and rows:
+            rows.insert(0, (MARK, 0, 0, INSIDE))
+        return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Where the last `lines` lines before `cursor` (None: the end) begin, or as many as have
-        room.
+        """Return the place where the last `lines` lines before `cursor` (None: the end) begin. The
+        place is nearer if ROOM_BYTES does not hold so many lines.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """The lines from one cursor to another, over the ends of files."""
+        """Return the lines between two cursors, also across the ends of files."""
         rows: list[Row] = []
         cursor, stop = begin, split(end)
         held, held_at = b"", begin
         while split(cursor) < stop:
             generation, offset = split(cursor)
+            limit = PAGE_BYTES
             if generation == stop[0]:
-                limit = min(PAGE_BYTES, stop[1] - offset)
-            else:
-                limit = PAGE_BYTES
+                limit = min(limit, stop[1] - offset)
             chunk = await self.read(stream, cursor, limit, 0.0)
             if chunk.next == cursor or split(chunk.start) >= stop:
                 break
@@ -104,11 +117,10 @@ class LogPages:
             if held and start[0] != split(held_at)[0]:
                 rows += rows_of(held, source, held_at)
                 held = b""
-            # A read that went on into the next file did not know where to stop there.
+            data = chunk.data
+            # A read that continued into the next file did not know where to stop there.
             if start[0] == stop[0]:
-                data = chunk.data[: stop[1] - start[1]]
-            else:
-                data = chunk.data
+                data = data[: stop[1] - start[1]]
             held, held_at = held + data, held_at if held else chunk.start
             cut = held.rfind(b"\n") + 1
             if cut:
@@ -118,8 +130,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """(about a page of whole lines from `cursor` on, where they end, whether there is no
-        more).
+        """Return about one page of whole lines from `cursor` on, the cursor where they end, and
+        True if there are no more.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -131,8 +143,8 @@ class LogPages:
     async def sift(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """One answer of the pod's filter: (lines in the order of the log, how far it came, whether
-        that is the end).
+        """Return one answer of the pod's prefilter: the lines in the order of the log, the cursor
+        that the filter has reached, and True if that is the end of the log.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -141,55 +153,57 @@ class LogPages:
         for place, text, size in answer["lines"]:
             generation, offset = split(str(place))
             line = str(text).encode("utf-8", "replace")
-            rows.append(
-                (
-                    source,
-                    generation,
-                    offset,
-                    line + f" … {size:,} bytes in all".encode() if size > WHOLE_BYTES else line,
-                )
-            )
-        return rows[::-1] if backwards else rows, str(answer["cursor"]), answer["next"] is None
+            if size > WHOLE_BYTES:
+                line += f" … {size:,} bytes in all".encode()
+            rows.append((source, generation, offset, line))
+        if backwards:
+            rows.reverse()
+        return rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """A query's answer, asked on until the agent has it."""
+        """Return the agent's answer to a query. Repeats the query while the link is down or the
+        agent is busy, and continues it if the agent answers in parts.
+        """
         async with self._asking:
             while True:
-                try:
-                    answer = await self._reader.query(stream, op, **parameters)
-                except LinkError as error:
-                    await self._wait_for_link(error)
-                    continue
-                except RemoteError as error:
-                    await self._later(error)
-                    continue
-                if not isinstance(further := answer.get("next"), dict) or op in (
-                    "search",
-                    "count",
-                    "sift",
-                ):
+                query = functools.partial(self._reader.query, stream, op, **parameters)
+                answer = await self._patiently(query)
+                further = answer.get("next")
+                if not isinstance(further, dict) or op in ("search", "count", "sift"):
                     return answer
                 parameters |= further
 
+    async def place(self, stream: str, op: str, **parameters: Any) -> str:
+        """Return the cursor that the query `op` finds: "seek-line" or "seek-time"."""
+        return str((await self.ask(stream, op, **parameters))["cursor"])
+
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
+        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes, and wait at
+        most `wait` seconds for new data. Repeats the read while the link is down or the agent is
+        busy. `seen` is the number of bytes already read of an unfinished last line.
+        """
+        chunk = await self._patiently(
+            functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)
+        )
+        if self.waiting:
+            self.waiting = ""
+            self._changed()
+        return chunk
+
+    async def _patiently(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the answer to a call. Repeats it while the link is down or the agent is busy."""
         while True:
             try:
-                chunk = await self._reader.read_log(stream, cursor, limit, wait, seen=seen)
+                return await call()
             except LinkError as error:
                 await self._wait_for_link(error)
-                continue
             except RemoteError as error:
                 await self._later(error)
-                continue
-            if self.waiting:
-                self.waiting = ""
-                self._changed()
-            return chunk
 
     async def _later(self, error: RemoteError) -> None:
-        """The agent bounds the calls of a connection, and others make some too: a refusal for that
-        is a pause, and from then on whoever has read leaves the place to others for a moment. Any
-        other refusal is raised.
+        """Pause for BUSY_S seconds if the agent refused a call because too many of this connection
+        are under way, and set `crowded`: from then on each reader pauses after a read. Raises every
+        other error.
         """
         if error.type != "too-many-calls":
             raise error
@@ -197,6 +211,7 @@ class LogPages:
         await asyncio.sleep(BUSY_S)
 
     async def _wait_for_link(self, error: LinkError) -> None:
+        """Note the link's error as the reason for waiting, and pause for RETRY_S seconds."""
         if self.waiting != error.message:
             self.waiting = error.message
             self._changed()
@@ -204,7 +219,9 @@ class LogPages:
 
 
 def split(cursor: str) -> tuple[int, int]:
-    """(generation, byte offset); "start" and "end" are no place: (-1, 0)."""
+    """Return the generation and the byte offset of a cursor (GENERATION:OFFSET). Returns (-1, 0)
+    for "start" and "end", which are no place.
+    """
     generation, colon, offset = cursor.partition(":")
     if colon:
         return (int(generation), int(offset))

@@ -1,5 +1,5 @@
-"""Looking for a text in whole logs, on their pods: the next match beyond what is held, and how many
-there are in all.
+"""Search whole logs on their pods: find the next match outside the lines held here, and count all
+matches.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from bs4_console.logs.pages import LogPages, split
 from bs4_console.logs.store import LogStore, Place
 from bs4_console.logs.text import clock_of
 
-#: Seconds between two looks for matches in what came since.
+#: Seconds between two counts of the matches in new lines.
 AGAIN_S = 2.0
 
 
 @dataclass(frozen=True)
 class Match:
-    """A line that matches: where it lies, and its clock (None: it has none)."""
+    """A line that matches: its place, and its clock in seconds since midnight (None: no clock)."""
 
     place: Place
     clock: int | None
 
 
 class LogSearch:
-    """One text in all of `streams`. `total` grows while `count` runs; `finished` says that all
-    lines were looked at once.
+    """A search for one text in all of `streams`. `total` is the number of matches so far and grows
+    while `count` runs. `finished` is True after all lines were searched once.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class LogSearch:
 
     @property
     def arguments(self) -> dict[str, object]:
+        """Return the arguments of the agent's queries "search" and "count" for this text."""
         literal = self.term.literal
         return {
             "pattern": literal or self.term.text,
@@ -49,7 +50,9 @@ class LogSearch:
         }
 
     async def count(self, changed: Callable[[], None]) -> None:
-        """Count, and go on counting what comes, until cancelled."""
+        """Count the matches, and go on with new lines every AGAIN_S seconds until cancelled.
+        `changed` is called after each answer.
+        """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
             for stream, cursor in cursors.items():
@@ -59,6 +62,7 @@ class LogSearch:
             await asyncio.sleep(AGAIN_S)
 
     async def _count(self, stream: str, cursor: str, changed: Callable[[], None]) -> str:
+        """Count the matches from `cursor` to the stream's end. Returns the cursor of the end."""
         while True:
             answer = await self._pages.ask(stream, "count", cursor=cursor, **self.arguments)
             self.total += sum(stretch[3] for stretch in answer["stretches"])
@@ -70,16 +74,12 @@ class LogSearch:
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
     ) -> Match | None:
-        """The match nearest beyond the edges of what is held of each source (`clocks`: those of the
-        lines there), among several sources by the clock.
+        """Return the nearest match outside the lines held here, or None. `edges` has the outermost
+        held place of each source and `clocks` the clocks there. `direction` is +1 or -1. Among
+        several sources the match that is nearest by the clock is returned.
         """
-        found = [
-            match
-            for match in await asyncio.gather(
-                *(self._next(place, direction) for place in edges.values())
-            )
-            if match is not None
-        ]
+        nexts = (self._next(place, direction) for place in edges.values())
+        found = [match for match in await asyncio.gather(*nexts) if match is not None]
 
         def distance(match: Match) -> int:
             here = clocks.get(match.place[0])
@@ -90,6 +90,7 @@ class LogSearch:
         return min(found, key=distance, default=None)
 
     async def _next(self, edge: Place, direction: int) -> Match | None:
+        """Return the first match of one source beyond `edge` in a direction, or None."""
         source, generation, offset = edge
         stream, cursor = self._streams[source], f"{generation}:{offset}"
         here = cursor
@@ -104,44 +105,38 @@ class LogSearch:
     async def _ask(
         self, stream: str, cursor: str, *, backwards: bool
     ) -> tuple[list[tuple[str, str]], str, bool]:
-        """(hits, where to go on, whether that is all). Under a filter only a line that is shown is
-        a hit.
+        """Return up to two hits as (cursor, text), the cursor where to go on, and True if there are
+        no more. Under a filter only a line that is shown is a hit.
         """
-        # Two, since the first may be the line one is on.
+        # Two hits, because the first may be the current line.
+        page = {"cursor": cursor, "backwards": backwards, "limit": 2}
         if self.filter.sifts:
             both = LogFilter((*self.filter.terms, self.term), self.filter.floor).query()
-            answer = await self._pages.ask(
-                stream, "sift", cursor=cursor, backwards=backwards, limit=2, **both
-            )
-            hits = []
-            for place, text, _ in answer["lines"]:
-                hits.append((str(place), str(text)))
+            answer = await self._pages.ask(stream, "sift", **page, **both)
+            hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
         else:
-            answer = await self._pages.ask(
-                stream, "search", cursor=cursor, backwards=backwards, limit=2, **self.arguments
-            )
-            hits = []
-            for hit in answer["hits"]:
-                hits.append((str(hit["cursor"]), str(hit["text"])))
+            answer = await self._pages.ask(stream, "search", **page, **self.arguments)
+            hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
         further = answer["next"]
         return hits, str(further["cursor"]) if further else cursor, further is None
 
 
 def shortest(clock: int, here: int) -> int:
-    """Seconds from `here` to the nearest moment with this clock, back or forth."""
+    """Return the seconds from clock `here` to the nearest moment with clock `clock`. Negative means
+    back in time. Both are seconds since midnight.
+    """
     return (clock - here + HALF) % DAY - HALF
 
 
 def edges_of(
     store: LogStore, sources: int, direction: int
 ) -> tuple[dict[int, Place], dict[int, int | None]]:
-    """The outermost held line of each source in a direction, and its clock."""
+    """Return the place of the outermost held line of each source in a direction, and its clock.
+    Both are keyed by source number.
+    """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
-    for number in (
-        range(store.first, store.end)
-        if direction < 0
-        else range(store.end - 1, store.first - 1, -1)
-    ):
+    held = range(store.first, store.end)
+    for number in held if direction < 0 else reversed(held):
         place = store.place(number)
         if place is not None and place[0] not in edges:
             edges[place[0]] = place
@@ -159,7 +154,9 @@ async def beside(
     clocks: Mapping[int, int | None],
     direction: int,
 ) -> dict[str, str]:
-    """The cursor of a match in its own stream, and in each other one that of the same moment."""
+    """Return the cursor of a match in its own stream and, for each other stream, the cursor of the
+    same moment. `edges` and `clocks` are those of `edges_of`.
+    """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()
     for other, stream in enumerate(streams):

@@ -1,5 +1,5 @@
-"""What wrote a log: by its name, else by its content where that leaves no doubt. A wrong source
-would silence the right rules.
+"""Tell which program wrote a log: by the file's name, or by its content if that leaves no doubt. A
+wrong answer would disable the right rules, so doubt gives no answer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ SOURCES = (
     "provider",
 )
 GENERATIONS = ("prime-rl", "prime-rl-2026-01", "verl")
-#: Words of a file's name. Whole words only: `ranking.txt` is no rank's log.
+#: The source for each word of a file's name. Only whole words count: `ranking.txt` is no log of a
+#: rank.
 _NAMES = {
     "trainer": "trainer",
     "rank": "trainer",
@@ -50,10 +51,10 @@ _NAMES = {
     "provider": "provider",
 }
 _SAMPLE = 256 * 1024
-#: Programs whose lines are known.
+#: The programs whose lines are known.
 _PROGRAMS = ("launcher", "trainer", "orchestrator", "inference")
-#: Kinds of event that prove nothing: torch's and CUDA's own words come in several logs, and the
-#: last words of one are shown in another.
+#: Kinds of event that prove nothing. Messages of torch and CUDA occur in several logs, and one log
+#: shows the last lines of another.
 _SHARED = frozenset({"child-failed", "gpu-memory", "fatal", "rate-limited", "finished"})
 _SSH = re.compile(
     r"(ssh: (connect to host|Could not resolve)|kex_exchange_identification: |Host key "
@@ -62,7 +63,8 @@ _SSH = re.compile(
     r"CHANGED)"
 )
 _WANDB = re.compile(r"wandb: ")
-#: The client's own logs: its core's JSON, and its Python side's `[wandb_init.py:init():784]`.
+#: The logs of W&B's client: the JSON of its core, and `[wandb_init.py:init():784]` of its Python
+#: side.
 _WANDB_CORE = re.compile(r'\{"time":"[^"]{10,40}","level":"[A-Z]{4,7}(?:[+-]\d{1,2})?","msg":"')
 _WANDB_CLIENT = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]{4,8} {1,5}[\w-]{1,40}:\d{1,10} "
@@ -74,14 +76,16 @@ _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 @dataclass(frozen=True)
 class Wrote:
-    """`source` and the generation of the trainer, as far as they are certain ("" where not)."""
+    """The program that wrote a log: its `source`, and the generation of the trainer. Each is "" if
+    it is not certain.
+    """
 
     source: str
     trainer: str = ""
 
 
 def by_name(path: Path) -> str:
-    """The source that a file's name tells, or ""."""
+    """Return the source that a file's name tells, or ""."""
     if path.suffix == ".stdout":
         if path.stem.endswith("inference"):
             return "inference"
@@ -89,10 +93,7 @@ def by_name(path: Path) -> str:
     if path.name in _WANDB_LOGS:
         return "wandb"
     words = re.split(r"[^a-z]+", path.name.lower())
-    found = set()
-    for word in words:
-        if word in _NAMES:
-            found.add(_NAMES[word])
+    found = {_NAMES[word] for word in words if word in _NAMES}
     if len(found) > 1 and "launcher" in found:
         found.discard("launcher")  # rl-trainer.log
     if len(found) == 1:
@@ -101,23 +102,22 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """What wrote the log that begins like this; Wrote("") where two are possible. `named`: the
-    source, where that is known and only the generation is asked for.
+    """Return the program that wrote a log, from the first bytes of the log. The source is "" if two
+    programs are possible. If the source is known, give it as `named`; then only the generation is
+    searched.
     """
-    raw = sample[:_SAMPLE].split(b"\n")
+    raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []
-    for line in raw[:2000]:
+    for line in raw:
         if line.strip():
             texts.append(line.decode("utf-8", "replace").strip("\r"))
     if not texts:
         return Wrote(named)
     if named:
-        return Wrote(named, _clear(_programs(raw[:2000], (named,)).get(named, Counter())))
-    certain = set()
-    for name, test in (("kernel", _kernel), ("ssh", _ssh), ("wandb", _wandb)):
-        if test(texts):
-            certain.add(name)
-    programs = _programs(raw[:2000])
+        return Wrote(named, _clear(_programs(raw, (named,)).get(named, Counter())))
+    tests = {"kernel": _kernel, "ssh": _ssh, "wandb": _wandb}
+    certain = {name for name, test in tests.items() if test(texts)}
+    programs = _programs(raw)
     if any(_SERVER.match(text) for text in texts) and "launcher" not in programs:
         programs.setdefault("inference", Counter())
     if "launcher" in programs:
@@ -130,55 +130,53 @@ def by_content(sample: bytes, named: str = "") -> Wrote:
 
 
 def _clear(programs: Counter[str]) -> str:
-    """The generation that recognises the most lines; "" where two recognise as many."""
-    generations = programs.most_common(2)
-    clear = len(generations) == 1 or (
-        len(generations) == 2 and generations[0][1] > generations[1][1]
-    )
-    if clear:
-        return generations[0][0]
-    return ""
+    """Return the generation that recognises the most lines, or "" if two recognise equally many."""
+    most = max(programs.values(), default=0)
+    first = [name for name, count in programs.items() if count == most]
+    return first[0] if len(first) == 1 else ""
 
 
 def _kernel(texts: list[str]) -> bool:
+    """Return True if at least 80 % of the lines have a kernel timestamp."""
     return sum(headers.kernel(text).timestamp is not None for text in texts) >= max(
         1, 0.8 * len(texts)
     ) and not _loguru(texts)
 
 
 def _loguru(texts: list[str]) -> bool:
-    """ISO stamps alone prove nothing: Python's logging writes them too."""
+    """Return True if one of the first 50 lines has a loguru header. ISO timestamps alone prove
+    nothing, because Python's logging writes them too.
+    """
     return any(headers.other(text) is not None for text in texts[:50])
 
 
 def _ssh(texts: list[str]) -> bool:
+    """Return True if the text is the short output of an SSH client."""
     return len(texts) <= 200 and _SSH.match(texts[0].removeprefix("$ ")) is not None
 
 
 def _wandb(texts: list[str]) -> bool:
+    """Return True if the W&B client wrote the lines."""
     if any(pattern.match(texts[0]) is not None for pattern in (_WANDB_CORE, _WANDB_CLIENT)):
-        return True  # either header is the client's alone, and its logs are nobody else's
+        return True  # either header is the client's alone
     return sum(_WANDB.match(text) is not None for text in texts) >= max(2, 0.5 * len(texts))
 
 
 def _programs(raw: list[bytes], sources: Sequence[str] = _PROGRAMS) -> dict[str, Counter[str]]:
-    """Sources whose own events stand in the lines, with how many each generation recognises. A
-    grammar fits whole lines at their level, so one event is proof, unless two programs say the
-    same; quoted lines are not at the beginning of a line.
+    """Return the sources whose own events occur in the lines, with the number of lines that each
+    generation recognises.
+
+    A grammar matches a whole line with its level, so one event is proof unless two programs write
+    the same line. Quoted lines do not match, because they do not start at the beginning of a line.
     """
-    asked = []
-    for source in _PROGRAMS:
-        if source in sources:
-            asked.append(source)
+    asked = [source for source in _PROGRAMS if source in sources]
     found: dict[str, Counter[str]] = {}
     for name in GENERATIONS:
         trainer: Trainer = registry.get(name)
         for line in raw:
-            events = []
-            for source in asked:
-                events.append(trainer.event(source, trainer.parse_line(source, line[:4096])))
             sides = set()
-            for event in events:
+            for source in asked:
+                event = trainer.event(source, trainer.parse_line(source, line[:4096]))
                 if event is not None and event.kind not in _SHARED:
                     sides.add(event.side)
             if len(sides) == 1:

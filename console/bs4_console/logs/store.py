@@ -1,5 +1,5 @@
-"""The lines a log view holds: raw chunks in, numbered lines out, bounded in memory whatever the pod
-writes.
+"""The lines that a log view holds: raw chunks go in, numbered lines come out. The memory is bounded
+whatever the pod writes.
 """
 
 from __future__ import annotations
@@ -12,36 +12,38 @@ from dataclasses import dataclass, field
 
 from bs4_console.logs.text import clean, clock_of
 
-#: Bytes of text one view keeps. 64 MiB is about half a million lines of 120 characters; what is
-#: older is asked from the pod again.
+#: Bytes of text that one view holds. 64 MiB is about half a million lines of 120 characters. Older
+#: lines are fetched from the pod again.
 CAP_BYTES = 64 * 1024 * 1024
-#: Lines are kept in blocks of about this size, so that the oldest can go in one move.
+#: Bytes of one block of lines. The oldest block is dropped as a whole.
 BLOCK_BYTES = 1024 * 1024
-#: Of an unfinished line so much is shown and searched: it is looked at again with every read.
+#: The number of bytes of an unfinished line that are shown and searched, because they are examined
+#: again with every read.
 OPEN_BYTES = 64 * 1024
-#: A line has no right to unbounded memory. One longer than this keeps its first OPEN_BYTES and what
-#: came with its end, and so does one that is longer than OPEN_BYTES while all unfinished lines
-#: together hold OPEN_TOTAL.
+#: Limits for long lines in bytes. Of a line longer than LINE_BYTES, only its first OPEN_BYTES and
+#: the text that came with its end are kept. The same holds for a line longer than OPEN_BYTES while
+#: all unfinished lines together hold OPEN_TOTAL.
 LINE_BYTES = 4 * 1024 * 1024
 OPEN_TOTAL = 16 * 1024 * 1024
-#: Source number of the view's own lines (a gap, a new file).
+#: The source number of the view's own lines (a gap, a new file).
 MARK = 255
 
 _NEWLINE = re.compile(rb"\n")
 _LEFT_OUT = re.compile(" bytes left out … ".encode())
 
 
-#: Where a line lies on its pod: (source, generation, byte offset). Generation 0: nobody said.
+#: The place of a line on its pod: source, generation, byte offset. In generation 0 the place is not
+#: known.
 Place = tuple[int, int, int]
-#: A line with its place: (source, generation, byte offset, raw bytes without LF).
+#: A line with its place: source, generation, byte offset, raw bytes without LF.
 Row = tuple[int, int, int, bytes]
 
 
 @dataclass(kw_only=True)
 class Block:
-    """Whole lines, each ended by LF; `starts` holds their offsets, `sources` where each came from,
-    `first` the number of the first. `generations` and `offsets` say where the raw line lies on the
-    pod.
+    """A block of whole lines, each ended by LF. `first` is the number of the first line. `starts`
+    has the offset of each line in `data`, and `sources` its source. `generations` and `offsets` say
+    where the raw line lies on the pod.
     """
 
     first: int
@@ -51,17 +53,22 @@ class Block:
     generations: array[int] = field(default_factory=lambda: array("I"))
     offsets: array[int] = field(default_factory=lambda: array("Q"))
     passed: object = None
-    """The filter that a pod sent these lines through; None: they are all lines."""
+    """The key of the filter that these lines passed on the pod, or None if no line is missing."""
 
     def __len__(self) -> int:
         return len(self.starts)
 
     @property
     def footprint(self) -> int:
-        """With the index: 21 bytes a line, which is not little when the lines are short."""
+        """Return the bytes that the block takes, including its index of 21 bytes per line, which
+        matters if lines are short.
+        """
         return len(self.data) + 21 * len(self.starts)
 
     def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
+        """Append whole lines of one source. `offsets` has the byte offset of each raw line on the
+        pod.
+        """
         base = len(self.data)
         self.data += lines
         starts = line_starts(lines, base)
@@ -71,35 +78,30 @@ class Block:
         self.offsets.extend(offsets)
 
     def line(self, index: int) -> bytes:
-        if index + 1 < len(self.starts):
-            end = self.starts[index + 1] - 1
-        else:
-            end = len(self.data) - 1
-        return bytes(self.data[self.starts[index] : end])
+        """Return the line at an index of the block, without its LF."""
+        following = index + 1
+        end = self.starts[following] if following < len(self.starts) else len(self.data)
+        return bytes(self.data[self.starts[index] : end - 1])
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
-    """Where each of some whole lines begins, counted from `base`."""
-    ends = []
-    for match in _NEWLINE.finditer(lines):
-        ends.append(match.end() + base)
-    if ends:
-        return [base, *ends[:-1]]
-    return []
+    """Return the offsets at which the whole lines in `lines` begin, counted from `base`."""
+    return [base, *(match.end() + base for match in _NEWLINE.finditer(lines))][:-1]
 
 
 class Repeats:
-    """Leaves out lines that another source has just written: a launcher prints its trainer's log
-    once more. Lines without a clock stay, and so do lines that one source repeats itself.
+    """Removes lines that another source has just written, because a launcher prints its trainer's
+    log again. Lines without a clock stay, and so do lines that a source repeats itself. `dropped`
+    is the number of removed lines.
 
-    Whole chunks are compared as sets, in C; only a chunk that has something in common with another
-    source is looked at line by line.
+    Whole chunks are compared as sets, in C. A chunk is examined line by line only if it has a line
+    in common with another source.
     """
 
-    #: Lines that are remembered of each source, and as many again before they are forgotten; a
-    #: repetition is at most a read behind.
+    #: The number of lines that are remembered of each source before the next such set begins. Two
+    #: sets are kept. A repetition comes at most one read later.
     MEMORY = 8192
-    #: Shorter lines are alike too often.
+    #: Shorter lines are often equal by chance.
     LEAST = 24
 
     def __init__(self) -> None:
@@ -109,20 +111,15 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """The lines that stay, and their offsets."""
-        parts = []
-        for part in lines[:-1].split(b"\n"):
-            parts.append(part + b"\n")
-        others = []
+        """Return the lines that stay, and their offsets."""
+        parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
+        others: list[set[bytes]] = []
         for number, pair in self._seen.items():
             if number != source:
-                for found in pair:
-                    others.append(found)
+                others += pair
         if not all(found.isdisjoint(parts) for found in others):
-            kept = []
-            for line, at in zip(parts, offsets, strict=True):
-                if not self._repeats(line, others):
-                    kept.append((line, at))
+            pairs = zip(parts, offsets, strict=True)
+            kept = [pair for pair in pairs if not self._repeats(pair[0], others)]
             self.dropped += len(parts) - len(kept)
             parts, offsets = [line for line, _ in kept], [at for _, at in kept]
             lines = b"".join(parts)
@@ -130,7 +127,9 @@ class Repeats:
         return lines, offsets
 
     def among(self, rows: Sequence[Row]) -> list[Row]:
-        """A page without what another source of the same page says as well."""
+        """Return the rows of a page without those that repeat a row of another source in the same
+        page.
+        """
         first: dict[bytes, int] = {}
         kept = []
         for row in rows:
@@ -144,6 +143,9 @@ class Repeats:
         return kept
 
     def _repeats(self, line: bytes, others: list[set[bytes]]) -> bool:
+        """Return True if another source wrote this line and the line is long enough and has a
+        clock.
+        """
         return (
             any(line in found for found in others)
             and len(line) >= self.LEAST
@@ -151,6 +153,7 @@ class Repeats:
         )
 
     def _remember(self, parts: list[bytes], source: int) -> None:
+        """Remember the lines of a source, at most twice MEMORY."""
         new, old = self._seen.get(source, (set(), set()))
         if len(new) >= self.MEMORY:
             new, old = set(), new
@@ -161,10 +164,10 @@ class Repeats:
 class LogStore:
     """Numbered lines of one or more sources in the order of their arrival.
 
-    A line keeps its number for as long as it is held: numbers are absolute, the first line ever
-    appended is 0 and lines put before it are negative. So a number is an anchor that neither
-    pruning nor filtering moves. `first <= n < end` are held; the unfinished last line of each
-    source follows as `end`, `end + 1`, ... until it is finished.
+    A line keeps its number while it is held. Numbers are absolute: the first line ever appended is
+    0, and lines put before it have negative numbers. So neither pruning nor filtering moves a
+    number. The lines `first <= n < end` are held. The unfinished last line of each source follows
+    as `end`, `end + 1`, ... until it is finished.
     """
 
     def __init__(self, cap_bytes: int = CAP_BYTES, *, repeats: Repeats | None = None) -> None:
@@ -174,31 +177,34 @@ class LogStore:
         self.end = 0
         self.bytes = 0
         self.received = 0
-        """Bytes ever appended, for the rate."""
+        """The number of bytes ever appended, to compute a rate."""
         self.revision = 0
-        """Grows whenever an unfinished line may have changed."""
+        """A number that grows whenever an unfinished line may have changed."""
         self.full = False
-        """Whether the cap refused older lines."""
+        """True if the cap refused older lines."""
         self._blocks: list[Block] = []
         self._open: dict[int, _Open] = {}
         self.complete_from: int | None = None
-        """Below this number only lines that passed a filter are held; None: all are."""
+        """Below this number only lines that passed a filter are held. None: all lines are held."""
 
     def __len__(self) -> int:
-        """Lines that can be shown, the unfinished ones included."""
+        """Return the number of lines that can be shown, including the unfinished ones."""
         return self.end - self.first + len(self.open_sources)
 
     @property
     def blocks(self) -> list[Block]:
+        """Return the blocks of finished lines, oldest first."""
         return self._blocks
 
     @property
     def open_sources(self) -> list[int]:
-        """Sources with an unfinished line, in order."""
+        """Return the sources that have an unfinished line, in ascending order."""
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Raw bytes as they came, cut anywhere; they lie at `cursor` on the pod."""
+        """Append raw bytes of a source, cut anywhere. `cursor` is their place on the pod
+        (GENERATION:OFFSET), or None if it is not known.
+        """
         self.received += len(data)
         self.revision += 1
         generation, offset = _place(cursor)
@@ -219,15 +225,17 @@ class LogStore:
         self._add(clean(whole), source, generation, starts)
 
     def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """The unfinished last line of `source` as it is now, in place of what was held of it (a
-        chunk that `repeats`).
+        """Replace the unfinished last line of `source` by `text`. Used if a chunk repeats that line
+        from its start.
         """
         generation, offset = _place(cursor)
         self.revision += 1
         self._open[source] = _Open(text, generation, offset, len(text)).bounded()
 
     def finish(self, source: int = 0) -> None:
-        """The unfinished line of `source` will never be continued: its file ended."""
+        """End the unfinished line of `source`, because its file has ended and the line will not be
+        continued.
+        """
         held = self._open.pop(source, None)
         self.revision += 1
         if held and held.text:
@@ -236,38 +244,26 @@ class LogStore:
             )
 
     def mark(self, text: str) -> None:
-        """A line of the view's own: a gap, the start of another file."""
+        """Append a line of the view's own, such as a gap or the start of another file."""
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
-        """Whole lines of any sources, in this order. `passed`: the filter that they came through on
-        the pod.
+        """Append whole lines of any sources in this order. `passed` is the key of the filter that
+        they passed on the pod, or None.
         """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
-    def prepend(self, data: bytes, source: int = 0, cursor: str | None = None) -> int:
-        """Whole older lines of one source; returns how many. Refused (0, and `full`) when there is
-        no room.
-        """
-        block = Block(first=0)
-        if data:
-            generation, offset = _place(cursor)
-            block.add(clean(data), source, generation, line_starts(data, offset))
-        return self._put_before(block)
-
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
-        """As `prepend`, of any sources in this order. `passed`: the filter that they came through
-        on the pod.
+        """Put older lines of any sources, in this order, before all others. Returns the number of
+        lines, or 0 if there is no room; then `full` is True. `passed` is the key of the filter that
+        they passed on the pod, or None.
         """
         block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
             block.add(clean(line + b"\n"), source, generation, [offset])
         if passed is not None and self.complete_from is None:
             self.complete_from = self.first
-        return self._put_before(block)
-
-    def _put_before(self, block: Block) -> int:
         if self.bytes + block.footprint > self.cap_bytes:
             self.full = True
             return 0
@@ -279,25 +275,21 @@ class LogStore:
         return len(block)
 
     def place(self, number: int) -> Place | None:
-        """Where line `number` lies on the pod; None for a line of the view's own or of unknown
-        place.
+        """Return the place of line `number` on the pod. None for a line of the view's own, or if
+        the place is not known.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
-            held = self._open[source]
-            if held.generation:
-                return (source, held.generation, held.offset)
-            return None
-        block = self._blocks[self.block_of(number)]
-        index = number - block.first
-        generation = block.generations[index]
-        if generation:
-            return (block.sources[index], generation, block.offsets[index])
-        return None
+            place = (source, self._open[source].generation, self._open[source].offset)
+        else:
+            block = self._blocks[self.block_of(number)]
+            index = number - block.first
+            place = (block.sources[index], block.generations[index], block.offsets[index])
+        return place if place[1] else None
 
     def number_at(self, place: Place) -> int | None:
-        """The held line that begins at `place`. Compares whole blocks in C: 4 ms for half a million
-        lines.
+        """Return the number of the held line that begins at `place`, or None. Whole blocks are
+        compared in C: 4 ms for half a million lines.
         """
         source, generation, offset = place
         for block in self._blocks:
@@ -316,8 +308,8 @@ class LogStore:
         return None
 
     def cut_lines(self) -> list[int]:
-        """The held lines of which a part in the middle is not held. Whole blocks are searched in C:
-        20 ms where 64 MiB are held.
+        """Return the numbers of the held lines whose middle part is not held. Whole blocks are
+        searched in C: 20 ms for 64 MiB.
         """
         rows = []
         for block in self._blocks:
@@ -326,7 +318,9 @@ class LogStore:
         return rows
 
     def line(self, number: int) -> tuple[int, bytes]:
-        """(source, cleaned bytes without LF) of a held line; IndexError outside."""
+        """Return the source and the cleaned bytes, without LF, of a held line. Raises IndexError if
+        the line is not held.
+        """
         if number >= self.end:
             source = self.open_sources[number - self.end]
             return source, clean(self._open[source].shown + b"\n")[:-1]
@@ -335,13 +329,15 @@ class LogStore:
         return block.sources[index], block.line(index)
 
     def block_of(self, number: int) -> int:
-        """Index of the block that holds line `number`."""
+        """Return the index of the block that holds line `number`. Raises IndexError if the line is
+        not held.
+        """
         if not self.first <= number < self.end:
             raise IndexError(number)
         return bisect_right(self._blocks, number, key=lambda block: block.first) - 1
 
     def clear(self) -> None:
-        """Forget everything, numbers too: the view starts elsewhere."""
+        """Forget all lines, and number from 0 again, because the view starts at another place."""
         self._blocks.clear()
         self._open.clear()
         self.revision += 1
@@ -349,7 +345,7 @@ class LogStore:
         self.full, self.complete_from = False, None
 
     def drop(self) -> None:
-        """Forget all lines, but go on counting: the window starts again behind what it held."""
+        """Forget all lines but keep counting: the next line gets the number after the last one."""
         self._blocks.clear()
         self._open.clear()
         self.revision += 1
@@ -385,7 +381,7 @@ class LogStore:
 
 @dataclass(frozen=True)
 class _Open:
-    """An unfinished line: what is held of it, where it begins, and how many bytes it has by now."""
+    """An unfinished line: the part of it that is held, its place, and its current size in bytes."""
 
     text: bytes
     generation: int
@@ -394,12 +390,18 @@ class _Open:
 
     @property
     def shown(self) -> bytes:
+        """Return the text to show. A long line is cut, and the text says how many bytes it has so
+        far.
+        """
         long = len(self.text) > OPEN_BYTES or (self.size > OPEN_BYTES and b"\r" not in self.text)
         if long:
             return self.text[:OPEN_BYTES] + f" … {self.size:,} bytes so far".encode()
         return self.text
 
     def grown(self, data: bytes, limit: int) -> _Open:
+        """Return the line with `data` appended. `limit` is the number of bytes that may be held of
+        it.
+        """
         cut = self.size > len(self.text) and b"\r" not in self.text and b"\r" not in data
         return _Open(
             self.text if cut else self.text + data,
@@ -409,8 +411,8 @@ class _Open:
         ).bounded(limit)
 
     def bounded(self, limit: int = LINE_BYTES) -> _Open:
-        """Of a progress bar its last rewrite; of anything longer than `limit` its first
-        OPEN_BYTES.
+        """Return the line with less text if it is too long: the last rewrite of a progress bar, or
+        the first OPEN_BYTES of a line longer than `limit` bytes.
         """
         if len(self.text) <= OPEN_BYTES:
             return self
@@ -422,8 +424,8 @@ class _Open:
         )
 
     def ellipsis(self, more: int) -> bytes:
-        """What stands for the bytes that are not held, when the line ends after `more`: its end
-        follows behind it.
+        """Return the text that stands for the bytes that are not held, or b"" if all are. `more` is
+        the number of bytes that end the line, and they follow this text.
         """
         left_out = self.size - len(self.text)
         if left_out and b"\r" not in self.text:
@@ -432,8 +434,8 @@ class _Open:
 
 
 def _place(cursor: str | None) -> tuple[int, int]:
-    """(generation, offset) of a cursor, (0, 0) where there is none. A generation that does not fit
-    its array is as good as unknown.
+    """Return the generation and offset of a cursor. Returns (0, 0) without a cursor, and for a
+    generation that does not fit its array.
     """
     generation, colon, offset = (cursor or "").partition(":")
     number = int(generation) if colon else 0

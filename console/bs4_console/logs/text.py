@@ -1,8 +1,8 @@
-"""What a raw log line may become before anybody sees it: no control sequence of a hostile log
-reaches a terminal.
+"""Turn a raw log line into text that is safe to show: no control sequence of a hostile log reaches
+a terminal.
 
-Two stages, because they cost differently. `clean` runs over every byte that arrives and works on
-whole chunks in C; `present` runs only over the lines that are looked at.
+There are two stages because their costs differ. `clean` runs over every byte that arrives and works
+on whole chunks in C. `present` runs only over the lines on the screen.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
 
-#: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the
-#: log after it.
+#: Escape sequences. A sequence ends at the end of the line at the latest, because an OSC that is
+#: never closed must not swallow the rest of the log.
 _ESCAPES = re.compile(
     rb"\x1b(?:"
     rb"\[[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, window operations
@@ -24,8 +24,8 @@ _ESCAPES = re.compile(
 )
 #: C0 controls other than tab and LF, and DEL. CR is handled before.
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
-#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls,
-#: zero-width, line separators.
+#: C1 controls (an 8-bit CSI in UTF-8), and characters that reorder or hide text: bidi controls,
+#: zero-width characters, line separators.
 _UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
@@ -40,27 +40,27 @@ LEVELS = {
     "CRITICAL": 50,
     "FATAL": 50,
 }
-#: A level word counts only near the line's start (loguru, vLLM and JSON logs all put it there);
-#: later it is part of a message.
+#: A level word counts only near the start of a line (loguru, vLLM and JSON logs put it there).
+#: Later it is part of a message.
 _LEVEL = re.compile(rb"\b(TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b")
 _LEVEL_REACH = 90
-#: A JSON log line, also behind the prefix of a launcher ([trainer0]:).
+#: The start of a JSON log line, also behind a launcher's prefix ([trainer0]:).
 _JSON = re.compile(rb'((?:\[[\w-]{1,20}\]:)?)\{"timestamp"')
 _CLOCK = re.compile(rb"(?<!\d)([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?!\d)")
 _CLOCK_REACH = 60
-#: Cells of one line that can be scrolled to; a longer line says how much was cut. Same order as
-#: Toolong's 1,000.
+#: The number of cells of a line that can be scrolled to. A longer line says how many bytes it has.
+#: Toolong has 1,000.
 LINE_CELLS = 2000
-#: What stands in a line of which not all is held, and says how long it is.
+#: The text in a line that is only partly held. It says how long the line is.
 _REAL_SIZE = re.compile(" … (?:[0-9,]+ of )?([0-9,]+) bytes (?:in all|so far|left out)".encode())
-#: A JSON line longer than this is shown as it is: to parse it at each repaint would cost more than
-#: the rest of the page.
+#: Bytes. A longer JSON line is shown as it is, because parsing it at each repaint would cost more
+#: than the rest of the page.
 JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
-    """Whole lines without control sequences; a progress bar's rewrites by carriage return collapse
-    to the last one. Line count is kept.
+    """Return whole lines without control sequences. Of a progress bar that rewrites its line by
+    carriage returns, only the last text stays. The number of lines does not change.
     """
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
@@ -74,7 +74,7 @@ def clean(data: bytes) -> bytes:
 
 
 def _last_write(line: bytes) -> bytes:
-    """What a terminal would still show, near enough: the last non-empty piece."""
+    """Return approximately what a terminal would still show of the line: its last text."""
     for piece in reversed(line.split(b"\r")):
         if piece:
             return piece
@@ -82,7 +82,7 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """The line's level as a number, or None when it has none of its own (a traceback, a
+    """Return the line's level as a number, or None if it has none (a line of a traceback, a
     continuation).
     """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
@@ -92,16 +92,17 @@ def level_of(line: bytes) -> int | None:
 
 
 def _json_level(line: bytes) -> str:
+    """Return the level word of a JSON log line, or ""."""
     if not line.startswith(b'{"'):
         return ""
     found = re.search(rb'"level": ?"([A-Z]+)"', line[:400])
-    if found:
-        return found[1].decode()
-    return ""
+    return found[1].decode() if found else ""
 
 
 def clock_of(line: bytes) -> int | None:
-    """Seconds since midnight, from the HH:MM:SS near the line's start; None when there is none."""
+    """Return the seconds since midnight of the HH:MM:SS near the line's start, or None if there is
+    none.
+    """
     found = _CLOCK.search(line, 0, _CLOCK_REACH)
     if found is None:
         return None
@@ -110,8 +111,8 @@ def clock_of(line: bytes) -> int | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line ready to be drawn: plain text without controls, and its level (None: none of its
-    own).
+    """A line that can be drawn: text without control characters, and the level (None if the line
+    has none).
     """
 
     text: str
@@ -119,12 +120,12 @@ class Shown:
 
 
 def plain(line: bytes, reach: int = 0) -> str:
-    """Text without anything that a terminal would interpret, tabs expanded, cut at LINE_CELLS
-    characters. With `reach`, the first so many characters of a line of any length: what lies
-    further is not decoded.
+    """Return a line as text without anything that a terminal would interpret. Tabs are expanded,
+    and the text is cut at LINE_CELLS characters. With `reach`, only the first `reach` characters
+    are decoded and returned.
     """
-    # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most
-    # of the cost of a page.
+    # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
+    # most of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
     if not text.isascii():
         text = _UNSEEN.sub("", text)
@@ -136,8 +137,8 @@ def plain(line: bytes, reach: int = 0) -> str:
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
-    """A cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) becomes the
-    line a person would have read. `reach`: as in plain.
+    """Return a cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) is
+    turned into the usual form of a log line. `reach` is that of `plain`.
     """
     found = _JSON.match(line)
     if (
@@ -150,16 +151,14 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Bytes of the whole line, of which a part may be held."""
-    found = None
-    if len(line) > LINE_CELLS:
-        found = _REAL_SIZE.search(line)
-    if found:
+    """Return the number of bytes of the whole line, even if only a part of it is held."""
+    if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))
     return len(line)
 
 
 def _from_json(line: bytes, prefix: str, reach: int) -> Shown | None:
+    """Return a JSON log line in the usual form of a log line, or None if it is not such a line."""
     try:
         entry = loads(line)
     except ForeignJsonError:

@@ -1,29 +1,29 @@
-"""When a line of a log was written: found by asking for times, because a line's own clock has no
-date and its pod's zone is not known.
+"""Find out when a line of a log was written. The agent is queried for times, because a line's own
+clock has no date and the pod's time zone is not known.
 """
 
 from __future__ import annotations
 
 from bs4_console.logs.pages import LogPages, split
 
-#: Time zones differ by multiples of this: within it, a line's own clock is true to the second.
+#: Seconds. Time zones differ by multiples of this, so within it a line's own clock is exact.
 _ZONES_S = 900
-#: Enough to find a second among some months.
+#: The number of halvings: enough to find a second in some months.
 _HALVINGS = 24
 
 
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Wall seconds (of the pod) at which the log reached `cursor`, between `begin` and `end`.
-    `clock`: seconds since midnight that the line itself shows.
+    """Return the pod's wall time in seconds at which the log reached `cursor`, between `begin` and
+    `end`. `clock` is the line's own clock in seconds since midnight, or None.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):
         if end - begin <= 1.0:
             break
         middle = (begin + end) / 2
-        if split(str((await pages.ask(stream, "seek-time", t=middle))["cursor"])) > target:
+        if split(await pages.place(stream, "seek-time", t=middle)) > target:
             end = middle
         else:
             begin = middle

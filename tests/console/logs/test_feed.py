@@ -234,7 +234,8 @@ async def test_from_the_evidence_on_with_a_page_before_it() -> None:
     store = LogStore()
     feed = LogFeed(reader, store, lambda: None)
     at = data.index(b"line 4000\n")
-    task = asyncio.create_task(feed.run_from("log/r/trainer", f"1:{at}", lambda: store.end < 1))
+    await feed.go_to({"log/r/trainer": f"1:{at}"})
+    task = asyncio.create_task(feed.go_on(lambda: store.end < 1))
     await until(lambda: store.end > 0)
     assert store.line(0)[1] == b"line 4000"
     assert store.line(-1)[1] == b"line 3999"

@@ -9,6 +9,7 @@ import pytest
 
 from bs4_console.logs import filter as log_filter
 from bs4_console.logs.filter import Lens, LogFilter, compile_pattern
+from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import CAP_BYTES, MARK, LogStore
 from bs4_console.logs.text import level_of
 
@@ -131,7 +132,8 @@ def test_older_lines_are_filtered_in_their_place() -> None:
     view = lens()
     view.set(LogFilter.parse("ERROR"))
     shown(view)
-    view.store.prepend(b"00:00:00 ERROR older\n00:00:00 INFO no\n")
+    older = b"00:00:00 ERROR older\n00:00:00 INFO no\n"
+    view.store.prepend_rows(rows_of(older, 0, "0:0"))
     assert shown(view)[0].endswith(b"older")
 
 
@@ -217,7 +219,8 @@ def test_wherever_it_begins_and_however_it_is_cut_the_same_lines_pass(
     view.set(wanted, chance.choice([None, 0, 200, 399]))
     for _ in range(chance.randrange(5)):
         view.step(0.0)
-    store.prepend(b"\n".join(lines[:200]) + b"\n")  # an older page comes while it is at work
+    # an older page comes while it is at work
+    store.prepend_rows(rows_of(b"\n".join(lines[:200]), 0, "0:0"))
     expected = naive(lines, wanted) if wanted.active else lines
     found = shown(view)
     # At the window's old edge a traceback's head was not held yet: its lines pass as if they had no

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bs4_console.logs.merge import rows_of
 from bs4_console.logs.store import LINE_BYTES, MARK, OPEN_BYTES, OPEN_TOTAL, LogStore, Repeats
 from bs4_console.logs.text import size_of
 
@@ -137,7 +138,7 @@ def test_pruning_keeps_the_numbers_and_the_bound() -> None:
 def test_older_lines_get_negative_numbers() -> None:
     store = LogStore()
     store.append(b"three\nfour\n")
-    assert store.prepend(b"one\ntwo\n") == 2
+    assert store.prepend_rows(rows_of(b"one\ntwo\n", 0, "0:0")) == 2
     assert store.first == -2
     assert lines(store) == [b"one", b"two", b"three", b"four"]
     assert store.line(0)[1] == b"three"
@@ -146,7 +147,7 @@ def test_older_lines_get_negative_numbers() -> None:
 def test_older_lines_are_refused_when_there_is_no_room() -> None:
     store = LogStore(cap_bytes=len(LINES))
     store.append(LINES[: len(LINES) // 2 + 1])
-    assert store.prepend(LINES) == 0
+    assert store.prepend_rows(rows_of(LINES, 0, "0:0")) == 0
     assert store.full
 
 
