@@ -1,9 +1,9 @@
-"""What became of pods that do not answer, for a console that stays open: the signs of each are kept
-in time and judged (pods/liveness.py).
+"""Watches pods that do not answer, for a console that stays open. The signs of each pod are
+collected over time and judged by the rules in pods/liveness.py.
 
-The provider is asked while a pod is silent, and seldom while something else is wrong with it; never
-of a pod that is well. A verdict is told and nothing more: what acts on one is the controller, which
-makes its own looks.
+The provider is polled often while a pod is silent, rarely while something else is wrong with the
+pod, and never while the pod is well. A verdict is only shown. The controller acts on its own
+probes.
 """
 
 from __future__ import annotations
@@ -35,26 +35,38 @@ _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 class Looks(Protocol):
-    """What can be asked about a pod beside its link."""
+    """The probes of a pod that do not use its link. Tests replace them."""
 
     async def provider(self, pod: str) -> Sight | None:
-        """None where nobody knows its provider and machine."""
+        """Return what the pod's provider says of the pod's machine, or None if the inventory does
+        not name provider and machine.
+        """
         ...
 
     async def port(self, pod: str) -> PortWord | None:
-        """None where its address is not reached directly."""
+        """Return what answers at the pod's SSH port (see `at_its_port`), or None if the pod is not
+        reached directly.
+        """
         ...
 
     def network(self) -> bool:
-        """Whether this machine has a way to anywhere."""
+        """Return True if this machine has a route to the internet."""
         ...
 
 
 class RealLooks:
+    """Probes the provider's API, the pod's SSH port and this machine's routes. `inventory` is the
+    default inventory if None.
+    """
+
     def __init__(self, inventory: Inventory | None = None) -> None:
         self._inventory = inventory or Inventory()
 
     async def provider(self, pod: str) -> Sight | None:
+        """Return what the pod's provider says of the pod's machine. Returns None if the inventory
+        does not name provider and machine, and an observation in state "unknown" if the inventory
+        cannot be read.
+        """
         # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
         witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.witness")
         try:
@@ -74,6 +86,9 @@ class RealLooks:
         return found
 
     async def port(self, pod: str) -> PortWord | None:
+        """Return what answers at the pod's SSH port (see `at_its_port`). Returns None if the pod is
+        local, is reached through a jump host, or is not in the inventory.
+        """
         look = await asyncio.to_thread(importlib.import_module, "bs4_console.fleet.liveness_probe")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
@@ -87,11 +102,16 @@ class RealLooks:
         return word
 
     def network(self) -> bool:
+        """Return True if this machine has a route to the internet, over IPv4 or IPv6. Nothing is
+        sent.
+        """
         return any(_has_route(family, address) for family, address in _ELSEWHERE)
 
 
 def _has_route(family: socket.AddressFamily, address: str) -> bool:
-    """A datagram socket that is given a peer sends nothing; the kernel only looks for the way."""
+    """Return True if the kernel has a route to the address. Connecting a datagram socket sends
+    nothing; the kernel only looks up the route.
+    """
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
             asked.connect((address, 9))
@@ -102,7 +122,9 @@ def _has_route(family: socket.AddressFamily, address: str) -> bool:
 
 @dataclass(kw_only=True)
 class _Known:
-    """Of one pod. `ledger`: another one means that another machine answers under the name."""
+    """What the watch knows of one pod: its signs and when the provider was polled. If `ledger` is
+    not the pod's ledger any more, another machine answers under the same name.
+    """
 
     ledger: Ledger
     signs: list[Sign] = field(default_factory=list)
@@ -113,8 +135,8 @@ class _Known:
     asking: asyncio.Task[None] | None = None
 
     def add(self, sign: Sign, *, instead: bool = False) -> None:
-        """`instead`: of the newest sign of this source, if that says the same: what only goes on is
-        kept once.
+        """Append a sign. `instead` replaces the newest sign of the same source if that has the same
+        word and value, so that a state that continues is kept once.
         """
         if instead:
             last = None
@@ -130,6 +152,7 @@ class _Known:
         self.signs.append(sign)
 
     def newest(self, source: Source) -> Sign | None:
+        """Return the newest sign of a source, or None if there is none."""
         for sign in reversed(self.signs):
             if sign.source == source:
                 return sign
@@ -137,7 +160,7 @@ class _Known:
 
 
 class LostWatch:
-    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic one in
+    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic clock with
     which a session stamps its link.
     """
 
@@ -158,7 +181,7 @@ class LostWatch:
         self._known: dict[str, _Known] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Collect signs and judge the pods every TICK_S seconds until cancelled."""
         try:
             while True:
                 self.tick()
@@ -173,8 +196,8 @@ class LostWatch:
             await asyncio.gather(*asked, return_exceptions=True)
 
     def tick(self) -> None:
-        """One look at everything that is known here, and a question to the provider where one is
-        due.
+        """Collect the signs that this machine knows, judge each pod, and start a poll of the
+        provider if one is due.
         """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):
@@ -192,7 +215,7 @@ class LostWatch:
             self._tell(pod, known)
 
     async def settled(self) -> None:
-        """Until what was asked has been answered; for tests."""
+        """Wait until all polls under way have been answered. For tests."""
         await asyncio.gather(
             *(known.asking for known in self._known.values() if known.asking is not None)
         )
@@ -224,7 +247,9 @@ class LostWatch:
 
     @staticmethod
     def _note_run(pod: PodState, run: RunState, known: _Known, now: float) -> None:
-        """It moves only where a step came since the link is up: what was read again is what was."""
+        """Add a sign of the run's state. A run that is still going counts as moving only after a
+        step that came since the link is up, because steps that are read again prove nothing.
+        """
         if run.word in ("finished", "failed", "stopped"):
             known.add(
                 Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word),
@@ -234,8 +259,8 @@ class LostWatch:
             known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
 
     def _network(self, pod: PodState, known: _Known) -> str:
-        """up where anybody else answered, down where this machine has no way to anywhere; "" where
-        neither can be told.
+        """Return "up" if anybody else answered, "down" if this machine has no route to the
+        internet, or "" if neither is known.
         """
         provider = known.newest("provider")
         if (provider is not None and provider.word != "unknown") or any(
@@ -278,7 +303,9 @@ class LostWatch:
             pod.changed()
 
     def _verdict(self, pod: PodState, known: _Known) -> Verdict | None:
-        """Of a pod that answers only that it is another boot: all else it says itself."""
+        """Return what is known of a pod that does not answer. For a pod that answers, return a
+        verdict only if it has rebooted: the pod itself reports everything else.
+        """
         found = judge(
             pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules
         )

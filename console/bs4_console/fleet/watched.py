@@ -1,4 +1,4 @@
-"""All pods of the console, watched together."""
+"""The fleet: a session with each pod of the console."""
 
 from __future__ import annotations
 
@@ -20,19 +20,18 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fleet's pods come from: the inventory, and how a session with one of its pods is
-    made.
-    """
+    """Where a fleet gets its pods. `make` returns a new session for a pod of the inventory."""
 
     inventory: Inventory
     make: Callable[[Pod], PodSession]
 
 
 class Fleet:
-    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also
-    asks W&B about their runs and, of a pod that does not answer, its provider, with this machine's
-    keys. With a `source` it has the pods of an inventory, and follows it: a pod that is added,
-    changed or removed elsewhere appears, is connected to anew, or goes.
+    """Starts and stops one session for each pod, and tells listeners which pod changed.
+
+    `outside` also polls W&B about the pods' runs and the providers about pods that do not answer,
+    with this machine's keys. With a `source`, the fleet follows its inventory: a pod that is added
+    appears, a changed one is connected to anew, and a removed one goes.
     """
 
     def __init__(
@@ -66,21 +65,24 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
+        """Add a session to the fleet. It is started by the next `start`."""
         self.sessions[session.state.name] = session
         session.state.listeners.append(self._changed)
 
     @property
     def pods(self) -> list[PodState]:
+        """Return the states of all pods, in the order in which they were added."""
         found = []
         for session in self.sessions.values():
             found.append(session.state)
         return found
 
     def on_change(self, listener: Callable[[PodState], None]) -> None:
+        """Have `listener` called with each pod that changes."""
         self._listeners.append(listener)
 
     def on_problem(self, listener: Callable[[str], None]) -> None:
-        """Have `listener` called with a sentence when the inventory cannot be followed."""
+        """Have `listener` called with a sentence if the inventory cannot be followed."""
         self._problem_listeners.append(listener)
 
     def _changed(self, pod: PodState) -> None:
@@ -88,6 +90,9 @@ class Fleet:
             listener(pod)
 
     def start(self) -> None:
+        """Start the sessions that do not run yet, and the tasks that follow the inventory and poll
+        from outside. May be called again.
+        """
         self._start_sessions()
         if self._watch is not None and self._following is None:
             self._following = asyncio.create_task(self._follow(self._watch), name="inventory")
@@ -108,7 +113,7 @@ class Fleet:
                 self._tasks[name] = task
 
     async def _follow(self, watch: InventoryWatch) -> None:
-        """Until cancelled: have the pods that the inventory has."""
+        """Take over the inventory's pods whenever its file changes, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -124,8 +129,8 @@ class Fleet:
                     )
 
     async def _become(self, wanted: dict[str, Pod]) -> None:
-        """Close the sessions of pods that are gone or changed, and begin those of pods that are new
-        or changed.
+        """Close the sessions of pods that are gone or changed, and start sessions for pods that are
+        new or changed.
         """
         for name in [name for name, entry in self._entries.items() if wanted.get(name) != entry]:
             await self._remove(name)
@@ -147,7 +152,7 @@ class Fleet:
 
     @staticmethod
     def _session_ended(pod: PodState, task: asyncio.Task[None]) -> None:
-        """A session runs until it is cancelled. One that ended otherwise is said on its pod."""
+        """Set the pod's link to an error if its session ended without being cancelled."""
         if task.cancelled():
             return
         error = task.exception() or RuntimeError("it returned")
@@ -156,6 +161,7 @@ class Fleet:
         pod.changed()
 
     async def stop(self) -> None:
+        """Cancel all tasks, wait for them, and close the sessions."""
         beside = [*self._looking, *([self._following] if self._following is not None else [])]
         for task in beside:
             task.cancel()

@@ -1,8 +1,8 @@
-"""What a launch leaves open, out of the config as it lies on the pod: whose it is, which part of a
-run it starts, and where that lives.
+"""Fills in what a launch leaves open from the config file on the pod: which trainer the config is
+for, which component it starts, and the trainer's directory.
 
-Only verl's is known by its keys (they are Hydra's overrides); which prime-rl is installed no config
-tells.
+Only verl is recognised by the config's keys, which are Hydra overrides. No config tells which
+version of prime-rl is installed.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ _OWN = frozenset(
 async def resolved(
     live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = ""
 ) -> Asked:
-    """`asked` with nothing open: trainer, component and directory. UsageError where the config does
-    not tell the trainer, or tells another than was said. `setup`: there may be no config yet, so
-    that what was said counts alone. `otherwise`: the trainer of a config that can be read and does
-    not tell.
+    """Return `asked` with trainer, component and directory filled in.
+
+    `setup` accepts that there is no config yet; the named trainer alone counts then. `otherwise` is
+    the trainer for a config that can be read and does not tell its trainer. Raises UsageError if
+    the config does not tell the trainer, or tells another one than `asked` names.
     """
     given = replace(
         asked,
@@ -94,7 +95,9 @@ async def resolved(
 
 
 def of_verl(text: str) -> str | None:
-    """The component (rl or sft) that a config of verl starts; None for every other config."""
+    """Return the component (rl or sft) that a config of verl starts, or None if `text` is not a
+    config of verl.
+    """
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
@@ -110,6 +113,7 @@ def of_verl(text: str) -> str | None:
 
 
 def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the dotted key of each value in nested tables."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _keys(value, f"{prefix}{key}.")
@@ -118,8 +122,8 @@ def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 async def _text(live: PodSession, config: str, cwd: str) -> str | None:
-    """Of the config on the pod; None where it cannot be read, of which the look before the start
-    says more.
+    """Return the text of the config on the pod, or None if it cannot be read. The preflight says
+    more about a config that cannot be read.
     """
     try:
         answer = await asked_again(

@@ -1,5 +1,5 @@
-"""A launch as a guided path: what is asked for, the plan that the pod makes of it, one
-confirmation, and the watch to the first step.
+"""The guided launch: the request, the pod's plan for it, one confirmation, and the wait for the
+first step.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One launch as a person asks for it. `resume`: a step, or "auto". `fresh`: what lies there is
-    moved to the run's trash.
+    """One launch as a person requests it. `resume` is a step or "auto". `fresh` moves existing
+    output to the run's trash. `container` is the container of the pod in which the run starts; all
+    paths are the pod's own.
     """
 
     run: str
@@ -50,12 +51,13 @@ class Asked:
     """In which container of the pod it runs; all paths are the pod's own."""
 
     def body(self) -> dict[str, Any]:
+        """Return the request as a dictionary for the agent."""
         return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """The action key of a launch: the same plan of the same run is the same action, however often
-    and from wherever it is confirmed.
+    """Return the action key of a launch. The same plan of the same run always has the same key, so
+    that confirming it twice, from any console, starts it once.
     """
     value = int.from_bytes(
         hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
@@ -64,7 +66,9 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """A launch of the run that has not ended: it is watched, and not made a second time."""
+    """Return the newest launch of the run that has not ended, or None. It is followed and not
+    started a second time.
+    """
     found = [
         a
         for a in state.ledger.actions.values()
@@ -74,8 +78,8 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 
 def trains_already(state: PodState, asked: Asked) -> RunState | None:
-    """The run, when it lives and is the very one that is asked for: there is nothing to start
-    then.
+    """Return the run if it is alive and has the requested trainer and config, so that there is
+    nothing to start. Returns None otherwise, also for a `fresh` launch.
     """
     run = state.runs.get(asked.run)
     if (
@@ -92,20 +96,19 @@ def trains_already(state: PodState, asked: Asked) -> RunState | None:
 
 @dataclass(frozen=True)
 class Looked:
-    """The look before the start. `told`: what a person should read of it, what forbids the start
-    first.
-    """
+    """The result of the preflight before a start."""
 
     preflight: Preflight
 
     @property
     def blocking(self) -> Sequence[Check]:
+        """Return the checks that forbid the start."""
         return self.preflight.blocking
 
     @property
     def memory(self) -> Sequence[str]:
-        """The memory that trainer and inference will need, with the arithmetic: lines to be shown
-        beside the plan.
+        """Return the GPU memory that trainer and inference need, with the arithmetic, as lines to
+        show beside the plan. Empty if there is no estimate.
         """
         if not self.preflight.memory:
             return []
@@ -113,6 +116,9 @@ class Looked:
 
     @property
     def told(self) -> list[Check]:
+        """Return the checks that a person should read: blocking ones first, then warnings, then
+        unknown ones.
+        """
         order = ("blocking", "warning", "unknown")
         return sorted(
             (check for check in self.preflight.checks if check.state in order),
@@ -121,7 +127,7 @@ class Looked:
 
 
 def sentence(check: Check) -> str:
-    """Why, and what to do, as sentences."""
+    """Return why a check complains and what to do about it, as sentences."""
     if check.why.endswith((".", "!", "?")):
         why = check.why
     else:
@@ -130,7 +136,7 @@ def sentence(check: Check) -> str:
 
 
 async def look(live: PodSession, asked: Asked) -> Looked:
-    """Pod, config and model, before anything is planned."""
+    """Examine pod, config and model before anything is planned, and return the result."""
     wanted = Wanted(
         trainer=asked.trainer,
         config=asked.config,
@@ -148,8 +154,9 @@ async def look(live: PodSession, asked: Asked) -> Looked:
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """`ask`, which changes nothing on the pod, over the next link when the one it began on was lost
-    under it.
+    """Call `ask` and return its answer. If the link is lost meanwhile, wait up to RELINK_S seconds
+    for the next one and call it again, over LINKS links in all. `ask` must change nothing on the
+    pod. Raises ChannelLost if the last link is lost too.
     """
     for _ in range(LINKS - 1):
         try:
@@ -160,7 +167,7 @@ async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) ->
 
 
 def price_of(pod: str) -> float | None:
-    """What the inventory says that the pod costs, US dollars an hour."""
+    """Return the pod's price in the inventory in US dollars per hour, or None if not known."""
     for known in Inventory().list():
         if known.name == pod:
             return known.price
@@ -168,8 +175,9 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
-    """The pod's plan. RefusedError with its reason when it makes none. `record`: what the run's
-    record shall keep of this start (price an hour, phase); nothing of it is part of the hash.
+    """Return the pod's plan for a launch. `record` holds values that the run's record keeps of this
+    start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
+    NotApplicableError with the pod's reason if it makes no plan.
     """
     key = await live.submit(
         "plan",
@@ -186,8 +194,8 @@ async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit a plan that a person has confirmed (`confirmed`: by the run's name); the action's
-    key.
+    """Submit a plan that a person has confirmed, and return the action's key. `confirmed` is True
+    if the person typed the run's name.
     """
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
@@ -200,8 +208,8 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 
 
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
-    """As `follow_action`, up to where the program runs: for a person who does not want to wait for
-    the first step.
+    """Yield the action's states like `follow_action`, but stop as soon as the program runs. For a
+    person who does not want to wait for the first step.
     """
     async for action in live.follow_action(key):
         yield action
@@ -216,11 +224,14 @@ async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]
 
 
 def must_type(view: PlanView) -> bool:
+    """Return True if a person has to type the run's name to confirm the plan."""
     return bool(view.plan.get("typed_name"))
 
 
 def words(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
-    """What a person reads beside the steps: why this step, what was forgotten, what it costs."""
+    """Return the lines that a person reads beside the plan's steps: why it resumes at that step,
+    notes, environment, model, and cost. `price` is in US dollars per hour.
+    """
     body = view.plan
     lines = []
     if body.get("why"):
@@ -249,8 +260,9 @@ def words(view: PlanView, state: PodState, price: float | None = None) -> list[s
 
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
-    """Time and money to the end, from the pace of the attempts before; the price alone where
-    nothing is known of it.
+    """Return the estimated time and cost to the last step, from the pace of earlier attempts.
+    Returns only the price if the pace or the last step is unknown, and "" if the price is unknown
+    too.
     """
     pace = None
     if run is not None and run.series("time_s"):
@@ -272,7 +284,7 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """What has become of it, and what to open next."""
+    """Return how the launch ended and what to do next, as lines."""
     run, pod = action.run, state.name
     # verl prints everything through its driver, so what the launcher says is the trainer's log.
     known = state.runs.get(run)
@@ -308,5 +320,5 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
 
 
 def again(asked: Asked, **changes: Any) -> Asked:
-    """The same launch with something changed."""
+    """Return the same request with some fields changed."""
     return replace(asked, **changes)

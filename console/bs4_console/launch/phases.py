@@ -1,7 +1,7 @@
-"""Phased runs: one run through several configs, each continued by the next at a complete
-checkpoint, under the same name and adapter.
+"""Phased runs: one run goes through several configs under the same name and adapter. Each phase
+continues from a complete checkpoint of the phase before.
 
-A phase file is TOML on this side:
+A phase file is TOML on the console's machine:
 
     run = "qwen-8b"                      # one name, one output directory, one lineage
     trainer = "prime-rl-2026-01"
@@ -31,8 +31,9 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """When a phase is over: `step` is saved complete; or the mean reward of the last `steps` steps
-    is at least `reward`; or by hand.
+    """The condition that ends a phase: `step` is saved completely, or the mean reward of the last
+    `steps` steps is at least `reward`, or a person ends it (`by_hand`). Without any of them the
+    phase lasts until the run ends.
     """
 
     step: int | None = None
@@ -41,6 +42,7 @@ class Until:
     by_hand: bool = False
 
     def words(self) -> str:
+        """Return the condition in words."""
         if self.step is not None:
             return f"step {self.step} is saved"
         if self.reward is not None:
@@ -52,6 +54,10 @@ class Until:
 
 @dataclass(frozen=True)
 class Phase:
+    """One phase of a phase file: its config on the pod, its condition, and additional arguments for
+    the trainer.
+    """
+
     name: str
     config: str
     until: Until
@@ -60,6 +66,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
+    """A phase file: a run, its trainer and directories, and its phases in order."""
+
     run: str
     trainer: str
     cwd: str
@@ -67,6 +75,7 @@ class Phases:
     phases: tuple[Phase, ...]
 
     def asked(self, phase: Phase) -> Asked:
+        """Return the launch request of a phase."""
         return Asked(
             run=self.run,
             trainer=self.trainer,
@@ -77,6 +86,7 @@ class Phases:
         )
 
     def after(self, phase: Phase) -> Phase | None:
+        """Return the phase that follows, or None after the last one."""
         at = self.phases.index(phase) + 1
         if at < len(self.phases):
             return self.phases[at]
@@ -85,9 +95,10 @@ class Phases:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a phased run is. `phase`: the one that was launched last, None before the first. `due`:
-    its condition holds, and there is a complete checkpoint to go on from; `why` says so, or what is
-    missing. `resumable`: the newest complete step.
+    """Where a phased run is. `phase` is the phase that was launched last, or None before the first.
+    `due` is True if its condition holds and there is a complete checkpoint to continue from; `why`
+    says so, or what is missing. `resumable` is the newest complete step, or None. `live` is True
+    while the run is alive.
     """
 
     phase: Phase | None
@@ -98,7 +109,9 @@ class Standing:
 
 
 def read(file: Path) -> Phases:
-    """UsageError, with the place, for whatever is no phase file."""
+    """Read a phase file and check it. Raises UsageError, with the place, if it is not a valid phase
+    file.
+    """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -175,6 +188,7 @@ def _until(file: Path, where: str, given: Any, *, last: bool) -> Until:
 
 
 def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise UsageError if the table has a key that is not in `known`."""
     for key in table:
         if key not in known:
             raise UsageError(
@@ -184,8 +198,9 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """(the phase of the run's newest launch that came to run, what its plan says of the config).
-    UsageError when the run was launched without phases.
+    """Return the phase of the run's newest launch that started, and the config part of its plan.
+    The phase is None, and the config part empty, before the first launch. Raises UsageError if the
+    run was launched without phases.
     """
     found = [
         a
@@ -213,7 +228,7 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """From the pod's own journal, steps and files, as they are now."""
+    """Return where the phased run is now, from the pod's journal, steps and files."""
     phase, _ = launched(live.state, wanted)
     if phase is None:
         return Standing(None, False, "it was not started yet", None, False)
@@ -225,6 +240,7 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
 
 
 def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
+    """Return True if the condition holds and a complete checkpoint exists, and the reason why."""
     saved = "nothing is saved complete yet"
     if newest is not None:
         saved = f"step {newest} is the newest that is complete"
@@ -243,8 +259,9 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """The launch of a phase. RefusedError when it would begin another adapter, or would not go on
-    from a checkpoint of the run.
+    """Return the pod's plan for launching a phase. `price` is in US dollars per hour. Raises
+    RefusedError if the phase would start another adapter or model, or would not continue from a
+    checkpoint of the run.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)
