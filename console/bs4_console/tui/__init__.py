@@ -1,4 +1,4 @@
-"""The screen."""
+"""The console's screens, built on Textual."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The screen of the console: one app over a Fleet, painted at a fixed rate from what changed."""
+"""The console's Textual app: it shows a Fleet and repaints at a fixed rate what has changed."""
 
 from __future__ import annotations
 
@@ -53,8 +53,11 @@ def _palette() -> type[Provider]:
 
 
 class ConsoleApp(Going, inherit_bindings=False):
-    """`clock` and `keymap` ({command id: key}) are injected by tests; everything shown of a pod
-    comes from `fleet`. `save` is called with the settings and those written last, in a thread.
+    """The console's app. Everything shown of a pod comes from `fleet`.
+
+    `clock` and `keymap` ({command id: key}) can be replaced by tests. `told` are sentences to show
+    at the start. `save` is called in a thread with the settings and the settings that were written
+    last.
     """
 
     TITLE = "bs4-console"
@@ -145,6 +148,7 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- life
 
     def on_mount(self) -> None:
+        """Connect the app to the fleet, and start the repaint timer and the sessions."""
         self._remap()
         for sentence in self._told:
             self.say(sentence, severity="warning")
@@ -162,16 +166,19 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.screen_change_signal.subscribe(self, memory.forget_left)
 
     async def on_unmount(self) -> None:
+        """Stop the fleet's sessions."""
         await self.fleet.stop()
 
     def _changed(self, pod: PodState) -> None:
-        """Called by sessions for every batch they read; the next tick paints."""
+        """Note that the pod has changed. Sessions call this for every batch they read; the next
+        tick paints.
+        """
         self._dirty = True
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """The only repaint timer. Data is drawn when it changed, ages once a second, logs at every
-        tick.
+        """Repaint what has changed; this is the only repaint timer. Data is drawn when it changed,
+        ages once a second, logs at every tick.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
@@ -198,7 +205,9 @@ class ConsoleApp(Going, inherit_bindings=False):
             self._greet()
 
     def _alert(self) -> None:
-        """What became worse since the last look: a toast each, and one sound for all of them."""
+        """Show what became worse since the last tick: a toast for each alert, and one sound for all
+        of them.
+        """
         now = self.clock.mono()
         worse = self.alerts.look(self.overview.rows(self.fleet.pods, self.clock), now)
         found = [alert for alert in worse if not silent(alert.key, self.settings.silenced)]
@@ -216,6 +225,9 @@ class ConsoleApp(Going, inherit_bindings=False):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
+        """Turn the alerts of the run, the pod or everything off or on. `args` is "run", "pod",
+        "all" or "".
+        """
         if isinstance(self.screen, ConsoleScreen):
             subject = self.screen.subject()
         else:
@@ -230,14 +242,16 @@ class ConsoleApp(Going, inherit_bindings=False):
         self._dirty = True
 
     def do_pin(self, args: str) -> None:
+        """Pin the place that is shown to the next free number, or unpin it."""
         pins.toggle(self)
 
     def do_jump(self, args: str) -> None:
+        """Go to the pinned place whose number is in `args`."""
         pins.jump(self, args)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's own for this platform, with a quicker Esc where that is the one for
-        terminals.
+        """Return Textual's driver for this platform, or on Linux our KeyDriver, which recognises
+        Esc sooner.
         """
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
@@ -250,13 +264,16 @@ class ConsoleApp(Going, inherit_bindings=False):
         return Ink(self.current_theme, colour=not self.no_color)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, and none of its colours under the theme without."""
+        """Return Textual's line filters, and one that removes all colours under the theme without
+        colours.
+        """
         own = super().get_line_filters()
         if self.theme == themes.NO_COLOUR.name:
             return [*own, _NO_COLOUR]
         return own
 
     def watch_theme(self, theme: str) -> None:
+        """Apply the theme's colours to everything that is drawn."""
         # Textual's own widgets mark the cursor by a background alone, unless they know that there
         # will be none (`:nocolor`).
         self.no_color = self._no_color_wanted or theme == themes.NO_COLOUR.name
@@ -271,7 +288,9 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- keys
 
     def _remap(self) -> None:
-        """The user's own keys over the defaults; what cannot be is said, never silently dropped."""
+        """Apply the user's keys over the default ones. A key that cannot be used is reported, never
+        silently dropped.
+        """
         keymap, complaints = check(self._keymap_wanted)
         for complaint in complaints:
             self.say(complaint, severity="warning")
@@ -279,8 +298,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key does nothing on a screen where its command has no place, and is a letter while a
-        prompt is open.
+        """Return False if a command's key does nothing now: on a screen to which the command does
+        not belong, and while a prompt is open, for which it is a letter.
         """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
@@ -290,6 +309,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_command(self, name: str, args: str = "") -> None:
+        """Carry out the command with this id, if it belongs to the screen that is shown."""
         command = commands.BY_ID[name]
         self.kept.give_up()
         if isinstance(self.screen, ConsoleScreen) and self.screen.place in command.where:
@@ -298,7 +318,7 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- commands
 
     def lacks(self, command: commands.Command, screen: ConsoleScreen) -> str:
-        """Why the command cannot be given here and now; empty when it can."""
+        """Return why the command cannot be given on this screen now, or "" if it can."""
         subject = screen.subject()
         has = {
             "pod": subject.pod is not None,
@@ -313,7 +333,9 @@ class ConsoleApp(Going, inherit_bindings=False):
         return ""
 
     def carry_out(self, command: commands.Command, args: str) -> None:
-        """From a key, the palette or a click: what is missing is said as a toast."""
+        """Carry out a command that came from a key, the palette or a click. If something is
+        missing, a toast says what.
+        """
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
             return
@@ -323,7 +345,9 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """From the `:` line; returns what is wrong with it, or nothing."""
+        """Carry out what was typed after `:`. Returns what is wrong with it, or "" if it is carried
+        out.
+        """
         if not text.strip():
             return ""
         command, args = commands.parse(text)
@@ -342,14 +366,16 @@ class ConsoleApp(Going, inherit_bindings=False):
         return ""
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
-        """The screen's own method, else the app's."""
+        """Return the method that carries out the command: the screen's if it has one, otherwise the
+        app's.
+        """
         found: Callable[[str], None] = getattr(screen, command.handler, None) or getattr(
             self, command.handler
         )
         return found
 
     def complete(self, text: str) -> Sequence[str]:
-        """What Tab offers for the last word of a command line."""
+        """Return what Tab offers for the last word of a command line."""
         word, space, rest = text.partition(" ")
         place = ""
         if isinstance(self.screen, ConsoleScreen):
@@ -378,18 +404,22 @@ class ConsoleApp(Going, inherit_bindings=False):
 
     @cached_property
     def paths(self) -> PathOffers:
+        """Return the completion of paths on pods. It is imported when somebody types a path."""
         from bs4_console.tui.path_offers import PathOffers  # only for a person who types a path
 
         return PathOffers(self)
 
     def do_quit(self, args: str) -> None:
+        """Leave the console with exit code 0."""
         self.kept.note(self)
         self.exit(0)
 
     def do_palette(self, args: str) -> None:
+        """Open the command palette."""
         self.action_command_palette()
 
     def do_theme(self, args: str) -> None:
+        """Change to the theme named in `args`, or to the next one."""
         names = themes.names(self.available_themes)
         if args and args not in names:
             self.say(f"There is no theme {args}; there are {', '.join(names)}.", severity="warning")
@@ -400,13 +430,13 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- what Textual brings along
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """None of Textual's own: all commands come from the table."""
+        """Return none of Textual's own commands, because all commands come from the table."""
         return ()
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
-    """The app with the person's own keys, and as it was left; of that, only the theme where the
-    pods are for `practice`.
+    """Return the app with the person's own keys and the settings of the last session. With
+    `practice` pods only the theme is restored, and nothing is saved.
     """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()
@@ -419,7 +449,7 @@ def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False)
 
 
 def run(fleet: Fleet, read_only: bool = False) -> int:
-    """Open the screen until the person leaves; returns the exit code. How it was left is kept."""
+    """Show the screen until the person leaves, save the settings, and return the exit code."""
     app = configured(fleet, read_only=read_only)
     code = app.run()
     if complaint := app.kept.close(app.settings):

@@ -1,5 +1,5 @@
-"""One line about a run's checkpoints, asked of its pod now and then while somebody looks at the
-run.
+"""The line about a run's checkpoints. The pod is queried for it now and then while somebody looks
+at the run.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """Empty until the pod has answered, and where it cannot (an older agent, a recording, a lost
-    link before the first answer).
+    """The checkpoint line of one run. It is empty until the pod has answered, and if the pod cannot
+    answer (an older agent, a recording, a link that is lost before the first answer).
     """
 
     def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
@@ -40,8 +40,8 @@ class CheckpointLine:
         """How the run stood when it was asked last."""
 
     def line(self) -> Line:
-        """What is known; asks again when that is old, or the run has ended or begun since: then
-        somebody wants to know what is left.
+        """Return what is known, and query the pod again if that is old, or if the run has started
+        or ended since.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood

@@ -1,4 +1,4 @@
-"""Copying that says what it did: a terminal never acknowledges."""
+"""Copies text to the clipboard and says how, because a terminal never acknowledges it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _DEAF_PROGRAMS = ("Apple_Terminal",)
 
 
 def copy(text: str, write: Callable[[str], None]) -> str:
-    """Copy by the desktop's tool, else through tmux or screen, else by OSC 52, else into a file;
-    returns in words which it was.
+    """Copy the text by the desktop's tool, else through tmux or screen, else by OSC 52, else into a
+    file. Returns in words which way was used.
 
     `write` sends an escape sequence to the terminal.
     """
@@ -51,8 +51,8 @@ def copy(text: str, write: Callable[[str], None]) -> str:
 
 
 def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str:
-    """tmux's buffer takes any size; from there it reaches the clipboard by tmux itself, or past
-    it.
+    """Load the text into tmux's buffer, which takes any size. From there it reaches the clipboard
+    through tmux itself, or past it. Returns in words what was done.
     """
     outward = _option("set-clipboard") in ("on", "external")
     if not _give(["tmux", "load-buffer", *(["-w"] if outward else []), "-"], text) and not _give(
@@ -77,13 +77,16 @@ def _osc52(text: str) -> str:
 
 
 def _deaf() -> bool:
+    """Return True if the terminal is known to ignore OSC 52."""
     return (
         os.environ.get("TERM", "") in _DEAF or os.environ.get("TERM_PROGRAM", "") in _DEAF_PROGRAMS
     )
 
 
 def _into_file(text: str) -> Path:
-    """The last thing copied, for its owner alone."""
+    """Write the text to a file that only its owner can read, in place of the last one, and return
+    its path.
+    """
     path = state_dir() / "copied.txt"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with open(
@@ -94,7 +97,7 @@ def _into_file(text: str) -> Path:
 
 
 def _option(name: str) -> str:
-    """A tmux option as it holds here; empty when tmux does not know it."""
+    """Return the value of a tmux option, or "" if tmux does not know it."""
     for scope in ("-gv", "-gwv", "-sv"):
         answer = _ask(["tmux", "show-options", scope, name])
         if answer:

@@ -1,4 +1,4 @@
-"""Where to go: from a command or a screen to the next one."""
+"""Navigation: opens the screens, by command or by name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Going(Telling):
-    """Screens that one may never open are imported when they are opened: the first paint does not
-    wait for them.
+    """The part of the app that opens screens. Screens that a person may never open are imported
+    when they are opened, so that the first paint does not wait for them.
     """
 
     fleet: Fleet
@@ -33,42 +33,51 @@ class Going(Telling):
         self._greeted: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
+        """Return a new fleet screen."""
         return FleetScreen()
 
     # -- by command
 
     def do_back(self, args: str) -> None:
+        """Go back to the screen below this one, if there is one."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_help(self, args: str) -> None:
+        """Open the help of the screen that is shown."""
         from bs4_console.tui.screens.help import HelpScreen
 
         if isinstance(self.screen, ConsoleScreen) and not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen.place))
 
     def do_messages(self, args: str) -> None:
+        """Open the list of messages."""
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
+        """Open the journal of all pods."""
         from bs4_console.tui.screens.journal import JournalScreen
 
         if not isinstance(self.screen, JournalScreen):
             self.push_screen(JournalScreen())
 
     def do_gpus(self, args: str) -> None:
+        """Open the table of all GPUs."""
         from bs4_console.tui.screens.gpus import GpusScreen
 
         if not isinstance(self.screen, GpusScreen):
             self.push_screen(GpusScreen())
 
     def do_fleet(self, args: str) -> None:
+        """Go back to the fleet."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_pod(self, args: str) -> None:
-        """Of the pod at hand its own page; of a named one its row in the fleet."""
+        """Open the page of the pod under the cursor. With a pod's name in `args`, go to its row in
+        the fleet.
+        """
         if not args:
             pod = None
             if isinstance(self.screen, ConsoleScreen):
@@ -93,6 +102,7 @@ class Going(Telling):
             self.screen.select(pod)
 
     def do_run(self, args: str) -> None:
+        """Open the run named in `args`, as RUN or POD/RUN."""
         pod_name, slash, run_name = args.rpartition("/")
         found = []
         for p in self.fleet.pods:
@@ -111,6 +121,9 @@ class Going(Telling):
             self.say(f"There is no run {args!r}; Tab after `:run ` shows all.", severity="warning")
 
     def do_logs(self, args: str) -> None:
+        """Open the logs of the run under the cursor. `args` is a source or a path, or "" for all
+        sources merged.
+        """
         if isinstance(self.screen, ConsoleScreen):
             subject = self.screen.subject()
         else:
@@ -119,6 +132,7 @@ class Going(Telling):
             self.open_logs(subject.pod, subject.run.name, args or None)
 
     def do_notes(self, args: str) -> None:
+        """Open the notes of the run under the cursor."""
         from bs4_console.tui.screens.notes import NotesScreen
 
         if isinstance(self.screen, ConsoleScreen):
@@ -129,6 +143,7 @@ class Going(Telling):
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
     def do_file(self, args: str) -> None:
+        """Open the file of the pod whose path is in `args`. Without a path, begin to type one."""
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
             return
@@ -139,17 +154,20 @@ class Going(Telling):
             self.open_file(pod, args)
 
     def do_incident(self, args: str) -> None:
+        """Open the worst open incident under the cursor, or the one whose failure is in `args`."""
         if isinstance(self.screen, ConsoleScreen):
             self.open_incident(self.screen.subject(), args)
 
     # -- by name
 
     def open_run(self, pod: PodState, run: RunState) -> None:
+        """Open the run's screen."""
         from bs4_console.tui.screens.run import RunScreen
 
         self.push_screen(RunScreen(pod, run))
 
     def open_pod(self, pod: PodState) -> None:
+        """Open the pod's page."""
         from bs4_console.tui.screens.pod import PodScreen
 
         self.push_screen(PodScreen(pod))
@@ -157,6 +175,9 @@ class Going(Telling):
     def open_logs(
         self, pod: PodState, run: str, source: str | None = None, at: str | None = None
     ) -> None:
+        """Open the run's log screen. `source` is a source, a path of the pod, or None for all
+        sources merged. `at` is the cursor at which one source is opened; None means its end.
+        """
         from bs4_console.tui.screens.log import LogScreen
 
         if source is not None and source.startswith(("/", "~/")):
@@ -175,8 +196,8 @@ class Going(Telling):
         self.push_screen(LogScreen(pod, run, source, at))
 
     def open_file(self, pod: PodState, path: str) -> None:
-        """The pod says first whether it may be opened; what it says against it becomes a
-        message.
+        """Open a file of the pod after its agent has allowed it. If the agent refuses, its reason
+        becomes a message.
         """
         session = self.fleet.sessions.get(pod.name)
         if session is not None:
@@ -189,6 +210,9 @@ class Going(Telling):
         self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
+        """Open the first open incident of the subject, or the first one of the given failure. If
+        there is none, a message says so.
+        """
         from bs4_console.tui.screens.incident import IncidentScreen
 
         found = []
@@ -203,7 +227,9 @@ class Going(Telling):
         self.push_screen(IncidentScreen(subject.pod, found[0].id))
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
-        """The page of a playbook for a run; without a name, that of its worst incident."""
+        """Open the page of a playbook for the subject's run, and make a plan. Without a playbook,
+        take that of the run's worst incident.
+        """
         from bs4_console.tui.screens.incident import IncidentScreen
 
         if subject.pod is None or subject.run is None:
@@ -226,14 +252,17 @@ class Going(Telling):
         screen.call_after_refresh(screen.do_plan, "")
 
     def show_host_key(self, pod: PodState) -> None:
+        """Open the dialog with the pod's host key. The dialog no longer opens by itself for this
+        pod.
+        """
         from bs4_console.tui.screens.host_key import HostKeyScreen
 
         self._greeted.add(pod.name)
         self.push_screen(HostKeyScreen(pod))
 
     def open_shell(self, pod: PodState) -> None:
-        """In tmux in a window of its own; else here, and the screen comes back when the person
-        leaves it.
+        """Open a shell on the pod: inside tmux in a new window, otherwise on this terminal until
+        the person leaves it.
         """
         from bs4_console.pods import shell
         from bs4_console.tui import outside
@@ -261,8 +290,8 @@ class Going(Telling):
             self.say(f"The shell on {pod.name} ended with {code}.", severity="warning")
 
     def _greet(self) -> None:
-        """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The
-        row goes on saying it.
+        """Show the host key of a pod at first contact, which a person has to accept: once for each
+        pod, on the fleet, one at a time. The pod's row keeps saying that it waits.
         """
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
             return

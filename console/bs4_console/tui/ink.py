@@ -1,8 +1,8 @@
-"""Roles instead of colours: what a piece of text means, and how the theme at hand draws that.
+"""Styled text. Roles name what a piece of text means; the theme decides how it is drawn.
 
-A line is a list of (text, role). Roles are words, any number of them: "bad bold". `@id` makes the
-text a link to that command. Without colour every role still differs by bold, dim, underline or
-reverse, and states carry a sign and a word anyway.
+A line is a list of (text, role). A role consists of any number of words: "bad bold". `@id` makes
+the text a link to that command. Without colour every role still differs by bold, dim, underline or
+reverse, and states have a sign and a word anyway.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _WITHOUT_COLOUR = {
 
 
 class Ink:
-    """Turns roles into Rich styles under one theme."""
+    """Converts roles to Rich styles under one theme."""
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
         if colour:
@@ -95,7 +95,9 @@ class Ink:
         return style
 
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
-        """One line of exactly `width` cells; what is too long is cut."""
+        """Return one line as a strip of exactly `width` cells. Text that is too long is cut. `fill`
+        is a role that the whole line gets in addition, also where it has no text.
+        """
         base = self.style(fill) if fill else None
         segments = []
         for text, role in line:
@@ -138,8 +140,8 @@ def _coloured(theme: Theme) -> dict[str, Style]:
 
 
 def _words_underlined(segment: Segment) -> list[Segment]:
-    """The segment without the line under the blanks at its ends: a column's padding is no part of
-    its word.
+    """Return the segment without an underline below the blanks at its ends, because a column's
+    padding is not part of its word.
     """
     text, style, _ = segment
     if style is None or not style.underline or text == text.strip():
@@ -156,27 +158,31 @@ def _words_underlined(segment: Segment) -> list[Segment]:
 
 
 def harmless(text: str) -> str:
-    """The text without control characters; one space for each, so that a column stays a column."""
+    """Return the text with a space in place of each control character, so that columns stay
+    aligned.
+    """
     if text.isprintable():
         return text
     return _UNSEEN.sub(" ", text)
 
 
 def mix(first: str, second: str, share: float) -> str:
-    """`share` of the second colour in the first."""
+    """Return a blend of two colours as "#rrggbb", with `share` (0 to 1) of the second."""
     return Color.parse(first).blend(Color.parse(second), share).hex6
 
 
 def text_of(line: Iterable[Span]) -> str:
+    """Return the line's text without roles."""
     return "".join(text for text, _ in line)
 
 
 def width_of(line: Iterable[Span]) -> int:
+    """Return the line's width in cells."""
     return sum(cell_len(text) for text, _ in line)
 
 
 def cut(line: Line, width: int) -> Line:
-    """The line within `width` cells, an ellipsis where something was lost."""
+    """Return the line within `width` cells, with an ellipsis if something was cut off."""
     if width_of(line) <= width:
         return line
     kept: Line = []
@@ -195,7 +201,9 @@ def cut(line: Line, width: int) -> Line:
 
 
 def whole(parts: Iterable[Line], width: int) -> Line:
-    """Of several parts those that fit, each whole, in their order; only the first is cut."""
+    """Join the parts that fit into `width` cells, in order. Only the first part is cut; every other
+    is taken whole or left out.
+    """
     line: Line = []
     for number, part in enumerate(parts):
         if number == 0:
@@ -214,7 +222,7 @@ def _cut_text(text: str, width: int) -> str:
 
 
 def pad(line: Line, width: int, align: str = "left") -> Line:
-    """Exactly `width` cells."""
+    """Return the line cut or filled to exactly `width` cells. `align` is "left" or "right"."""
     line = cut(line, width)
     gap = width - width_of(line)
     if gap <= 0:
@@ -225,7 +233,9 @@ def pad(line: Line, width: int, align: str = "left") -> Line:
 
 
 def spread(left: Line, right: Line, width: int) -> Line:
-    """`left` at the left edge, `right` at the right; the left gives way."""
+    """Return a line of `width` cells with `left` at the left edge and `right` at the right edge.
+    `left` is cut if both do not fit.
+    """
     room = width - width_of(right) - 1
     if room > 0:
         return [*pad(left, max(0, room)), (" ", ""), *right]
@@ -233,7 +243,9 @@ def spread(left: Line, right: Line, width: int) -> Line:
 
 
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
-    """A paragraph as lines of at most `width` cells; words that are too long (paths) are broken."""
+    """Return the text as lines of at most `width` cells, each indented by `indent`. Words that are
+    too long, like paths, are broken.
+    """
     lines: list[Line] = []
     room = max(8, width - indent)
     for paragraph in text.split("\n"):

@@ -1,5 +1,5 @@
-"""The screen as it was left: kept a moment after each change, also of a console that is killed, and
-brought back after the start.
+"""Keeps the state of the screen across sessions. It is saved shortly after each change, so that it
+survives a kill, and is restored after the start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ Saver = Callable[["Settings", "Settings"], str]
 
 
 class Kept:
-    """Without `save` (practice pods) nothing is written."""
+    """Saves and restores the state of the screen. Nothing is written if `save` is None (practice
+    pods).
+    """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
         self._waiting = bool(settings.pod or settings.place)
@@ -49,12 +51,12 @@ class Kept:
         """Whether a write is under way."""
 
     def give_up(self) -> None:
-        """A person has begun to do something: nobody is carried off."""
+        """Do not restore the last place any more, because the person has begun to do something."""
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Back to the row and the screen one left, as soon as its pod is known; called after each
-        look at the pods.
+        """Go back to the row and screen of the last session as soon as their pod is known. Called
+        after each poll of the pods.
         """
         screen = app.screen
         if (
@@ -77,7 +79,7 @@ class Kept:
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
-        """Into the settings: what the next start comes back to."""
+        """Write into the settings where the person is now, for the next start."""
         left = app.settings
         left.theme = app.theme
         if self._waiting:
@@ -101,8 +103,8 @@ class Kept:
             left.source, left.incident = place.get("source", ""), place.get("incident", "")
 
     def look(self, app: ConsoleApp) -> None:
-        """Called about once a second: writes in the background what differs from what was
-        written.
+        """Save the settings in the background if they have changed since they were written. Called
+        about once a second.
         """
         now = app.clock.mono()
         if self._save is None or self.busy or now < self._next:
@@ -119,14 +121,14 @@ class Kept:
             app.run_worker(lambda: self._write(left), name="kept", thread=True, exit_on_error=False)
 
     def _write(self, settings: Settings) -> None:
-        """In a thread: a slow disk must not hold up the screen."""
+        """Save the settings in a thread, because a slow disk must not block the screen."""
         try:
             self._complaint = self.close(settings)
         finally:
             self.busy = False
 
     def close(self, settings: Settings) -> str:
-        """Write what is not yet written; what went wrong, or nothing."""
+        """Save the settings. Returns an error message, or ""."""
         if self._save is None:
             return ""
         now = deepcopy(settings)

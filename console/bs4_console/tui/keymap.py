@@ -1,5 +1,5 @@
-"""The user's own keys: `keys.toml` in the config directory, checked. What is wrong in it costs that
-line and no more.
+"""The user's own keys: `keys.toml` in the config directory, checked. A line that is wrong is
+reported and ignored; the others count.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
-    """({command id: key} of the `[keys]` table, complaints); empty without the file, and a sentence
-    when it cannot be used.
+    """Return the `[keys]` table as {command id: key}, and complaints as sentences. The table is
+    empty if the file does not exist or cannot be used.
     """
     from bs4_console.locations import config_dir
 
@@ -73,8 +73,8 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(what of `wanted` can be, by Textual's key names; a sentence for each that cannot and keeps
-    its usual key).
+    """Return the wanted keys that can be used, as {command id: Textual's key names}, and a sentence
+    for each command that keeps its usual key.
     """
     accepted: dict[str, str] = {}
     complaints: list[str] = []
@@ -119,7 +119,9 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def spell(key: str) -> str:
-    """A key as Textual names it: "?" is question_mark, "R" stays; empty for what is no key."""
+    """Return the key's name in Textual: "?" becomes "question_mark", "R" stays. Returns "" if there
+    is no such key.
+    """
     from textual.keys import Keys, _character_to_key
 
     if key not in ("+", ""):
@@ -140,15 +142,15 @@ def spell(key: str) -> str:
 
 
 def _named() -> frozenset[str]:
-    """Names of the signs on a keyboard: question_mark, semicolon, ..."""
+    """Return Textual's names of the signs on a keyboard: question_mark, semicolon, ..."""
     from textual.keys import _character_to_key
 
     return frozenset(_character_to_key(chr(code)) for code in range(0x21, 0x7F))
 
 
 def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """(the user's entry, the other command, the key) of two commands that one key would mean on one
-    screen.
+    """Return the first two commands that would have the same key on one screen, as (the user's
+    entry, the other command, the key). Returns None if there are none.
     """
     keys = {}
     for c in commands.COMMANDS:

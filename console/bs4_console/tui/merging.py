@@ -1,5 +1,5 @@
-"""Merging a run's checkpoint from the screen: the plan, its confirmation, and how it ended. How far
-it is stands on the run's screen (views/doing.py).
+"""Merges a run's checkpoint from the screen: the plan, its confirmation, and how it ended. The
+run's screen shows how far the merge is (views/doing.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
-    """`args`: a step, or nothing for the newest whole one."""
+    """Plan a merge and ask for confirmation. `args` is a step, or "" for the newest complete one. A
+    message says so if a merge is under way or `args` is not a step.
+    """
     if args and not args.isdecimal():
         app.say(
             f"{args!r} is no step; :merge alone takes the newest that is complete.",
@@ -44,8 +46,8 @@ async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> Non
 
 
 async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> None:
-    """Submits it and tells how it ends; the pod goes on with it whether or not this console
-    waits.
+    """Submit the merge and tell how it ends. The pod continues the merge even if this console
+    leaves.
     """
     key = await merge.begin(session, view)
     async for action in session.follow_action(key):

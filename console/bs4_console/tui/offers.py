@@ -21,8 +21,8 @@ _FIXED = {
 
 
 def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
-    """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is
-    asked for, depend on it.
+    """Return the possible values of a command's argument. `what` is the command's `completes`.
+    `typed` is the argument so far; only paths, for which the pod is queried, depend on it.
     """
     if isinstance(app.screen, ConsoleScreen):
         subject = app.screen.subject()

@@ -1,9 +1,9 @@
-"""The rows of all pods, kept: a row is made anew when its pod has changed or its ages have, not for
+"""The cached rows of the fleet. A row is made again when its pod or its ages have changed, not for
 every repaint.
 
-1,024 rows (256 pods with four runs) cost 38 ms to make, and with so many pods something changes in
-every tenth of a second. So above MANY pods each is looked at once a second at most, and not all in
-the same tick.
+1,024 rows (256 pods with four runs each) take 38 ms to make, and with so many pods something
+changes in every tenth of a second. Above MANY pods each pod is therefore made again at most once a
+second, and not all in the same tick.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ R = TypeVar("R")
 
 
 class PodRows(Generic[R]):
-    """What is shown of each pod, made anew when its token is another one."""
+    """A cache of what is shown of each pod. An entry is made again when its token changes."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[object, list[R]]] = {}
 
     def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
+        """Return the pod's rows. Calls `make` if `token` differs from that of the cached rows."""
         kept = self._kept.get(pod.name)
         if kept is None or kept[0] != token:
             kept = self._kept[pod.name] = (token, make())
@@ -39,6 +40,8 @@ class PodRows(Generic[R]):
 
 
 class Overview:
+    """The cached rows of all pods for the fleet screen, the top bar and the alerts."""
+
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
         self._rows: PodRows[view.Row] = PodRows()
@@ -47,12 +50,15 @@ class Overview:
         """Pods whose rows were made, for tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
+        """Note that the pod has changed, so that its rows are made again."""
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Each pod with what is another as soon as the pod has to be looked at again."""
+        """Return each pod with a token that changes as soon as the pod's rows have to be made
+        again.
+        """
         many, now = len(pods) > MANY, clock.mono()
         return [
             (
@@ -66,7 +72,9 @@ class Overview:
         ]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
-        """In the order of the pods; a row that is as it was is the same object."""
+        """Return the rows in the order of the pods. A row that has not changed is the same object
+        as before.
+        """
         found = []
         for pod, token in self.tokens(pods, clock):
             for row in self._rows.of(pod, token, partial(self._made, pod, clock)):

@@ -1,4 +1,4 @@
-"""What ctrl+p finds: the commands of this screen, and every pod and run by name."""
+"""The command palette (ctrl+p): the commands of this screen, and every pod and run by name."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ _ABOUT = re.compile(r"[.:;] | \(")
 
 
 class ConsoleCommands(Provider):
-    """Asks nothing of any pod: a palette must not wait for a link."""
+    """Finds commands, pods and runs for the palette. It queries no pod, because a palette must not
+    wait for a link.
+    """
 
     @property
     def _console(self) -> ConsoleApp:
         return cast("ConsoleApp", self.app)
 
     def _offers(self) -> Iterator[tuple[str, str, commands.Command, str]]:
-        """(text, help, command, arguments)."""
+        """Yield (text, help, command, arguments) for each entry."""
         place = ""
         if isinstance(self.screen, ConsoleScreen):
             place = self.screen.place
@@ -54,10 +56,12 @@ class ConsoleCommands(Provider):
                 )
 
     async def discover(self) -> Hits:
+        """Yield every entry, for a palette in which nothing is typed yet."""
         for text, about, command, args in self._offers():
             yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
 
     async def search(self, query: str) -> Hits:
+        """Yield the entries that match `query`, with their score."""
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():
             if (score := matcher.match(text)) > 0:

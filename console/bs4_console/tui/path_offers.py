@@ -1,4 +1,6 @@
-"""Paths of a pod under Tab: what its agent says lies there, a moment after it was asked."""
+"""Completes paths of a pod with Tab. The pod's agent is queried, so that an answer comes a moment
+later.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ HOLDS_S = 10.0
 
 
 class PathOffers:
-    """One question at a time. With its answer the open prompt looks again, and asks on if more was
-    typed meanwhile.
+    """Answers from the agents of the pods, one query at a time. When an answer comes, the open
+    prompt completes again, and queries again if more was typed meanwhile.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -28,7 +30,9 @@ class PathOffers:
         self._asking = False
 
     def of(self, pod: PodState, beginning: str) -> Sequence[str]:
-        """What is known by now; the rest is asked for."""
+        """Return the paths that begin with `beginning` and are known by now, and query the pod if
+        none are known.
+        """
         found = self._held(pod, beginning)
         if found is None:
             self._ask(pod, beginning)
@@ -40,8 +44,8 @@ class PathOffers:
         return rows
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
-        """The answer for this beginning, or a whole one for a shorter beginning in the same
-        directory.
+        """Return the answer for this beginning, or a complete answer for a shorter beginning in the
+        same directory. Returns None if there is none from the last HOLDS_S seconds.
         """
         now = self._app.clock.mono()
         for length in range(len(beginning), beginning.rfind("/"), -1):

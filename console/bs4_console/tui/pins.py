@@ -1,5 +1,5 @@
-"""Places of the console that a number brings back: kept in the settings, checked when they are
-used.
+"""Pinned places: numbers 1 to 9 that bring back a screen. They are kept in the settings and checked
+when they are used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ Pin = dict[str, str]
 
 
 def toggle(app: ConsoleApp) -> None:
-    """The place that is shown, under the first free number; where it is pinned already, the pin
-    goes.
-    """
+    """Pin the place that is shown to the first free number, or unpin it if it is pinned."""
     screen = app.screen
     if not isinstance(screen, ConsoleScreen):
         return
@@ -46,7 +44,9 @@ def toggle(app: ConsoleApp) -> None:
 
 
 def jump(app: ConsoleApp, args: str) -> None:
-    """To the place of the number that `args` begins with; without one, what is pinned is said."""
+    """Go to the pinned place whose number `args` begins with. Without a number, a message lists the
+    pinned places.
+    """
     pins = app.settings.pins
     number = args.split()[0] if args.strip() else ""
     pin = {}
@@ -70,9 +70,7 @@ def jump(app: ConsoleApp, args: str) -> None:
 
 
 def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Whether the pod and the run of the pin are known; of the journal and the GPUs there is but
-    one.
-    """
+    """Return True if the pin's pod and run are known. The journal and the GPUs need neither."""
     if pin.get("place") in (commands.JOURNAL, commands.GPUS):
         return True
     pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
@@ -80,7 +78,9 @@ def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """From the fleet to the place of the pin; False where its pod or run is not known."""
+    """Go from the fleet to the pinned place. Returns False if the fleet is not shown, or the pin's
+    pod or run is not known.
+    """
     screen = app.screen
     if not isinstance(screen, FleetScreen) or not _whole(app, pin):
         return False
@@ -118,7 +118,7 @@ def _open(
 
 
 def of(screen: ConsoleScreen, subject: Subject) -> Pin:
-    """Where `screen` stands, as it is kept."""
+    """Return a pin for the place where `screen` is."""
     pin = {
         "pod": subject.pod.name if subject.pod else "",
         "run": subject.run.name if subject.run else "",
@@ -133,13 +133,13 @@ def of(screen: ConsoleScreen, subject: Subject) -> Pin:
 
 
 def words(pin: Mapping[str, str]) -> str:
-    """h100-a/math-7b log trainer."""
+    """Return the pin in words, for example "h100-a/math-7b log trainer"."""
     where = "/".join(part for part in (pin.get("pod"), pin.get("run")) if part)
     return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
 
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
-    """1 h100-a/math-7b run, for each that is set."""
+    """Return each pin that is set as a line, for example "1 h100-a/math-7b run"."""
     found = []
     for i, pin in enumerate(pins, 1):
         if pin:

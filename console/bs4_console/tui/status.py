@@ -1,4 +1,4 @@
-"""One sign and one word for how a run or a pod is: never colour alone."""
+"""The status of a run or pod as one sign and one word, never by colour alone."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ FULL_PERCENT = 95.0
 
 @dataclass(frozen=True)
 class Status:
-    """`rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` is the
-    ink's.
+    """A status as it is shown. `rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice,
+    0 nothing. `role` is a role of the styled text (see ink.py).
     """
 
     rank: int
@@ -39,6 +39,7 @@ class Status:
     role: str
 
     def line(self) -> Line:
+        """Return the sign and the word as a line."""
         return [(f"{self.sign} {self.word}", self.role)]
 
 
@@ -63,8 +64,8 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """What became of a pod that does not answer, or was another boot; None where that is not
-    known.
+    """Return what became of a pod that does not answer, or that has rebooted. Returns None if that
+    is not known.
     """
     if pod.lost is None:
         return None
@@ -76,21 +77,22 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Whether the pod is lost for good, by two signs that do not depend on each other."""
+    """Return True if the pod is lost for good, by two signs that do not depend on each other."""
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Whether the link stands in an error; connecting for the first time is none."""
+    """Return True if the link is in an error state. Connecting for the first time is no error."""
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
 
 def recorded(pod: PodState) -> bool:
-    """Whether this is no live pod but what was once kept of one."""
+    """Return True if this is not a live pod but a recording of one."""
     return pod.link.state == "recorded"
 
 
 def fixing(pod: PodState, run: str) -> bool:
+    """Return True if an action on the run, other than making a plan, is under way."""
     for a in pod.ledger.actions.values():
         if a.run == run and not a.ended and a.kind != "plan":
             return True
@@ -98,8 +100,9 @@ def fixing(pod: PodState, run: str) -> bool:
 
 
 def of(pod: PodState, run: RunState | None) -> Status:
-    """Incidents before the link, the link before the run's own state: an unreachable pod's run is
-    unknown, not running.
+    """Return the status of the run, or of the pod itself if `run` is None. Incidents come before
+    the link, and the link before the run's own state, so that the run of an unreachable pod is
+    unknown and not running.
     """
     if run:
         incidents = pod.ledger.open_incidents(run.name)
@@ -132,14 +135,16 @@ def of(pod: PodState, run: RunState | None) -> Status:
 
 
 def age(pod: PodState, clock: Clock) -> float | None:
-    """Seconds since telemetry last arrived, on the screen's own clock."""
+    """Return the seconds since telemetry last arrived, or None if it never has."""
     if pod.telemetry_seen is None:
         return None
     return clock.mono() - pod.telemetry_seen
 
 
 def link_signs(pod: PodState) -> str:
-    """▂▄▆█ by round trip; dots where bars are missing."""
+    """Return four characters that show the round trip time: ▂▄▆█ if it is short, dots for missing
+    bars.
+    """
     if not pod.link.up:
         return "····"
     if pod.link.rtt is None:
@@ -149,7 +154,7 @@ def link_signs(pod: PodState) -> str:
 
 
 def link_line(pod: PodState) -> Line:
-    """▂▄▆█ 12ms."""
+    """Return the link's bars and round trip time, for example "▂▄▆█ 12ms"."""
     link = pod.link
     if link.up:
         rtt = ""
@@ -168,7 +173,7 @@ def link_line(pod: PodState) -> Line:
 
 
 def link_words(pod: PodState, clock: Clock) -> str:
-    """unreachable since 03:12 (1m12s), retry in 8s."""
+    """Return the link's state in words, such as "unreachable since 03:12 (1m12s), retry in 8s"."""
     link = pod.link
     if recorded(pod):
         when = ""
@@ -193,7 +198,9 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
-    """no step for 12m (usually 14.2s), or nothing."""
+    """Return how late the run's next step is, for example "no step for 12m (usually 14.2s)".
+    Returns "" if it is not late.
+    """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:
         return ""
@@ -204,7 +211,9 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 
 
 def full_disks(pod: PodState) -> list[str]:
-    """/ 97 % full, for every disk above the limit."""
+    """Return a phrase like "/ 97% full" for every disk, and for /dev/shm, that is at least
+    FULL_PERCENT full.
+    """
     host = pod.latest.get("host") or {}
     found = []
     for disk in host.get("disks") or []:
@@ -218,7 +227,9 @@ def full_disks(pod: PodState) -> list[str]:
 
 
 def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, str]]:
-    """Everything that is wrong as (phrase, role), worst first; empty when nothing is."""
+    """Return everything that is wrong with the run, or with the pod if `run` is None, as (phrase,
+    role), worst first. Empty if nothing is wrong.
+    """
     found: list[tuple[str, str]] = []
     ledger = pod.ledger
     if run:
@@ -273,7 +284,9 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
 
 
 def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
-    """What W&B says of a run whose pod does not answer; it proves no death."""
+    """Return what W&B says of a run whose pod does not answer, as at most one sentence. It is no
+    proof that the run is dead.
+    """
     sight = None
     if run is not None:
         sight = pod.sights.get(run.name)

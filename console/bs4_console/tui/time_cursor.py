@@ -1,5 +1,5 @@
-"""The one time cursor of the screens, and what was at that moment: from memory, else from what is
-kept on this machine.
+"""The time cursor that all screens share, and the telemetry of its moment: from memory, otherwise
+from files on this machine.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Sample = dict[str, Any]
 
 
 class TimeCursor:
-    """`at`: wall seconds of this machine's clock, None for now. Files are read in a thread, for one
-    pod after the other; the screen is drawn again when something came.
+    """The moment that the screens show. Files are read in a thread, one pod after the other, and
+    the screen is drawn again when something was read.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -48,28 +48,30 @@ class TimeCursor:
 
     @property
     def at(self) -> float | None:
+        """Return the moment in seconds since the epoch by this machine's clock, or None for now."""
         return self._at
 
     @at.setter
     def at(self, at: float | None) -> None:
+        """Move the cursor to this moment, or to now if None."""
         self._at = at
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """The pod's clock minus ours, as it was known when the cursor was set: a better measurement
-        must not move it off its step.
+        """Return the pod's clock minus this machine's in seconds, as it was known when the cursor
+        was set. A better measurement must not move the cursor off its step.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
     def of(self, pod: PodState) -> float | None:
-        """The moment by the pod's own clock."""
+        """Return the cursor's moment by the pod's own clock, or None for now."""
         if self._at is None:
             return None
         return self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
-        """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is
-        here a moment later (see `waits`).
+        """Return the telemetry record nearest to the cursor, or None if none is near. A record that
+        is not in memory is read and comes a moment later (see `waits`).
         """
         t = self.of(pod)
         if t is None:
@@ -85,12 +87,12 @@ class TimeCursor:
         return None
 
     def waits(self, pod: PodState) -> bool:
-        """Whether the pod's sample is still to come."""
+        """Return True if the pod's record is still to be read."""
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
-        """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in
-        memory; as far as it was read by now.
+        """Return the telemetry from `begin` to `end` by the pod's clock, in seconds, as far as it
+        was read by now. Older records than those in memory are thinned out.
         """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
@@ -108,11 +110,11 @@ class TimeCursor:
         ]
 
     def fetches(self, pod: PodState) -> bool:
-        """Whether a stretch of this pod is still to come."""
+        """Return True if a stretch of this pod's telemetry is still to be read."""
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Whoever asked is gone."""
+        """Drop the reads that have not started, because nobody waits for them any more."""
         self._wanted.clear()
         self._wanted_stretches.clear()
 
@@ -128,8 +130,8 @@ class TimeCursor:
         self.forget_wishes()
 
     async def _work(self) -> None:
-        """The newest wish of each pod; a cursor that has gone on meanwhile is not followed through
-        every place it passed.
+        """Read the newest request of each pod. A cursor that has moved meanwhile is not followed
+        through every place that it passed.
         """
         try:
             while self._wanted or self._wanted_stretches:

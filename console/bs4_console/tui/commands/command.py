@@ -1,4 +1,6 @@
-"""What a command is: its names, its keys, where it works and what it needs."""
+"""The definition of a command: its names, its keys, the screens on which it works, and what it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,13 @@ NEEDS: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`:
-    its place in the key bar, 0 = not there. `args`: what may follow the name, for the help;
-    `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels).
+    """One command of the console.
+
+    `names` may be typed after `:`. `keys` are Textual's key names, of which the first is shown.
+    `where` are the screens on which it works, and `needs` are keys of NEEDS. `hint` is its place in
+    the key bar; 0 means that the key bar does not show it. `args` says in the help what may follow
+    the name. `completes` is what Tab offers for it (pods, runs, sources, playbooks, themes,
+    levels).
     """
 
     id: str
@@ -52,8 +58,10 @@ class Command:
 
     @property
     def handler(self) -> str:
+        """Return the name of the method that carries out the command."""
         return "do_" + self.id.replace("-", "_")
 
 
 def on(*places: str) -> frozenset[str]:
+    """Return the screens as a set, for `where`."""
     return frozenset(places)

@@ -1,4 +1,4 @@
-"""Keys as the screen shows them."""
+"""How keys are written on the screen."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ _KEY_TEXT = {
 
 
 def key_text(key: str) -> str:
-    """A key as the screen shows it."""
+    """Return a Textual key name as the screen shows it, for example "?" for "question_mark"."""
     return _KEY_TEXT.get(key, key)

@@ -1,4 +1,4 @@
-"""docs/commands.md, written from the table: `python -m bs4_console.tui.commands.page
+"""Writes docs/commands.md from the table of commands: `python -m bs4_console.tui.commands.page
 docs/commands.md`.
 """
 
@@ -13,7 +13,7 @@ from bs4_console.tui.commands.keys import key_text
 
 
 def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None = None) -> str:
-    """docs/commands.md."""
+    """Return the text of docs/commands.md. `keys` replaces the default keys of some commands."""
     lines = [
         "# Keys and commands",
         "",

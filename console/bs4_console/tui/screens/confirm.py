@@ -32,9 +32,10 @@ LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. `alone`:
-    nothing behind it shows the commands, which then stand in it at any size. A subclass gives
-    `asked`.
+    """A dialog that answers True only after `y`, or if `typed` only after `wanted` was typed.
+
+    `yes` names what is confirmed. `alone` means that nothing behind the dialog shows the commands,
+    so that the dialog shows them at any size. A subclass gives `asked`.
     """
 
     DEFAULT_CSS = """
@@ -63,10 +64,15 @@ class Confirmation(Question[bool]):
         self._complaint = ""
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """What is asked, with the exact commands where there is room for them."""
+        """Return the lines of the question, with the exact commands if `commands`. A subclass
+        overrides it.
+        """
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        """Yield the question, the field for the typed name if there is one, and the line of
+        answers.
+        """
         with Vertical():
             with VerticalScroll(can_focus=False):
                 yield Panel(id="question")
@@ -75,6 +81,7 @@ class Confirmation(Question[bool]):
             yield Panel(id="answer")
 
     def tell(self) -> None:
+        """Show the question, scrolled if it is long, and the keys that answer it."""
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
@@ -100,7 +107,7 @@ class Confirmation(Question[bool]):
         self.query_one("#answer", Panel).show([said, answer])
 
     def _question(self, width: int) -> list[Line]:
-        """With the commands where all of it fits, or where nothing else shows them."""
+        """Return the question, with the commands if everything fits or nothing else shows them."""
         whole = self._asked(width, commands=self._alone or self.app.size.height >= ROOMY)
         if self._alone or len(whole) + 6 <= self.app.size.height * 0.9:
             return whole
@@ -113,11 +120,14 @@ class Confirmation(Question[bool]):
         return lines
 
     def action_page(self, way: int) -> None:
-        """From wherever the cursor is, the name's field too."""
+        """Scroll the question by a page, down if `way` is positive. Works from the name's field
+        too.
+        """
         scroll = self.query_one(VerticalScroll)
         (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def action_answer(self, yes: bool) -> None:
+        """Close the dialog with the answer. A `y` is ignored if the name has to be typed."""
         if yes and self.typed:
             return
         self.dismiss(yes)
@@ -133,13 +143,13 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything
-    else).
+    """The question before a plan is carried out. The dangers none and restart are confirmed with
+    `y`, all others with the run's name.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
-        """`beside`: what a person should know besides the steps, where no page behind the question
-        shows the plan.
+        """Make the question for a plan. `beside` is what a person should know besides the steps, if
+        no page behind the question shows the plan.
         """
         super().__init__(
             plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None
@@ -147,6 +157,7 @@ class ConfirmScreen(Confirmation):
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
+        """Return what the plan touches, its hash and expiry, with the commands if `commands`."""
         does, role = plans.danger(self.plan.plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
@@ -168,7 +179,7 @@ class ConfirmScreen(Confirmation):
 
 
 def commands_of(plan: dict[str, Any]) -> list[str]:
-    """The exact command of each step; empty where the agent does it without one."""
+    """Return the exact command of each step, or "" for a step that the agent does without one."""
     rows = []
     for step in plan.get("steps", []):
         rows.append(str(step.get("command") or ""))
@@ -176,7 +187,7 @@ def commands_of(plan: dict[str, Any]) -> list[str]:
 
 
 def blast(plan: dict[str, Any]) -> list[str]:
-    """What the plan touches, a phrase a step."""
+    """Return what each step of the plan touches, as a phrase."""
     found: list[str] = []
     for step in plan.get("steps", []):
         shown = step.get("shown") or {}

@@ -1,4 +1,4 @@
-"""All pods and all runs in one table, what needs a person first."""
+"""The fleet screen: all pods and all runs in one table, those that need a person first."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class FleetScreen(TableScreen):
+    """The first screen of the console. It stays below all others."""
+
     place: ClassVar[str] = commands.FLEET
     DEFAULT_CSS = """
     FleetScreen #detail { height: auto; max-height: 8; border-top: solid $panel; }
@@ -33,28 +35,34 @@ class FleetScreen(TableScreen):
 
     @property
     def filter_text(self) -> str:
+        """Return the filter of the table, which is kept in the settings."""
         return self.console_app.settings.filter
 
     @filter_text.setter
     def filter_text(self, text: str) -> None:
+        """Set the filter of the table."""
         self.console_app.settings.filter = text
 
     @property
     def show_old(self) -> bool:
+        """Return True if runs that ended more than a day ago are shown."""
         return self.console_app.settings.show_old
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note, the table and the details of the row under the cursor."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         yield Panel(id="detail")
 
     def subject(self) -> Subject:
+        """Return the pod and the run of the row under the cursor."""
         row = self.row()
         pods = {pod.name: pod for pod in self.console_app.fleet.pods}
         pod = pods.get(row.key[0]) if row else None
         return Subject(pod, pod.runs.get(row.key[1]) if pod and row else None)
 
     def draw(self) -> None:
+        """Bring table, note and details up to date."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         old = self._old = sum(row.old for row in rows)
@@ -110,7 +118,9 @@ class FleetScreen(TableScreen):
         panel.show(self._detail_lines(subject))
 
     def _detail_lines(self, subject: Subject) -> list[Line]:
-        """Who, and the key to press; what is wrong, whole; the facts of the data and the link."""
+        """Return the details of a row: its name with the key to press, what is wrong in full, and
+        the facts of data and link.
+        """
         app, pod, run = self.console_app, subject.pod, subject.run
         if pod is None:
             return []
@@ -138,7 +148,7 @@ class FleetScreen(TableScreen):
         return [*lines[:6], cut(self._facts(subject), width)]
 
     def _what_to_press(self, subject: Subject) -> tuple[str, Line]:
-        """(what would help, the key for it)."""
+        """Return what would help, and the key for it."""
         app, pod = self.console_app, subject.pod
         if pod is None:
             return "", []
@@ -218,12 +228,15 @@ class FleetScreen(TableScreen):
         return line
 
     def moved(self) -> None:
+        """Remember the row under the cursor, and show its details."""
         self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
         self.draw_bars()
         self._detail()
 
     def select(self, pod: str) -> bool:
-        """Put the cursor on the pod's first row; False when it has none."""
+        """Put the cursor on the pod's first row, without the filter. Returns False if the pod has
+        no row.
+        """
         self.filter_text = ""
         self.draw_safely()
         found = None
@@ -236,11 +249,12 @@ class FleetScreen(TableScreen):
         return found is not None
 
     def point_at(self, pod: str, run: str) -> None:
-        """The cursor on this row, if it is shown."""
+        """Put the cursor on this row, if it is shown."""
         if any(row.key == (pod, run) for row in self.table.rows):
             self.table.cursor = (pod, run)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         pod = self.subject().pod
         match command.id:
             case "back":
@@ -259,6 +273,9 @@ class FleetScreen(TableScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
+        """Open the run or pod under the cursor, fold or unfold a heading, or show the pod's host
+        key if it is not accepted yet.
+        """
         row = self.table.selected
         if row is not None and row.banner is not None:
             self._folded ^= {row.key[1].removeprefix(view.HEADING)}
@@ -275,13 +292,17 @@ class FleetScreen(TableScreen):
             super().do_open(args)
 
     def do_group(self, args: str) -> None:
+        """Group the table by `args`, or by the next criterion."""
         self._choose("group", args, view.GROUPS)
 
     def do_sort(self, args: str) -> None:
+        """Sort the table by `args`, or by the next column."""
         self._choose("sort", args, view.SORTS)
 
     def _choose(self, what: str, args: str, known: Sequence[str]) -> None:
-        """The named one, or the next; the first is the usual one and kept as nothing."""
+        """Change a setting to the value in `args`, or to the next of the known values. The first
+        value is the default and is kept as "".
+        """
         settings = self.console_app.settings
         wanted = args.removeprefix("-")
         if wanted and wanted not in known:
@@ -295,7 +316,9 @@ class FleetScreen(TableScreen):
         self.draw_safely()
 
     def do_urgent(self, args: str) -> None:
-        """Behind the cursor, round and round; rows that are folded away are unfolded."""
+        """Put the cursor on the next row that needs a person, going round at the end. Folded groups
+        are unfolded if no other row does.
+        """
         rows = self.table.rows
         troubled = []
         for i, row in enumerate(rows):
@@ -320,10 +343,12 @@ class FleetScreen(TableScreen):
         ].key
 
     def do_old(self, args: str) -> None:
+        """Show or hide runs that ended more than a day ago."""
         self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
 
     def do_copy(self, args: str) -> None:
+        """Copy the row under the cursor as text."""
         if (row := self.table.selected) is not None:
             self.console_app.copy(
                 "  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row."

@@ -1,4 +1,6 @@
-"""The GPUs of all pods: how busy, how hot, what the driver complains about, and who holds them."""
+"""The screen with the GPUs of all pods: utilisation, temperature, complaints of the driver, and the
+runs that hold them.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class GpusScreen(MomentCommands, TableScreen):
+    """The table of all GPUs, now or at the time cursor."""
+
     place: ClassVar[str] = commands.GPUS
     DEFAULT_CSS = "GpusScreen #note { height: auto; }"
 
@@ -32,12 +36,13 @@ class GpusScreen(MomentCommands, TableScreen):
         self._rows: PodRows[Row] = PodRows()
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note and the table."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
 
     def subject(self) -> Subject:
-        """The pod under the cursor, and the run of which a process holds that GPU; without one, the
-        pod's only run.
+        """Return the pod under the cursor, and the run whose processes hold the row's GPUs if
+        exactly one run does.
         """
         row = self.row()
         pod = None
@@ -55,13 +60,15 @@ class GpusScreen(MomentCommands, TableScreen):
         return Subject(pod, pod.runs[held.pop()] if len(held) == 1 else None)
 
     def _seen(self, pod: PodState) -> view.Seen:
-        """As it is, or as it was at the time cursor."""
+        """Return the pod's telemetry of now, or of the time cursor."""
         if self.cursor.at is None:
             return view.now(pod, self.console_app.clock)
         return view.then(pod, self.cursor.sample(pod), reading=self.cursor.waits(pod))
 
     def _rows_of(self, seen: Sequence[view.Seen]) -> list[Row]:
-        """As they are now, made anew only where a pod has news; at the time cursor all of them."""
+        """Return the rows of all pods. Rows of now are made again only for pods that have changed,
+        rows at the time cursor always.
+        """
         app = self.console_app
         if self.cursor.at is not None:
             return view.rows(seen, compact=self.compact)
@@ -74,6 +81,7 @@ class GpusScreen(MomentCommands, TableScreen):
         )
 
     def draw(self) -> None:
+        """Bring the table and the note up to date."""
         app = self.console_app
         seen = [self._seen(pod) for pod in app.fleet.pods]
         rows = self._rows_of(seen)
@@ -86,25 +94,31 @@ class GpusScreen(MomentCommands, TableScreen):
         self.query_one("#note", Panel).show(note)
 
     def moment_end(self) -> float:
-        """Of all pods: the row under the cursor does not say what is known of the others."""
+        """Return the newest moment that is known of all pods. The row under the cursor does not say
+        what is known of the others.
+        """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id != "gpus"
 
     # -- commands
 
     def do_compact(self, args: str) -> None:
+        """Show a row for each pod, or a row for each GPU again."""
         self.compact = not self.compact
         self.draw_safely()
 
     def do_back(self, args: str) -> None:
+        """Remove the filter, then leave the time cursor, then the screen."""
         if self.cursor.at is not None and not self.filter_text:
             self.move_cursor(None)
         else:
             super().do_back(args)
 
     def do_copy(self, args: str) -> None:
+        """Copy the table as text."""
         head = view.summary([self._seen(pod) for pod in self.console_app.fleet.pods])
         lines = [text_of(head), *(row.text for row in self.table.rows)]
         self.console_app.copy(
@@ -113,7 +127,9 @@ class GpusScreen(MomentCommands, TableScreen):
 
 
 def _holders(seen: view.Seen, index: str, pid: str) -> list[str]:
-    """Runs of the processes on the GPU `index` (all GPUs when empty), or of the one with `pid`."""
+    """Return the runs whose processes are on the GPU `index`, or on all GPUs if it is "". A `pid`
+    other than "" restricts that to one process.
+    """
     procs = []
     for device in seen.devices:
         if index in ("", str(device.get("index"))):

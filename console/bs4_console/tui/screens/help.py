@@ -1,4 +1,4 @@
-"""Keys and commands of the screen one came from, written from the command table."""
+"""The help: keys and commands of a screen, from the table of commands, and what the signs mean."""
 
 from __future__ import annotations
 
@@ -66,6 +66,8 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 
 
 class HelpScreen(ConsoleScreen):
+    """The help for the screen `about`."""
+
     place: ClassVar[str] = commands.HELP
     DEFAULT_CSS = (
         "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
@@ -77,19 +79,24 @@ class HelpScreen(ConsoleScreen):
         self.about = about
 
     def body(self) -> Iterable[Widget]:
+        """Yield the scrolled text."""
         with VerticalScroll():
             yield Panel(id="text")
 
     def main(self) -> Widget:
+        """Return the scrolled text, which has the focus."""
         return self.query_one(VerticalScroll)
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("help", self.about)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id != "help"
 
     def draw(self) -> None:
+        """Show the help in the width of the screen."""
         self.query_one("#text", Panel).show(self._lines(max(40, self.size.width - 6)))
 
     def _lines(self, width: int) -> list[Line]:

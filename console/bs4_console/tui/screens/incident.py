@@ -1,4 +1,6 @@
-"""One incident: evidence, plan, confirmation, and the action step by step to its verdict."""
+"""The screen of one incident: evidence, plan, confirmation, and the action step by step to its
+verdict.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from bs4_console.tui.widgets.panel import Panel
 
 
 class IncidentScreen(MomentCommands, ConsoleScreen):
-    """Without an incident it is the page of a playbook for a run (`:plan ID`)."""
+    """The page of an incident. If `incident` is None it is the page of a playbook for a run (`:plan
+    ID`).
+    """
 
     place: ClassVar[str] = commands.INCIDENT
     DEFAULT_CSS = """
@@ -40,35 +44,40 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self._action_key: str | None = None
 
     def body(self) -> Iterable[Widget]:
+        """Yield the title and the scrolled page."""
         yield Panel(id="title")
         with VerticalScroll():
             yield Panel(id="page")
 
     def main(self) -> Widget:
+        """Return the scrolled page, which has the focus."""
         return self.query_one(VerticalScroll)
 
     # -- what it is about
 
     @property
     def incident(self) -> IncidentView | None:
+        """Return the incident, or None if this is the page of a playbook."""
         if self.incident_id:
             return self.pod.ledger.incidents.get(self.incident_id)
         return None
 
     @property
     def run_name(self) -> str:
+        """Return the name of the run, or "" if the incident has none."""
         if self.incident:
             return self.incident.run
         return self._run_name
 
     @property
     def playbook_id(self) -> str | None:
+        """Return the id of the playbook that is shown, or None."""
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """The newest plan or refusal; the one that was asked for last hides older ones until it
-        comes.
+        """Return the newest plan or refusal, or None. After a plan was requested here, only the
+        answer to that request counts.
         """
         if self._asked_key is not None:
             for p in self.pod.ledger.plans.values():
@@ -81,8 +90,8 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     @property
     def action(self) -> ActionView | None:
-        """The newest action that carried out this playbook for this run; a plan that is newer
-        stands in front of one that has ended.
+        """Return the newest action that carried out this playbook for this run, or None. An action
+        that has ended is left out if there is a newer plan.
         """
         found = [
             a
@@ -101,19 +110,20 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return action
 
     def subject(self) -> Subject:
+        """Return the pod and the run of the page."""
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def has_plan(self) -> bool:
+        """Return True if there is a plan that can be carried out."""
         plan = self.plan
         return plan is not None and not plan.refused and self.action is None
 
     def without(self, need: str) -> str:
+        """Return the sentence to show if a command's need is not met."""
         return (self._runs() if need == "plan" else "") or super().without(need)
 
     def _runs(self) -> str:
-        """Who has the fix carried out just now, from this console or another; empty when nobody
-        has.
-        """
+        """Return who is carrying out the fix now, from any console, or "" if nobody is."""
         action = self.action
         if action is None or action.ended:
             return ""
@@ -121,6 +131,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         if self.incident:
             name = self.incident.failure
         else:
@@ -128,6 +139,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return ("fleet", self.pod.name, *((self.run_name,) if self.run_name else ()), name)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         if command.id == "plan":
             return self.playbook_id is not None and (self.action is None or self.action.ended)
         if command.id == "retry":
@@ -137,6 +149,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     # -- drawing
 
     def draw(self) -> None:
+        """Bring the title and the page up to date."""
         app, width = self.console_app, self.size.width
         incident = self.incident
         if incident is not None:
@@ -154,8 +167,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.query_one("#page", Panel).show(self._page(width - 4))
 
     def _page(self, width: int) -> list[Line]:
-        """The newest thing first: an action, else a plan, else what the playbook would do; the
-        evidence below it once there is one. What others say comes last.
+        """Return the page with the newest part first: an action, else a plan, else what the
+        playbook would do. The evidence comes below an action or a plan, and the external observers
+        last.
         """
         app = self.console_app
         known = []
@@ -243,7 +257,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """The run as it was when this began; with a time, as it was then."""
+        """Show the run at the time when the incident began, or at the time in `args`."""
         if args:
             self.go_to_moment(args)
         elif self.incident is None:
@@ -254,6 +268,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
     def moment_moved(self) -> None:
+        """Go to the run's screen, which shows the time cursor."""
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")
             self.console_app.call_later(self._show_run, run)
@@ -270,7 +285,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """The log at the first piece of evidence that has a place in one."""
+        """Open the log at the first piece of evidence that has a place in a log."""
         for entry in self.incident.evidence if self.incident else []:
             stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
             if stream.startswith("log/") and stream.count("/") > 1 and ":" in cursor:
@@ -280,9 +295,11 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.console_app.say("No line of a log is among the evidence.")
 
     def do_logs(self, args: str) -> None:
+        """Open the run's logs. `args` is a source, or "" for all sources merged."""
         self.console_app.open_logs(self.pod, self.run_name, args or None)
 
     def do_plan(self, args: str) -> None:
+        """Request a plan of the playbook in `args`, or of the one that is shown."""
         if args:
             self._playbook_id = args
         wanted = self.playbook_id
@@ -312,6 +329,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self.redraw()
 
     def do_apply(self, args: str) -> None:
+        """Ask for confirmation, then carry out the plan that is shown."""
         plan = self.plan
         if plan is None:
             return
@@ -340,9 +358,11 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.redraw()
 
     def do_next_incident(self, args: str) -> None:
+        """Show the next open incident of the pod."""
         self._step(1)
 
     def do_previous_incident(self, args: str) -> None:
+        """Show the open incident before this one."""
         self._step(-1)
 
     def _step(self, by: int) -> None:
@@ -358,6 +378,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.redraw()
 
     def do_copy(self, args: str) -> None:
+        """Copy the page as text."""
         lines = [*self.query_one("#title", Panel).lines, [], *self.query_one("#page", Panel).lines]
         self.console_app.copy(
             "\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text."

@@ -1,4 +1,4 @@
-"""All that was done on every pod, by whom: the pods' own journals in one table."""
+"""The journal screen: all actions on every pod, and by whom, in one table."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class JournalScreen(TableScreen):
+    """The table of the pods' journals, with the action under the cursor in full."""
+
     place: ClassVar[str] = commands.JOURNAL
     DEFAULT_CSS = """
     JournalScreen #note { height: auto; }
@@ -38,13 +40,14 @@ class JournalScreen(TableScreen):
         self._sorted: list[Row] = []
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note, the table and the action in full."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         with VerticalScroll():
             yield Panel(id="deed")
 
     def deed(self) -> tuple[PodState, ActionView] | None:
-        """The pod and the action under the cursor."""
+        """Return the pod and the action under the cursor, or None."""
         row = self.row()
         pod = None
         for p in self.console_app.fleet.pods:
@@ -59,12 +62,14 @@ class JournalScreen(TableScreen):
         return None
 
     def subject(self) -> Subject:
+        """Return the pod and the run of the action under the cursor."""
         deed = self.deed()
         if deed:
             return Subject(deed[0], deed[0].runs.get(deed[1].run))
         return Subject()
 
     def draw(self) -> None:
+        """Bring table, note and the shown action up to date."""
         app = self.console_app
         rows = self._all(app.fleet.pods, app.clock)
         kept = self.sifted(rows)
@@ -87,7 +92,7 @@ class JournalScreen(TableScreen):
         self._show_deed()
 
     def _all(self, pods: Sequence[PodState], clock: Clock) -> list[Row]:
-        """Sorted anew only when a journal has grown."""
+        """Return the rows of all pods. They are sorted again only if a journal has grown."""
         tokens = []
         for pod in pods:
             tokens.append((pod.name, view.token(pod, clock)))
@@ -102,6 +107,7 @@ class JournalScreen(TableScreen):
         return self._sorted
 
     def moved(self) -> None:
+        """Show the action under the cursor."""
         self.draw_bars()
         self._show_deed()
 
@@ -111,11 +117,13 @@ class JournalScreen(TableScreen):
         self.query_one("#deed", Panel).show(view.lines(*deed, self.size.width) if deed else [])
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id != "journal"
 
     # -- commands
 
     def do_copy(self, args: str) -> None:
+        """Copy the action under the cursor as text."""
         if self.deed() is not None:
             self.console_app.copy(
                 "\n".join(text_of(line).rstrip() for line in self.query_one("#deed", Panel).lines),

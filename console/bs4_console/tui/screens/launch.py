@@ -1,5 +1,5 @@
-"""A launch in three steps: what is wanted, what exactly would be done, and the question. The watch
-is the run's own screen.
+"""The launch dialog in three steps: the form, the plan, and the question. The run's own screen
+shows the start.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ _MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 
 
 class LaunchScreen(Question[str]):
-    """Answers the key of the launch that was started, "" when none was."""
+    """The dialog that launches a run. Its answer is the key of the launch, or "" if nothing was
+    started.
+    """
 
     DEFAULT_CSS = """
     LaunchScreen { align: center middle; background: $background 60%; }
@@ -105,6 +107,7 @@ class LaunchScreen(Question[str]):
         self._working = self._complaint = ""
 
     def compose(self) -> ComposeResult:
+        """Yield the form, the plan, the field for the typed name and the line of answers."""
         with Vertical():
             yield Panel(id="head")
             with Vertical(id="form"):
@@ -125,14 +128,18 @@ class LaunchScreen(Question[str]):
 
     @property
     def session(self) -> PodSession | None:
+        """Return the session with the pod, or None."""
         return cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
 
     @property
     def typed_name(self) -> bool:
+        """Return True if the run's name has to be typed to confirm the plan."""
         return self.plan is not None and guide.must_type(self.plan)
 
     def asked(self) -> Asked:
-        """What the form says. ValueError with a sentence when it cannot be."""
+        """Return the request that the form describes. Raises ValueError with a sentence if the form
+        is not valid.
+        """
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
         if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
             raise ValueError(f"Say the {missing[0]}.")
@@ -164,6 +171,7 @@ class LaunchScreen(Question[str]):
         )
 
     def tell(self) -> None:
+        """Show the form or the plan, and the keys that answer it."""
         if not self.query("#answer"):
             return
         width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
@@ -197,7 +205,7 @@ class LaunchScreen(Question[str]):
         self.query_one("#answer", Panel).show([more, *answer, cut(self._answer(), width)])
 
     def _head(self, width: int) -> list[Line]:
-        """What is asked, and in one line what the look before the start has found."""
+        """Return the question, and the result of the preflight in one line."""
         if self.plan is None:
             title = f"Start a run on {self.pod.name}"
         else:
@@ -206,8 +214,8 @@ class LaunchScreen(Question[str]):
         return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
 
     def _shown(self, width: int) -> list[Line]:
-        """Beside the form what forbade the start; else the plan, first what would be done, then
-        why, and what is known of it.
+        """Return what forbade the start, beside the form. With a plan, return its steps, then the
+        reasons and estimates.
         """
         width -= 2
         known = findings.lines(self.checks, width)
@@ -269,12 +277,14 @@ class LaunchScreen(Question[str]):
         ]
 
     def action_page(self, way: int) -> None:
-        """The plan is scrolled from wherever the cursor is, the name's field too."""
+        """Scroll the plan by a page, down if `way` is positive. Works from the name's field too."""
         scroll = self.query_one("#shown")
         (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def action_back(self) -> None:
-        """From the plan to the form, from the form away. What was submitted goes on."""
+        """Go back from the plan to the form, or close the dialog. A launch that was submitted goes
+        on.
+        """
         if self.plan is None:
             self.dismiss("")
             return
@@ -283,6 +293,7 @@ class LaunchScreen(Question[str]):
         self.query_one("#config", Input).focus()
 
     def action_yes(self) -> None:
+        """Start the run, unless its name has to be typed."""
         if self.plan is not None and not self.typed_name and not self._working:
             self._start(self.plan)
 
@@ -361,8 +372,8 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """What the form begins with: what was typed after the command, else the run under the cursor,
-    else the newest run's places.
+    """Return the initial values of the form's fields: from `args` ("CONFIG RUN"), else from the run
+    under the cursor, else the directories of the pod's newest run.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

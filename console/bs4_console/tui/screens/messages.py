@@ -1,4 +1,4 @@
-"""Everything the console has said since it started: a toast is gone when one looks up."""
+"""The list of everything that the console has said since it started. A toast is soon gone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ KEPT = 500
 
 @dataclass(frozen=True)
 class Said:
-    """`t` wall seconds; `severity` information, warning or error."""
+    """One message. `t` is in seconds since the epoch. `severity` is "information", "warning" or
+    "error". `more` is the next step or a detail.
+    """
 
     t: float
     severity: str
@@ -29,6 +31,8 @@ class Said:
 
 
 class MessagesScreen(ConsoleScreen):
+    """The screen with all messages, the newest first."""
+
     place: ClassVar[str] = commands.MESSAGES
     DEFAULT_CSS = (
         "MessagesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 1 2 0 "
@@ -36,19 +40,24 @@ class MessagesScreen(ConsoleScreen):
     )
 
     def body(self) -> Iterable[Widget]:
+        """Yield the scrolled text."""
         with VerticalScroll():
             yield Panel(id="text")
 
     def main(self) -> Widget:
+        """Return the scrolled text, which has the focus."""
         return self.query_one(VerticalScroll)
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("messages",)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id != "messages"
 
     def draw(self) -> None:
+        """Show all messages."""
         width = max(40, self.size.width - 16)
         lines: list[Line] = []
         for said in reversed(self.console_app.messages):

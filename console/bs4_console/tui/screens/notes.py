@@ -1,4 +1,4 @@
-"""What people wrote about one run, and the place to write more."""
+"""The screen with the notes that people wrote about one run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from bs4_console.tui.widgets.panel import Panel
 
 
 class NotesScreen(ConsoleScreen):
+    """The notes about a run, the newest first."""
+
     place: ClassVar[str] = commands.NOTES
     DEFAULT_CSS = (
         "NotesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
@@ -27,20 +29,25 @@ class NotesScreen(ConsoleScreen):
         self.pod, self._run = pod, run
 
     def body(self) -> Iterable[Widget]:
+        """Yield the scrolled text."""
         with VerticalScroll():
             yield Panel(id="text")
 
     def main(self) -> Widget:
+        """Return the scrolled text, which has the focus."""
         return self.query_one(VerticalScroll)
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self._run.name, "notes")
 
     def subject(self) -> Subject:
+        """Return the pod and the run. A run that was removed stays as it was last."""
         self._run = self.pod.runs.get(self._run.name, self._run)
         return Subject(self.pod, self._run)
 
     def draw(self) -> None:
+        """Show all notes."""
         run = self.subject().run
         lines = view.page(
             run.view.notes if run else (),

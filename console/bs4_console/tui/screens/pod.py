@@ -1,6 +1,4 @@
-"""A pod: what became of it, its link, its GPUs, what is done and kept, what is watched there and
-how a run is started.
-"""
+"""The page of a pod: liveness, link, runs, GPUs, actions, store, agent and external observers."""
 
 from __future__ import annotations
 
@@ -31,6 +29,8 @@ MOST = 4
 
 
 class PodScreen(MomentCommands, ConsoleScreen):
+    """The page of one pod, now or at the time cursor."""
+
     place: ClassVar[str] = commands.POD
     DEFAULT_CSS = "PodScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; }"
 
@@ -39,19 +39,24 @@ class PodScreen(MomentCommands, ConsoleScreen):
         self.pod = pod
 
     def body(self) -> Iterable[Widget]:
+        """Yield the scrolled page."""
         with VerticalScroll():
             yield Panel(id="facts")
 
     def main(self) -> Widget:
+        """Return the scrolled page, which has the focus."""
         return self.query_one(VerticalScroll)
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name)
 
     def subject(self) -> Subject:
+        """Return the pod, without a run."""
         return Subject(self.pod)
 
     def draw(self) -> None:
+        """Bring the page up to date."""
         app, pod, width = self.console_app, self.pod, self.size.width - 1
         # With runs the worst of them is what the pod is like; each has its own line below.
         how = max(
@@ -117,7 +122,7 @@ class PodScreen(MomentCommands, ConsoleScreen):
         self.query_one("#facts", Panel).show(lines)
 
     def _runs(self, pod: PodState, width: int) -> list[Line]:
-        """Each run with how it is and where it stands, the worst first."""
+        """Return a line for each run with its status and step, the worst first."""
         found = sorted(pod.runs.values(), key=lambda run: -status.of(pod, run).rank)
         lines: list[Line] = []
         for number, run in enumerate(found[:MOST]):
@@ -136,7 +141,7 @@ class PodScreen(MomentCommands, ConsoleScreen):
         return lines
 
     def _machine(self, pod: PodState, width: int) -> list[Line]:
-        """GPUs and host: as they are, or as they were at the time cursor."""
+        """Return the lines of GPUs and host, now or at the time cursor."""
         app, cursor = self.console_app, self.cursor
         if cursor.at is None:
             return [
@@ -152,6 +157,7 @@ class PodScreen(MomentCommands, ConsoleScreen):
         ]
 
     def do_back(self, args: str) -> None:
+        """Leave the time cursor, then the screen."""
         if self.cursor.at is not None:
             self.move_cursor(None)
         else:
@@ -205,10 +211,12 @@ class PodScreen(MomentCommands, ConsoleScreen):
         return lines
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         down = status.link_down(self.pod)
         return {"retry": down, "launch": not down, "pod": False}.get(command.id, True)
 
     def do_copy(self, args: str) -> None:
+        """Copy the page as text."""
         from bs4_console.tui.ink import text_of
 
         self.console_app.copy(

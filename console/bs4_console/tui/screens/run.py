@@ -1,4 +1,4 @@
-"""One run: where it stands, its curves, the GPUs, what is wrong, and its logs as they come."""
+"""The screen of one run: its progress, curves, GPUs, incidents, and its logs as they come."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN,
 
 
 class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
+    """The screen of one run, now or at the time cursor."""
+
     place: ClassVar[str] = commands.RUN
     DEFAULT_CSS = """
     RunScreen #curves { padding: 0 1; }
@@ -52,6 +54,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         """Where the log was sent by the cursor."""
 
     def body(self) -> Iterable[Widget]:
+        """Yield the panels of the run and its log."""
         yield Panel(id="header")
         yield Panel(id="alarm")
         yield Panel(id="curves")
@@ -60,6 +63,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         yield LogPane(self.pod, self.run_name)
 
     def on_mount(self) -> None:
+        """Load the healthy ranges of the curves, and show the log at the time cursor if that is
+        set.
+        """
         self.bands = self.load_bands()
         self._checkpoints = CheckpointLine(self.console_app, self.pod, self.run_name)
         if self.cursor.at is not None:
@@ -67,24 +73,29 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
+        """Return the widget with the run's log."""
         return self.query_one(LogPane)
 
     @property
     def run_state(self) -> RunState:
-        """The run as it is; as it was last when it has been removed from the pod."""
+        """Return the run as it is, or as it was last if it has been removed from the pod."""
         self._last = self.pod.runs.get(self.run_name, self._last)
         return self._last
 
     def main(self) -> Widget:
+        """Return the log's lines, which have the focus."""
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self.run_name)
 
     def subject(self) -> Subject:
+        """Return the pod and the run."""
         return Subject(self.pod, self.run_state)
 
     def draw(self) -> None:
+        """Bring all panels up to date. How much they show depends on the height of the screen."""
         app, run, width, height = (
             self.console_app,
             self.run_state,
@@ -127,7 +138,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.query_one("#host", Panel).show(lines)
 
     def _alarm(self, run: RunState, width: int, most: int) -> list[Line]:
-        """What is wrong now, or what was at the time cursor, and where that stands."""
+        """Return what is wrong now, or what was wrong at the time cursor and where that is."""
         app, t = self.console_app, self.cursor.of(self.pod)
         if t is None:
             return view.alarm_lines(self.pod, run, app.clock, app.keys, width, most)
@@ -160,7 +171,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return [view.host_line_then(sample, width), view.components_then(sample, run, width)]
 
     def _draw_curves(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
-        """Only when a step came: four curves over 20,000 steps are 30 ms of work."""
+        """Draw the small curves if a step came. Four curves over 20,000 steps take 30 ms."""
         if self._curves_changed(run, others, width, height):
             self.query_one("#curves", Panel).show(
                 charts(run, width, height, self.moment, self.curve_view, self.bands, others)
@@ -193,7 +204,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.query_one("#curves", Panel).show(lines)
 
     def _shown_times(self, newest: float) -> tuple[float, float]:
-        """The pod's time from the beginning of the first step shown to the end of the last."""
+        """Return the pod's times, in seconds since the epoch, at which the first shown step began
+        and the last one ended.
+        """
         begin, end = self.curve_view.window(*self._steps(), self.moment)
         times = self.step_times()
         shown = []
@@ -228,8 +241,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """The step that was the newest at the time cursor (before the first one, the one before
-        it); None is now.
+        """Return the newest step at the time cursor, or None for now. Before the first step it is
+        one less than that.
         """
         t = self.cursor.of(self.pod)
         if t is None:
@@ -244,7 +257,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return 0
 
     def step_times(self) -> dict[int, float]:
-        """Made again when a step came: of 20,000 it takes 20 ms, and a draw asks several times."""
+        """Return the time at which each step ended, by the pod's clock in seconds since the epoch.
+        Computed again only when a step came: 20,000 steps take 20 ms, and one draw asks several
+        times.
+        """
         run = self.run_state
         key = (id(run), len(run.trainer_steps), run.step_seen, run.step)
         if self._step_times[0] != key:
@@ -252,6 +268,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self._step_times[1]
 
     def moment_start(self) -> float | None:
+        """Return where the time cursor begins: this machine's time at the end of the newest step.
+        Returns None, with a message, if no step is done.
+        """
         times = self.step_times()
         if times:
             return self.time_of_step(max(times))
@@ -263,7 +282,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Everything moves at once, the log when the hand rests: it has to ask the pod."""
+        """Show everything at the time cursor. The log follows after LOG_DELAY_S seconds without
+        another move, because it has to ask the pod.
+        """
         if self._log_timer is not None:
             self._log_timer.stop()
         self._log_timer = self.set_timer(LOG_DELAY_S, self._move_log)
@@ -281,7 +302,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """By steps. Between two of them the next one is the one step back or on."""
+        """Move the time cursor by `count` steps. Between two steps, the nearer end in that
+        direction is one step.
+        """
         steps = sorted(self.step_times())
         if not steps:
             self.moment_start()
@@ -298,20 +321,23 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:
-        """The log screen reads the same streams: once is enough."""
+        """Stop reading the log while the log screen, which reads the same streams, is on top."""
         if isinstance(self.app.screen, LogScreen):
             self.pane.rest()
 
     def on_screen_resume(self) -> None:
+        """Read the log again, and show it at the time cursor if that has moved."""
         for pane in self.query(LogPane):
             pane.wake()
             if self.cursor.at != self._log_at:
                 self.moment_moved()
 
     def pulse(self) -> None:
+        """Paint what has changed in the log."""
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         if command.id == "retry":
             return status.link_down(self.pod)
         if command.id in OF_CURVES:
@@ -323,21 +349,28 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
+        """Open the run's worst open incident, or its logs if there is none."""
         if self.subject().incidents:
             self.do_incident("")
         else:
             self.do_logs("")
 
     def do_incident(self, args: str) -> None:
+        """Open the run's worst open incident, or the one whose failure is in `args`."""
         self.console_app.open_incident(self.subject(), args)
 
     def do_plan(self, args: str) -> None:
+        """Open the page of the playbook in `args`, or of that of the worst incident, and make a
+        plan.
+        """
         self.console_app.open_plan(self.subject(), args)
 
     def do_logs(self, args: str) -> None:
+        """Open the run's logs. `args` is a source or a path, or "" for all sources merged."""
         self.console_app.open_logs(self.pod, self.run_name, args or None)
 
     def do_back(self, args: str) -> None:
+        """Leave the time cursor, then the large curves, then the screen."""
         if self.cursor.at is not None:
             self.move_cursor(None)
         elif self.curves_large:

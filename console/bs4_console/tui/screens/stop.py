@@ -1,5 +1,5 @@
-"""Stopping a run: who is ended by which signals, what stays, and the run's name as the
-confirmation.
+"""The question before a run is stopped: which processes get which signals, and the run's name as
+the confirmation.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ MOST = 8
 
 
 class StopScreen(Confirmation):
+    """The question before a run is stopped. The run's name has to be typed."""
+
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__(run.name, typed=True, yes="stop it")
         self.pod, self.run_state = pod, run
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
+        """Return which processes are ended by which signals and what is lost, with the commands if
+        `commands`.
+        """
         run = self.run_state
         living, steps, first = (
             stopping.processes(run),

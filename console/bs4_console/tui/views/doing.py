@@ -1,5 +1,5 @@
-"""What is being done to a run or on its pod just now: one line an action, with its step and for how
-long.
+"""The actions under way on a run or its pod, one line each with the current step and the time it
+takes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ _QUIET = frozenset({"plan", "note", "release", "rotate"})
 
 
 def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
-    """Of one run; with None of the whole pod. The newest last."""
+    """Return a line for each action under way on the run, or on the whole pod if `run` is None, the
+    newest last. At most `most` lines of `width` cells.
+    """
     found = sorted(
         under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
     )
@@ -33,6 +35,7 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
+    """Return the actions that have not ended and are work, of the run or of all runs if None."""
     rows = []
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):

@@ -1,5 +1,5 @@
-"""What the look before a start has found, and the memory that it will need: rule, file and line,
-why, and what to do about it.
+"""The result of the preflight in lines: for each finding its rule, place, reason and remedy, and
+the memory that the run will need.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
-    """✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   memory fits: always above the plan, however long that
-    is.
+    """Return the result in one line, for example "✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   ✔ memory
+    fits". It stands above the plan however long that is.
     """
     line: Line = []
     for state, one in (
@@ -56,7 +56,7 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
 
 
 def lines(checks: Sequence[Check], width: int) -> list[Line]:
-    """One block each, in the order they come in: what is well is only counted."""
+    """Return a block of lines for each check that is not ok, in the given order."""
     found: list[Line] = []
     for check in checks:
         if check.state == "ok":
@@ -80,6 +80,7 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
 
 
 def heading(checks: Sequence[Check]) -> Line:
+    """Return the heading with the number of checks that are ok."""
     good = sum(check.state == "ok" for check in checks)
     return [
         ("BEFORE THE START ", "head"),
@@ -88,7 +89,9 @@ def heading(checks: Sequence[Check]) -> Line:
 
 
 def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
-    """The arithmetic as it comes; the sums are what one reads."""
+    """Return the memory estimate in lines of at most `width` cells, with its sums and verdicts
+    emphasised.
+    """
     found: list[Line] = []
     for number, text in enumerate(memory):
         if number == 0 and text.endswith(":"):

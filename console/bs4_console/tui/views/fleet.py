@@ -1,4 +1,4 @@
-"""The fleet as rows: every pod and every run, what needs a person first."""
+"""The fleet as rows: every pod and every run, those that need a person first."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OLD_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Column:
-    """`importance`: columns with the least go first when the terminal is narrow. Widths in cells;
-    `most` 0 takes what is left.
+    """A column of a table. `least` and `most` are its width in cells; a `most` of 0 takes the rest
+    of the line. On a narrow terminal the columns with the least `importance` are left out first.
     """
 
     id: str
@@ -53,7 +53,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """`key`: (pod, run or ""). `cells` by column id."""
+    """A row of a table. `key` is (pod, run), with "" as the run for the pod itself. `cells` are the
+    texts by column id. `rank` is 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
+    """
 
     key: tuple[str, str]
     rank: int
@@ -72,12 +74,12 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """What `/` searches."""
+        """Return the row's text, which the filter searches."""
         return " ".join(text_of(line) for line in self.cells.values())
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """Cells that each column's text takes."""
+        """Return the width of each cell's text by column id."""
         result = {}
         for name, line in self.cells.items():
             result[name] = width_of(line)
@@ -110,8 +112,8 @@ HEADING = "\x00"
 def arrange(
     rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
 ) -> list[Row]:
-    """Sorted, and under headings when grouped: the group with the worst row first, the rows of
-    `folded` ones left out.
+    """Return the rows sorted, and with headings if they are grouped. The group with the worst row
+    comes first. Groups in `folded` show only their heading.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
@@ -132,7 +134,9 @@ def arrange(
 
 
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
-    """By a column, what has no value last; equals by need. Rows of old runs stay at the end."""
+    """Return the rows sorted by a column; `-` before its name reverses the order. Rows without a
+    value come last, equal rows are sorted by need, and rows of old runs stay at the end.
+    """
     by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.key))
     column, turned = sort.removeprefix("-"), sort.startswith("-")
     if column == "need":
@@ -171,8 +175,8 @@ _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Whether `text` holds the regular expression, whichever case (`!` in front: whether it does
-    not); what is none is taken literally.
+    """Return True if `text` contains the regular expression, ignoring case. `!` in front negates
+    it. An invalid expression is searched literally.
     """
     if not wanted:
         return True
@@ -185,12 +189,16 @@ def matches(text: str, wanted: str) -> bool:
 
 
 def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
-    """Worst first; within a rank by name, so that rows stand still while nothing changes."""
+    """Return the rows of all pods, worst first. Rows of the same rank are sorted by name, so that
+    they stand still while nothing changes.
+    """
     return ordered([row for pod in pods for row in readable_rows(pod, clock)], "need")
 
 
 def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """One pod's unreadable records may not take the others off the screen."""
+    """Return the pod's rows, or one row that says so if the pod's records cannot be read. The other
+    pods stay on the screen then.
+    """
     try:
         return pod_rows(pod, clock)
     except status.MALFORMED as error:
@@ -214,7 +222,9 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """One row a run; a pod without runs, or with an incident of its own, has one without."""
+    """Return a row for each run of the pod. A pod without current runs, or with an incident of its
+    own, has another row for itself.
+    """
     own = any(i.run not in pod.runs for i in pod.ledger.open_incidents())
     made = []
     for run in pod.runs.values():
@@ -321,13 +331,13 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
 
 
 def step_line(run: RunState, role: str = "") -> Line:
-    """187/500."""
+    """Return the run's step, for example "187/500"."""
     done = words.NONE if run.step is None else str(run.step)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
 def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
-    """The last number under `key`; None when the newest row has none or is not a number."""
+    """Return the last number under `key` in the last eight rows, or None if there is none."""
     for row in reversed(list(rows)[-8:]):
         value = row.get(key)
         if isinstance(value, (int, float)):
@@ -336,7 +346,9 @@ def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
 
 
 def gpu_summary(pod: PodState, role: str = "") -> Line:
-    """8× 93% 71G: how many, mean utilisation, mean memory in GiB."""
+    """Return the pod's GPUs in short, for example "8× 93% 71G": their number, mean utilisation, and
+    mean memory in GiB.
+    """
     gpus = pod.latest.get("gpus") or {}
     state, devices = gpus.get("state"), gpus.get("devices") or []
     if state == "absent":
@@ -357,7 +369,7 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
-    """The fullest disk."""
+    """Return how full the fullest disk is, in percent."""
     share = _fullest(pod)
     if share is None:
         return [(words.NONE, "dim")]

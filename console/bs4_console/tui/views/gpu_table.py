@@ -1,5 +1,5 @@
-"""Every GPU of every pod as rows, with its processes; or a row for each pod, all its GPUs in one
-strip.
+"""The GPUs of all pods as rows: a row for each GPU with its processes, or a row for each pod with
+all its GPUs in one strip.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Seen:
-    """A pod's telemetry of the moment that is shown. `trouble`: why it is not what it seems, or why
-    there is nothing; `old`: not of that moment.
+    """A pod's telemetry at the moment that is shown. `t` is that moment in seconds since the epoch.
+    `trouble` says why the data is not what it seems, or why there is none. `old` is True if the
+    data is not from that moment.
     """
 
     pod: PodState
@@ -50,18 +51,22 @@ class Seen:
 
     @property
     def gpus(self) -> dict[str, Any]:
+        """Return the sample's record of the GPUs, or {}."""
         return self.sample.get("gpus") or {}
 
     @property
     def devices(self) -> list[dict[str, Any]]:
+        """Return the record of each GPU."""
         return self.gpus.get("devices") or []
 
     @property
     def xids(self) -> list[dict[str, Any]]:
+        """Return the Xid errors of the hour before the moment."""
         return recent_xids(self.gpus, self.t)
 
 
 def now(pod: PodState, clock: Clock) -> Seen:
+    """Return the pod's newest telemetry."""
     old = is_old(pod, clock)
     trouble = _trouble(pod.latest.get("gpus") or {}) or (
         [(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else []
@@ -70,8 +75,8 @@ def now(pod: PodState, clock: Clock) -> Seen:
 
 
 def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
-    """At the time cursor; `sample` None when nothing of that moment is here, or it is still being
-    read.
+    """Return the pod's telemetry at the time cursor. `sample` is None if there is none of that
+    moment; `reading` is True if it is still being read.
     """
     if sample is None:
         return Seen(
@@ -81,19 +86,21 @@ def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> S
 
 
 def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
-    """Pods with something wrong first, GPUs in their own order."""
+    """Return the rows of all pods: pods with problems first, GPUs in their own order."""
     return arrange(pod_rows(one, compact=compact) for one in seen)
 
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
-    """`key`: (pod, "3" or "3/812"), or (pod, "") for what is of the pod."""
+    """Return one pod's rows. A row's key is (pod, GPU) like "3", (pod, GPU/pid) like "3/812", or
+    (pod, "") for the pod itself.
+    """
     if compact:
         return _pod_row(seen)
     return _device_rows(seen)
 
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
-    """Pods with something wrong first."""
+    """Return the rows of all pods in one list, pods with problems first."""
     return [
         row
         for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key))
@@ -102,8 +109,8 @@ def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
 
 
 def summary(seen: Iterable[Seen]) -> Line:
-    """How many there are and do something, over the pods whose numbers are of the moment that is
-    shown.
+    """Return how many GPUs there are and how busy they are, over the pods whose data is from the
+    moment that is shown.
     """
     fresh = [one for one in seen if not one.old]
     devices = []
@@ -131,7 +138,7 @@ def summary(seen: Iterable[Seen]) -> Line:
 
 
 def _trouble(gpus: Mapping[str, Any]) -> Line:
-    """What the source itself says is wrong with it."""
+    """Return what the source of the GPU data says is wrong with it."""
     state = gpus.get("state")
     if state is None:
         return [("nothing received yet", "dim")]
@@ -236,7 +243,7 @@ def _model(device: dict[str, Any]) -> str:
 
 
 def _named(device: dict[str, Any]) -> Line:
-    """The only process with its pid and memory, or why there is none."""
+    """Return the only process with its pid and memory, or why there is none."""
     procs = device.get("procs") or []
     line = owners(device)
     if procs and procs[0].get("run"):
@@ -271,8 +278,8 @@ def _whole(value: float | None) -> str:
 
 
 def _pod_row(seen: Seen) -> list[Row]:
-    """▇▇▆▇×▇▇▁: a cell for each GPU, × for one with a complaint; then what is true of all of them
-    together.
+    """Return one row for the pod: a cell for each GPU like "▇▇▆▇×▇▇▁", with × for one with a
+    complaint, then the sums over all GPUs.
     """
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:

@@ -1,5 +1,5 @@
-"""The GPUs of a pod, one line each or two to a line, with who holds them and what the driver
-complains about.
+"""The GPUs of one pod, one or two to a line, with the runs that hold them and the complaints of the
+driver.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting
 
 
 def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
-    """A heading with the state of the data, then the devices. Honest about absent, stale and
-    foreign.
+    """Return a heading with the state of the data, then the GPUs; two to a line if `compact`. The
+    heading says if the data is absent or stale, or if owners cannot be proved.
     """
     gpus: dict[str, Any] = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
@@ -36,8 +36,8 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
 def lines_then(
     sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
 ) -> list[Line]:
-    """The GPUs at the time cursor; `sample` None when none of that moment is kept here, or it is
-    still being read.
+    """Return the GPUs at the time cursor. `sample` is None if no telemetry of that moment is kept
+    here; `reading` is True if it is still being read.
     """
     if sample is None:
         why = "no sample of that moment is kept here"
@@ -69,6 +69,7 @@ def _lines(
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
+    """Return the Xid errors of the last hour before `now`, which is in seconds since the epoch."""
     found = []
     for x in gpus.get("xids") or []:
         if now - float(x.get("t") or 0.0) < XID_S:
@@ -145,8 +146,8 @@ def _whole(value: float | None) -> str:
 def _compact(
     devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool
 ) -> list[Line]:
-    """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80
-    cells.
+    """Return the GPUs two to a line, the second half of them on the right: eight fit in four lines
+    of 80 cells.
     """
     half = 1
     if len(devices) > 1:
@@ -176,7 +177,9 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
 
 
 def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
-    """What the driver complains about, before the owner: it must not be cut off."""
+    """Return the complaints of the driver about one GPU. They stand before the owner, so that they
+    are not cut off.
+    """
     line: Line = []
     for xid in xids:
         if xid.get("index") == device.get("index"):
@@ -205,8 +208,8 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
 
 
 def link_marks(device: dict[str, Any]) -> Line:
-    """A PCIe link that is narrower than it could be, and NVLinks that are down. An idle GPU lowers
-    its PCIe generation: that is no complaint.
+    """Return complaints about a PCIe link with fewer lanes than possible, and about NVLinks that
+    are down. A low PCIe generation is no complaint, because an idle GPU lowers it.
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
@@ -220,7 +223,9 @@ def link_marks(device: dict[str, Any]) -> Line:
 
 
 def pcie_line(device: dict[str, Any]) -> Line:
-    """5x16 ↓812M ↑96M: generation and lanes, bytes a second to and from the GPU."""
+    """Return PCIe generation and lanes, and the rates to and from the GPU per second, for example
+    "5x16 ↓812M ↑96M".
+    """
     pcie = device.get("pcie")
     if not pcie:
         return [(words.NONE, "dim")]
@@ -234,7 +239,9 @@ def pcie_line(device: dict[str, Any]) -> Line:
 
 
 def nvlink_line(device: dict[str, Any]) -> Line:
-    """18/18, with its errors where there are any."""
+    """Return active and all NVLinks, for example "18/18", and the number of errors if there are
+    any.
+    """
     nvlink = device.get("nvlink")
     if not nvlink:
         return [(words.NONE, "dim")]
@@ -245,7 +252,9 @@ def nvlink_line(device: dict[str, Any]) -> Line:
 
 
 def owners(device: dict[str, Any]) -> Line:
-    """Run and component of each process, each once; who is not of a run is named by pid."""
+    """Return run and component of each process on the GPU, each once. A process that belongs to no
+    run is named by its pid.
+    """
     procs = device.get("procs") or []
     if not procs:
         if device.get("mem_used") is not None and device["mem_used"] < 1e9:

@@ -1,4 +1,4 @@
-"""An incident in lines: what is wrong in plain words, how it is known, and what would mend it."""
+"""An incident in lines: what is wrong, its evidence, and what would repair it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STATE = {
 
 
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """Title, then what it is in one line."""
+    """Return the incident's title, then its facts in one line."""
     bad = incident.state == "open"
     if bad:
         sign = "✖" if incident.severity == "critical" else "▲"
@@ -77,7 +77,9 @@ def _role(role: str) -> str:
 
 
 def evidence(incident: IncidentView, width: int) -> list[Line]:
-    """Where it was seen: source, file, line, and the text itself."""
+    """Return the evidence of the incident: source, file, line and text of each entry, and what
+    could not be observed.
+    """
     lines: list[Line] = [[("HOW IT IS KNOWN", "head")]]
     if incident.summary:
         lines += fold(incident.summary, width)
@@ -91,7 +93,9 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
 
 
 def _unseen(gap: str, width: int) -> list[Line]:
-    """◌ kernel log not visible (permission denied): nothing of it could be evidence."""
+    """Return a gap in the coverage, for example "◌ kernel log not visible (permission denied):
+    nothing of it could be evidence".
+    """
     first, *rest = fold(
         f"{gap.replace(' is hidden', ' not visible', 1)}: nothing of it could be evidence",
         width - 2,
@@ -120,7 +124,9 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
 def would_do(
     text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """The fix before there is a plan."""
+    """Return the fix as it is known before there is a plan: the playbook's steps, or advice for a
+    person if no playbook repairs it.
+    """
     if incident.playbook is None:
         found = []
         for line in _by_hand(text, incident, width):
@@ -153,7 +159,7 @@ def _numbered(number: int, step: str, width: int) -> list[Line]:
 
 
 def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
-    """What a person does: no machine can do it safely."""
+    """Return what a person can do about an incident that no playbook repairs safely."""
     if text is None or not (text.advice or text.leads_to):
         return [
             [("WHAT TO DO", "head")],

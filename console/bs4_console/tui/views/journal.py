@@ -1,4 +1,4 @@
-"""What was done on all pods as rows, newest first, and one deed with its exact commands."""
+"""The actions on all pods as rows, newest first, and one action with its exact commands."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbo
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the
-    action's key).
+    """Return a row for every action in the pod's journal, including automatic ones and plans. A
+    row's key is (pod, the action's key).
     """
     found = []
     for action in pod.ledger.actions.values():
@@ -49,11 +49,14 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows sorted by time, the newest first."""
     return sorted(rows, key=lambda row: (-float(row.values["t"] or 0), row.key))
 
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
-    """Another one when the pod's rows are: its journal has grown, or `when` means another day."""
+    """Return a value that changes when the pod's rows do: when its journal has grown, and at the
+    next day, which changes what `when` returns.
+    """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 
 
@@ -75,13 +78,15 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
 
 
 def when(t: float, clock: Clock) -> str:
-    """03:12:41 today, 11-19 03:12 before."""
+    """Return the local time of an action: "03:12:41" for today, "11-19 03:12" for another day."""
     then, now = time.localtime(t), time.localtime(clock.wall())
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M", then)
 
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
-    """One deed whole: who, what was asked for, each step with its command and how it went."""
+    """Return one action in full: who requested it and with which arguments, each step with its
+    command, and its result.
+    """
     head: Line = [
         (" ", ""),
         (action.what, "bold"),
@@ -119,7 +124,7 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
 
 
 def _text(action: ActionView) -> str:
-    """The words of a note, or how far a plan being carried out has come."""
+    """Return the text of a note, or the step that an action is in."""
     if action.kind == "note":
         return str(action.body.get("text", ""))
     for step in action.steps:

@@ -1,6 +1,4 @@
-"""What became of a pod that does not answer, in lines: the verdict, the signs that it rests on, and
-what to do.
-"""
+"""What became of a pod that does not answer: the verdict, its evidence, and what to do."""
 
 from __future__ import annotations
 
@@ -32,7 +30,9 @@ INDENT = 7
 
 
 def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> list[Line]:
-    """Nothing while the pod answers and is what it was."""
+    """Return the verdict on the pod with its evidence and the next step. Empty while the pod
+    answers and has not rebooted.
+    """
     verdict = pod.lost
     if verdict is None:
         return []
@@ -70,7 +70,9 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
 
 
 def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> list[Line]:
-    """03:10:21  provider  stopped: vast says that machine 4711 is outbid."""
+    """Return one sign, for example "03:10:21  provider  stopped: vast says that machine 4711 is
+    outbid".
+    """
     at = words.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
     if seen.source != "boot":
@@ -92,7 +94,7 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
 
 
 def _elsewhere(pod: PodState, width: int) -> list[Line]:
-    """The commands that take its runs on, on another machine."""
+    """Return the commands that continue the pod's runs on another machine."""
     found: list[Line] = []
     for name, sync in pod.ledger.syncs.items():
         if name in pod.runs and sync.pointer is not None and sync.place:

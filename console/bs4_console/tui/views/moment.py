@@ -1,4 +1,4 @@
-"""The line that says where the time cursor stands, and which keys move it."""
+"""The line that shows the position of the time cursor and the keys that move it."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def moment_line(
     step: int | None = None,
     exact: bool = False,
 ) -> Line:
-    """`at`: by this machine's clock. `step`: the newest then, of a run; not `exact`, the moment
-    lies between it and the next.
+    """Return the line. `at` is in seconds since the epoch by this machine's clock. `step` is the
+    run's newest step at that moment; if `exact` is False the moment lies between it and the next
+    step.
     """
     time = words.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:

@@ -1,4 +1,4 @@
-"""A plan and an action as lines: the exact commands, what they touch, and how far they are."""
+"""A plan and an action in lines: the exact commands, what they touch, and how far they are."""
 
 from __future__ import annotations
 
@@ -32,21 +32,22 @@ MOST = 40
 
 
 def danger(plan: dict[str, Any]) -> tuple[str, str]:
-    """(what the plan does, role)."""
+    """Return what the plan does in words, and the role in which it is drawn."""
     word = str(plan.get("danger", "unknown"))
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def must_type(plan: dict[str, Any]) -> bool:
+    """Return True if a person has to type the run's name to confirm the plan."""
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Seconds until the agent refuses the plan, by the pod's own monotonic clock; None while that
-    clock is unknown, 0 when it is over.
+    """Return the seconds until the agent refuses the plan, by the pod's monotonic clock. Returns
+    None while that clock is unknown, and 0 if the plan has expired.
 
-    The pod's clock now is that of its newest record plus the record's age here: late by the way of
-    the record, never early.
+    The pod's clock now is estimated as that of its newest record plus the record's age here. The
+    estimate is late by the time that the record was under way, never early.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -60,7 +61,9 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
 def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
-    """The latest plan, or refusal of one, for this run and playbook."""
+    """Return the latest plan, or refusal of one, for this run. None as `playbook` or `attempt`
+    allows any. Returns None if there is none.
+    """
     found = [
         p
         for p in pod.ledger.plans.values()
@@ -72,8 +75,8 @@ def newest(
 def plan_lines(
     plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line
 ) -> list[Line]:
-    """Heading with hash, expiry and the key to press, then each step with its command and
-    targets.
+    """Return the plan: a heading with hash, expiry and the key to press (`how_to_run`), then each
+    step with its command and targets.
     """
     body = plan.plan
     does, role = danger(body)
@@ -113,7 +116,7 @@ def _planned(number: int, step: dict[str, Any], width: int) -> list[Line]:
 
 
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
-    """$ command, whole, one line each: what will run is never cut."""
+    """Return the commands in full, each after a "$". What will run is never cut off."""
     lines: list[Line] = []
     for part in command.split("; ") if command else []:
         folded = fold(part, width, "accent", indent + 2)
@@ -149,8 +152,8 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
 
 
 def _process(entry: Any) -> str:
-    """A step shows a process as a sentence, as {pid, component, command}, or only as an
-    identity.
+    """Return a process as text. A step has it as a sentence, as {pid, component, command}, or only
+    as an identity.
     """
     if isinstance(entry, str):
         return entry
@@ -176,7 +179,7 @@ def _listed(word: str, entries: list[str], note: str, width: int) -> list[Line]:
 
 
 def verify_words(verify: dict[str, Any]) -> str:
-    """The verification in a sentence."""
+    """Return in words how the plan's success is verified."""
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}
         limit = _limit(how.get("within", 1800))
@@ -188,7 +191,9 @@ def verify_words(verify: dict[str, Any]) -> str:
 
 
 def _limit(within: Any) -> str:
-    """Seconds in a compiled playbook, `30m` in the file that people write."""
+    """Return a time limit in words. It is a number of seconds in a compiled playbook, and a text
+    like "30m" in the file that a person writes.
+    """
     if isinstance(within, str):
         return within
     if within >= 120:
@@ -197,9 +202,7 @@ def _limit(within: Any) -> str:
 
 
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """An action as it goes: each step with its mark, time and detail; at the end the verdict and
-    why.
-    """
+    """Return an action: each step with its mark, time and detail, then the verdict and why."""
     offset = pod.link.clock_offset or 0.0
     lines: list[Line] = [
         [
@@ -251,7 +254,9 @@ def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int)
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Recovered or not, and why; while it goes on, what is waited for."""
+    """Return whether the run has recovered and why, or what the action waits for while it is under
+    way.
+    """
     if action.state == "done":
         word = "DONE, NOT RECOVERED"
         if action.result.get("recovered", True):

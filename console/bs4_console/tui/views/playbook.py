@@ -1,4 +1,4 @@
-"""What a playbook's file says of its fix, in sentences: shown before there is a plan with the
+"""A playbook's fix in sentences, as its file describes it. Shown before there is a plan with the
 concrete commands.
 """
 
@@ -19,6 +19,8 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
+    """The texts of a playbook. `leads_to` is the id of another playbook that helps, or None."""
+
     id: str
     title: str
     explanation: str
@@ -32,8 +34,8 @@ class PlaybookText:
 
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
-    """The shipped file of that id, or None when this console has none (the agent may know a newer
-    one, or the user's own).
+    """Return the texts of the shipped playbook with this id, or None if this console has none. The
+    agent may know a newer one, or the user's own.
     """
     if not _ID.fullmatch(playbook):
         return None
@@ -45,6 +47,7 @@ def load(playbook: str) -> PlaybookText | None:
 
 
 def ids() -> list[str]:
+    """Return the ids of all shipped playbooks, sorted."""
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 

@@ -1,4 +1,4 @@
-"""A run in lines: what it is, where it stands, what runs of it, and what needs a person."""
+"""A run in lines: its identity, progress, processes, and what needs a person."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
-    """Two lines: state and identity with link and age on the right; then the numbers of the run."""
+    """Return two lines: state and identity, with link and age of the data on the right; then the
+    run's numbers.
+    """
     how = status.of(pod, run)
     attempt = run.view.attempt
     left: Line = [(" ", ""), *how.line(), ("  ", ""), (run.name, "bold"), (f" on {pod.name}", "")]
@@ -57,7 +59,9 @@ def _age_of(what: str, seen: float | None) -> Line:
 
 
 def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
-    """In parts, what matters most first: on a narrow terminal the last ones are left out."""
+    """Return the run's numbers in parts, the most important first. On a narrow terminal the last
+    parts are left out.
+    """
     eta = None
     if not status.link_down(pod):
         eta = run.eta_seconds()
@@ -88,21 +92,23 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
-    """━━━━━━━───: a share of one. Thin lines: eight full blocks above each other would outshine
-    what is wrong.
+    """Return a bar like "━━━━━━━───" for a share between 0 and 1. Its lines are thin, because eight
+    full blocks above each other would outshine what is wrong.
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return [(BAR * full, role), (REST * (width - full), "rule")]
 
 
 def host_line(pod: PodState, clock: Clock, width: int) -> Line:
-    """cpu, load, memory, /dev/shm, disks, and what cannot be seen."""
+    """Return CPU, load, memory, /dev/shm and disks of the host, and what is not visible there."""
     line = _host(pod.latest, width)
     return cut(faded(line) if is_old(pod, clock) else line, width)
 
 
 def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
-    """The host at the time cursor."""
+    """Return the line of the host at the time cursor. `sample` is None if nothing of that moment is
+    known.
+    """
     if sample is None:
         return [(" host ", "head"), ("not known of that moment", "dim")]
     return cut(_host(sample, width), width)
@@ -151,13 +157,15 @@ def _host(record: dict[str, Any], width: int) -> Line:
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
-    """Whether what telemetry says is history by now."""
+    """Return True if the pod's newest telemetry is not current any more."""
     seen = status.age(pod, clock)
     return seen is None or seen > words.FRESH_S
 
 
 def faded(line: Line) -> Line:
-    """Numbers that are not of now are grey, whatever they say."""
+    """Return the line in grey, because its numbers are not current. Headings, warnings and errors
+    keep their role.
+    """
     rows = []
     for text, style in line:
         rows.append(
@@ -177,8 +185,8 @@ def _share(gap: str, name: str, used: float | None, total: float | None) -> Line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
-    """launcher 812 · engine 830 · ...; a dead one is marked. When the data is old it says what was
-    seen, and nothing is green.
+    """Return the run's processes, for example "launcher 812  engine 830", with dead ones marked. If
+    the data is old, the line says so and nothing is green.
     """
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
@@ -201,7 +209,9 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
 
 
 def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
-    """The run's processes at the time cursor."""
+    """Return the line of the run's processes at the time cursor. `sample` is None if nothing of
+    that moment is known.
+    """
     line: Line = [(" procs", "head")]
     if sample is None:
         return [*line, (" not known of that moment", "dim")]
@@ -266,7 +276,7 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
 def alarm_lines(
     pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """What is wrong and the key to press, one line each; nothing when all is well."""
+    """Return what is wrong and the key to press, in at most `most` lines. Empty if all is well."""
     lines: list[Line] = []
     known = status.lost(pod)
     if known is not None and pod.lost is not None:
@@ -325,8 +335,9 @@ def alarm_lines(
 def alarm_lines_then(
     pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """What was wrong at the time cursor (`t` by the pod's clock): open by then and not yet ended;
-    and what has come since.
+    """Return what was wrong at the time cursor, and what has opened since, in at most `most` lines.
+    `t` is that moment by the pod's clock. An incident was open then if it had opened and not yet
+    ended.
     """
     lines: list[Line] = []
     mine = sorted(
@@ -377,7 +388,7 @@ def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str,
 
 
 def sources(pod: PodState, run: str) -> list[str]:
-    """Log streams of the run, the usual ones first."""
+    """Return the log streams of the run, the usual ones first."""
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]
     order = {name: i for i, name in enumerate(SOURCES)}
@@ -385,6 +396,6 @@ def sources(pod: PodState, run: str) -> list[str]:
 
 
 def short(stream: str) -> str:
-    """A stream's source as the column shows it."""
+    """Return a stream's source as the source column shows it."""
     name = stream.rpartition("/")[2]
     return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

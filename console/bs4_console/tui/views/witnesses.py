@@ -1,5 +1,5 @@
-"""What witnesses outside a pod say of it and of its runs: each with what it saw, when it was asked,
-or why it was not.
+"""What external observers say of a pod and its runs: what each saw and when it was polled, or why
+it was not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ NAME = 10
 def lines(
     pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
 ) -> list[Line]:
-    """The link first, then W&B of each run and the provider; those that were not asked too."""
+    """Return the link's line if `link`, then a block for W&B of each run and one for the provider,
+    also for those that were not polled.
+    """
     found: list[Line] = [
         cut(
             [
@@ -75,7 +77,9 @@ def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: boo
 
 
 def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = False) -> list[Line]:
-    """· W&B  lives, step 41, heard from 12s ago  asked 3s ago  W&B has it as running."""
+    """Return an observation, for example "W&B  lives, step 41, heard from 12s ago  asked 3s ago
+    W&B has it as running".
+    """
     word, role = _STATE.get(sight.state, (sight.state, "warn"))
     now = clock.wall()
     line: Line = [*head, (word, role)]

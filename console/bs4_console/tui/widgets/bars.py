@@ -1,5 +1,5 @@
-"""The line at the top (where am I, is anything wrong) and the line at the bottom (which keys work
-here).
+"""The bar at the top (the path to this screen, and what needs a person) and the bar at the bottom
+(the keys that work here).
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class TopBar(Panel):
+    """The bar at the top of every screen."""
+
     DEFAULT_CSS = "TopBar { height: 1; }"
 
     def __init__(self) -> None:
@@ -34,8 +36,8 @@ class TopBar(Panel):
         quiet: bool = False,
         pod: PodState | None = None,
     ) -> None:
-        """bs4-console › pod › run, and on the right how many of what; of `pod` how good the link is
-        and how old what is known of it.
+        """Show the path on the left and a tally of the rows on the right. `pod` adds the quality of
+        its link and the age of its data. `quiet` says that alerts are off.
         """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
@@ -63,9 +65,7 @@ class TopBar(Panel):
         self.show([spread(left, right, self.size.width)])
 
     def _moment(self) -> Line:
-        """Where the time cursor stands, on a screen that follows it: what is there is not of
-        now.
-        """
+        """Return where the time cursor is, on a screen that follows it."""
         at = cast("ConsoleApp", self.app).time.at
         if at is None or not getattr(self.screen, "shows_moment", False):
             return []
@@ -73,7 +73,9 @@ class TopBar(Panel):
 
 
 def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
-    """(▂▄▆█ 12ms data now, the same with signs alone)."""
+    """Return the link and the age of the data, for example "▂▄▆█ 12ms data now", and the same in
+    short.
+    """
     if pod is None:
         return [], []
     seen = status.age(pod, clock)
@@ -86,8 +88,8 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs;
-    `short` leaves the words away.
+    """Return how many rows are critical, unknown or a warning, and how many pods and running runs
+    there are. `short` leaves out the words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
@@ -112,13 +114,17 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
 
 
 class KeyBar(Panel):
+    """The bar with the keys at the bottom of every screen."""
+
     DEFAULT_CSS = "KeyBar { height: 1; }"
 
     def __init__(self) -> None:
         super().__init__(fill="bar")
 
     def tell(self, hints: Iterable[tuple[str, str, commands.Command]], width: int) -> None:
-        """(key, title, command) in order of importance; whole hints only, help and back always."""
+        """Show the hints (key, title, command), given in order of importance, as far as they fit.
+        Help, back and the command line are always shown.
+        """
         line: Line = [(" ", "")]
         entries = list(hints)
         always = []

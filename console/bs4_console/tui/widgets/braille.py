@@ -1,5 +1,5 @@
-"""Lines of braille dots: columns that hold what a mean would hide (spikes, NaN), dashes for what is
-only compared.
+"""Draws curves in braille dots. A column shows what a mean would hide (spikes, NaN); curves that
+are only compared are dashed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ Column = tuple[float | None, float | None, bool] | None
 
 @dataclass(frozen=True)
 class Overlay:
-    """Another line in the same place: dashed in its own way, with its letter where it ends."""
+    """Another curve in the same place: `dash` is the index of its dashes in DASHES, `letter` stands
+    at its end.
+    """
 
     letter: str
     dash: int
@@ -35,7 +37,7 @@ class Overlay:
 
 
 def sample(dash: int) -> str:
-    """Five cells of a line of that kind, for a legend; -1 is the solid one."""
+    """Return five cells of a curve with these dashes, for a legend. -1 is the solid curve."""
     on, period = DASHES[dash] if dash >= 0 else (1, 1)
     return "".join(
         chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on))
@@ -55,9 +57,11 @@ def plot(
     mean: Sequence[Point] = (),
     others: Sequence[Overlay] = (),
 ) -> list[Line]:
-    """The curve as `height` lines. A column that holds several steps draws all from their least to
-    their greatest value. With a running `mean` that is the line, and the steps are single dim dots
-    behind it. At least one value of `found` or `others` has to be drawable.
+    """Return the curve as `height` lines of `width` cells, for the steps `first` to `last`.
+
+    A column that holds several steps is drawn from their least to their greatest value. With a
+    running `mean` that is the curve, and the steps are dim dots behind it. `at` is the step under
+    the time cursor. At least one value of `found` or `others` has to be drawable.
     """
     count = width * 2
     values, line = (
@@ -93,7 +97,9 @@ def plot(
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
-    """As heights; what a log scale cannot show is left out, what is no number stays."""
+    """Return the points with their values as heights. With `log` these are logarithms: values of 0
+    or less are left out, NaN and infinity stay.
+    """
     if not log:
         return found
     rows = []
@@ -104,8 +110,8 @@ def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
-    """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a
-    millisecond.
+    """Return the values that are finite. If their sum is finite all of them are, which takes a
+    tenth of a millisecond for 20,000 values.
     """
     if math.isfinite(sum(values)):
         return values
@@ -117,7 +123,9 @@ def finite(values: Sequence[float]) -> Sequence[float]:
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
-    """The part of a line that lies in first..last; its steps are in order."""
+    """Return the points whose steps are in `first` to `last`. The points are in the order of their
+    steps.
+    """
     return found[bisect_left(found, first, key=_step) : bisect_right(found, last, key=_step)]
 
 
@@ -125,14 +133,15 @@ _step = itemgetter(0)
 
 
 def height_of(value: float, log: bool) -> float:
+    """Return the value, or its logarithm with `log`."""
     if log:
         return math.log10(value)
     return value
 
 
 class _Canvas:
-    """Layers of cells over each other: a cell has one colour, so the topmost that has a dot there
-    is what is seen.
+    """Layers of cells above each other. A cell has one colour, so the topmost layer with a dot in
+    it is shown.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -142,6 +151,7 @@ class _Canvas:
         """Where the first line ends: its letter stands there too, if there are others."""
 
     def layer(self) -> list[list[int]]:
+        """Return a new layer without dots."""
         return [[0] * self.width for _ in range(self.height)]
 
     def line(
@@ -153,7 +163,7 @@ class _Canvas:
         broken: set[int],
         cursor: int | None,
     ) -> Line:
-        """Runs of one role each."""
+        """Return row `y` of the canvas as a line."""
         line: Line = []
         for x in range(self.width):
             under = 0
@@ -186,6 +196,10 @@ class _Canvas:
 
 @dataclass
 class _Drawn:
+    """What drawing a curve has found out: the cells with NaN or infinite values, and the cell of
+    the newest value.
+    """
+
     broken: set[int]
     """Cells in which a value was NaN or infinite."""
     end: tuple[int, int] | None = None
@@ -200,7 +214,7 @@ def _draw(
     joined: bool = True,
     dash: tuple[int, int] = (1, 1),
 ) -> _Drawn:
-    """Into `cells`. Not `joined`: only the ends of each column."""
+    """Draw the columns into `cells`. If not `joined`, only the ends of each column are drawn."""
     height = len(cells)
     drawn = _Drawn(set())
     before: tuple[int, int, int] | None = None
@@ -239,8 +253,8 @@ def _join(
     now: tuple[int, int, int],
     dash: tuple[int, int],
 ) -> None:
-    """From the nearer end of one column to the nearer end of the next, so that steps far apart
-    still make one line.
+    """Draw from the nearer end of one column to the nearer end of the next, so that steps far apart
+    still make one curve.
     """
     start = min(max(now[1], before[1]), before[2])
     end = min(max(before[1], now[1]), now[2])
@@ -252,8 +266,8 @@ def _join(
 
 
 def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[Column]:
-    """Slices of a line that is in the order of its steps: what a loop over each step would take 20
-    ms for is done in one.
+    """Return the least and greatest value of each column of dots. The points are sliced, because a
+    loop over each of 20,000 steps would take 20 ms.
     """
     columns: list[Column] = [None] * count
     scale = (count - 1) / max(1, last - first)
@@ -279,9 +293,7 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
 
 
 def _joined(before: Column, now: tuple[float | None, float | None, bool], broken: bool) -> Column:
-    """Two parts of one column: a step that lies just between two columns may be taken for
-    either.
-    """
+    """Merge two parts of one column. A step that lies just between two columns may be in either."""
     if before is None:
         return (now[0], now[1], now[2] or broken)
     numbers = []
@@ -306,7 +318,7 @@ def _range(lines: Sequence[Sequence[Column]]) -> tuple[float, float]:
 
 
 def _dot(value: float, low: float, high: float, dots: int) -> int:
-    """Row of dots from the top."""
+    """Return the row of dots for a value, counted from the top."""
     if high <= low:
         return dots // 2
     return min(max(round((high - value) / (high - low) * (dots - 1)), 0), dots - 1)

@@ -22,7 +22,9 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 
 
 class CurveCommands:
-    """Beside a ConsoleScreen that has `run_state` and the time cursor `moment`."""
+    """The commands of the curves. The screen also inherits from ConsoleScreen, and has `run_state`
+    and the step `moment` of the time cursor.
+    """
 
     curve_view = CurveView()
     curves_large = False
@@ -37,21 +39,26 @@ class CurveCommands:
         run_name: str
 
         @property
-        def moment(self) -> int | None: ...
+        def moment(self) -> int | None:
+            """Return the newest step at the time cursor, or None for now."""
 
         @property
-        def console_app(self) -> ConsoleApp: ...
+        def console_app(self) -> ConsoleApp:
+            """Return the app with its own type."""
 
         @property
-        def run_state(self) -> RunState: ...
+        def run_state(self) -> RunState:
+            """Return the run whose curves are shown."""
 
-        def redraw(self) -> None: ...
+        def redraw(self) -> None:
+            """Bring the whole screen up to date now."""
 
-        def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None: ...
+        def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+            """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
 
     def load_bands(self) -> Mapping[str, Band]:
-        """Without its file the curves have no healthy range: that is said, and nothing else is
-        lost.
+        """Return the healthy range of each curve. If its file cannot be read, a message says so and
+        there are none.
         """
         try:
             return health.bands()
@@ -60,7 +67,7 @@ class CurveCommands:
             return {}
 
     def _steps(self) -> tuple[int, int]:
-        """First and last step of the curves; made again when a step came."""
+        """Return the first and last step of all curves, computed again only when a step came."""
         run, others = self.run_state, self.others()
         key = (
             id(run),
@@ -80,7 +87,9 @@ class CurveCommands:
     # -- comparing
 
     def others(self) -> list[Other]:
-        """What is compared, with the steps it has by now; a run that is gone is left out."""
+        """Return the curves to compare with, with the steps that they have by now. A run that is
+        gone is left out.
+        """
         made: list[Other] = []
         pods = {pod.name: pod for pod in self.console_app.fleet.pods}
         for number, key in enumerate(self.compared):
@@ -97,8 +106,9 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Without a name: the own attempts that were overtaken; where there are none, asks for a
-        run. Given again, none.
+        """Compare the curves with the run or attempt in `args`, or stop comparing with it. Without
+        a name, compare with this run's own earlier attempts, or stop comparing if something is
+        compared.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
@@ -131,7 +141,9 @@ class CurveCommands:
             self.compared = (*self.compared, key)
 
     def _comparable(self, args: str) -> str | None:
-        """ "2" or "pod/run"; None when it cannot be, and the person was told why."""
+        """Return the key of what can be compared, "2" for an attempt or "pod/run", or None, with a
+        message, if it cannot be.
+        """
         say = self.console_app.say
         if args.isdigit():
             attempts = overtaken_attempts(self.run_state)
@@ -170,6 +182,9 @@ class CurveCommands:
     # -- commands
 
     def do_curves(self, args: str) -> None:
+        """Show the curves on the whole screen, or only the one in `args`. Without a name, give the
+        log its place back if they are large.
+        """
         wanted = (
             next((title for title in TITLES if title.lower().startswith(args.lower())), None)
             if args
@@ -185,9 +200,11 @@ class CurveCommands:
         self.redraw()
 
     def do_log_scale(self, args: str) -> None:
+        """Change between a logarithmic and a linear scale."""
         self._look(replace(self.curve_view, log=not self.curve_view.log))
 
     def do_smooth(self, args: str) -> None:
+        """Show a running mean with the weight in `args`, or with the next weight."""
         try:
             if args:
                 weight = float(args)
@@ -209,13 +226,17 @@ class CurveCommands:
         self._look(replace(self.curve_view, weight=weight))
 
     def do_zoom_in(self, args: str) -> None:
+        """Show half as many steps."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 0.5))
 
     def do_zoom_out(self, args: str) -> None:
+        """Show twice as many steps."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))
 
     def do_pan_left(self, args: str) -> None:
+        """Show earlier steps, by a quarter of those shown."""
         self._look(self.curve_view.panned(*self._steps(), self.moment, -0.25))
 
     def do_pan_right(self, args: str) -> None:
+        """Show later steps, by a quarter of those shown."""
         self._look(self.curve_view.panned(*self._steps(), self.moment, 0.25))

@@ -1,5 +1,5 @@
-"""What the curves show: the numbers of a run's steps, what the GPUs and the host did meanwhile, and
-what is laid over them.
+"""The data of the curves: the metrics of a run's steps, what GPUs and host did meanwhile, and the
+curves to compare with.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]
 
 @dataclass(frozen=True)
 class Curve:
-    """(step, value) oldest first; NaN where the trainer reported no number."""
+    """One curve. `points` are (step, value), oldest first, with NaN where the trainer reported no
+    number. `band` is the healthy range of configs/health.toml, or None.
+    """
 
     title: str
     points: Sequence[Point]
@@ -61,8 +63,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """What a run is compared with: one of its own attempts, as far as a later one did its steps
-    again, or another run.
+    """A curve to compare a run with: another run, or one of its own attempts if `attempt` is given.
+    Of an own attempt only the steps count that a later one did again.
     """
 
     letter: str
@@ -72,6 +74,9 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
+        """Return the curve of a metric. `orchestrator` takes the orchestrator's steps and not the
+        trainer's.
+        """
         if orchestrator:
             rows = self.run.orchestrator_steps
         else:
@@ -84,7 +89,7 @@ class Other:
 
     @property
     def steps(self) -> int:
-        """How many there are by now, to know when to draw again."""
+        """Return how many steps there are by now, to know when to draw again."""
         return len(self.run.trainer_steps) + len(self.run.orchestrator_steps)
 
 
@@ -94,6 +99,7 @@ def curves(
     more: bool = False,
     others: Sequence[Other] = (),
 ) -> list[Curve]:
+    """Return the run's curves, with `more` all of them. `bands` are the healthy ranges by key."""
     return [
         Curve(
             title,
@@ -106,8 +112,8 @@ def curves(
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """What counts of a run (see `lineage`); the strings nan, inf and -inf of the record become
-    NaN.
+    """Return (step, value) of the steps that count (see `lineage`). The strings nan, inf and -inf
+    in the records become NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
@@ -125,9 +131,9 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows that count, in the order of their steps: an attempt that begins again at a step cuts
-    off what the one before it had done from there on, and the last to do a step wins. Made again
-    only when a row came: all curves of a side are drawn from it.
+    """Return the rows that count, in the order of their steps. An attempt that begins again at a
+    step replaces what earlier ones did from there on, and the last row of a step counts. Computed
+    again only when a row came, because all curves are drawn from it.
     """
     newest = None
     if isinstance(rows, Reversible):
@@ -162,7 +168,9 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
-    """What an attempt did that a later one did again, and one step before, where they part."""
+    """Return the points of those steps of an attempt that a later attempt did again, and of one
+    step before them. Empty if there are none.
+    """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
     if cut is None:
@@ -181,7 +189,7 @@ def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
-    """Attempts of which steps were done again, the newest first."""
+    """Return the attempts of which a later one did steps again, by number, the newest first."""
     cut: int | None = None
     firsts: dict[int, tuple[int, int]] = {}
     for row in run.trainer_steps:
@@ -256,7 +264,9 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """What GPUs and host did in the time of each step; after the last step, in that under way."""
+    """Return the curves of GPUs and host: their mean over the time of each step. Telemetry after
+    the last step counts for the step under way.
+    """
     ends = sorted(
         (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
     )

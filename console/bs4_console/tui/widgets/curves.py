@@ -1,5 +1,5 @@
-"""Training curves in braille: small charts over one axis of steps, with what a mean would hide
-(spikes, NaN) kept visible.
+"""Training curves in braille: charts over one axis of steps. What a mean would hide (spikes, NaN)
+stays visible.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _PLAIN = CurveView()
 
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
-    """First and last step over all curves: they share the axis."""
+    """Return the first and the last step of all curves, because they share the axis. Returns (0, 0)
+    without points.
+    """
     lines = []
     for curve in found:
         for line in (curve.points, *(other.points for other in curve.others)):
@@ -73,9 +75,11 @@ def chart(
     at: int | None = None,
     view: CurveView = _PLAIN,
 ) -> list[Line]:
-    """A title line, `height - 2` lines of dots and a line with the range: `width` cells each. `at`:
-    the step under the time cursor, whose value the title then gives instead of the newest. Left of
-    the dots a bar stands where the healthy range is.
+    """Return one curve: a title line, `height - 2` lines of dots and a line with the range, `width`
+    cells each.
+
+    `at` is the step under the time cursor; the title shows its value and not the newest. A bar on
+    the left marks the healthy range.
     """
     shown = between(curve.points, first, last)
     smooth = []
@@ -133,7 +137,7 @@ def chart(
 
 
 def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
-    """The least and the greatest value that can be drawn."""
+    """Return the least and the greatest value that can be drawn, or () if there is none."""
     numbers = finite([value for _, value in line])
     if log:
         numbers = [value for value in numbers if value > 0]
@@ -145,7 +149,7 @@ def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
 
 
 def _value_of(line: Sequence[Point], at: int | None) -> float | None:
-    """At a step, or the newest."""
+    """Return the value at a step, or the newest value if `at` is None."""
     if at is None:
         found = line[-1:]
     else:
@@ -163,7 +167,7 @@ def _title(
     at: int | None,
     view: CurveView,
 ) -> Line:
-    """`line`: the one that is drawn, of which the value is told."""
+    """Return the title of a chart with the newest value of `line`, the points that are drawn."""
     newest = _value_of(line, at)
     if newest is None:
         value = words.NONE
@@ -216,7 +220,7 @@ def _healthy(band: Band | None) -> Line:
 
 
 def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
-    """The value at the row `y` of the dots, counted from the top."""
+    """Return the value at row `y` of the dots, counted from the top."""
     least, most = height_of(low, log), height_of(high, log)
     found = most - (most - least) * y / max(1, rows - 1)
     if log:
@@ -225,13 +229,15 @@ def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
 
 
 def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
-    """At the top, in the middle and at the bottom; where all values are one, once."""
+    """Return the label left of row `y`. The top, middle and bottom rows have one; if all values are
+    equal only the middle row does.
+    """
     shown = (y in {0, rows - 1} and low < high) or (y == rows // 2 and (rows >= 5 or low == high))
     return f"{words.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
 
 
 def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Line:
-    """A bar in the rows that reach into the healthy range."""
+    """Return a bar for a row that reaches into the healthy range."""
     above, below = (_value_at(y + d, rows, low, high, log) for d in (-0.5, 0.5))
     return [("┃", "good") if below <= band[1] and above >= band[0] else (" ", "")]
 
@@ -245,8 +251,8 @@ def charts(
     bands: Mapping[str, Band] | None = None,
     others: Sequence[Other] = (),
 ) -> list[Line]:
-    """The four side by side; two by two in a narrow but tall place. `at`: the step under the time
-    cursor.
+    """Return the four main curves side by side, or two by two if `width` is less than 76 cells.
+    `at` is the step under the time cursor.
     """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
@@ -266,8 +272,9 @@ def large(
     others: Sequence[Other] = (),
     note: str = "",
 ) -> list[Line]:
-    """As many as the place holds, GPUs and host beside them, over a line that says how they are
-    looked at; `only` one of them by its title. `note`: what is still missing of the telemetry.
+    """Return as many curves as fit, also of GPUs and host, below a line that says how they are
+    shown. `only` is the title of a single curve, or "" for all. `note` says what is still missing
+    of the telemetry.
     """
     of_steps, of_machine = (
         curves(run, bands, more=True, others=others),
@@ -322,7 +329,9 @@ def large(
 
 
 def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line:
-    """A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒ attempt 1: which line is which, by letter and by its dashes."""
+    """Return which line is which, by letter and dashes, for example "A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒
+    attempt 1".
+    """
     line: Line = [
         (" compared  ", "head"),
         (f"{OWN} ", "accent bold"),
@@ -350,7 +359,7 @@ def grid(
     at: int | None,
     view: CurveView,
 ) -> list[Line]:
-    """`per_row` to a row, `tall` lines each, over one axis of steps."""
+    """Return the charts `per_row` to a row, `tall` lines each, over one axis of steps."""
     first, last = axis
     gap = 2
     each = (width - gap * (per_row - 1)) // per_row

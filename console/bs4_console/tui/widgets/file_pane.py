@@ -1,4 +1,4 @@
-"""Any one file of a pod, shown as a log is."""
+"""Any file of a pod, shown like a log."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ if TYPE_CHECKING:
 
 
 class FilePane(LogPane):
-    """Where a run stands in a LogPane the file's path does: in what it is called, and in which
-    stream is read.
-    """
+    """A LogPane for a file. The file's path takes the place of the run's name."""
 
     NOUN = "file"
 
@@ -22,7 +20,9 @@ class FilePane(LogPane):
         super().__init__(pod, path, path)
 
     def stream_of(self, source: str) -> str:
+        """Return the stream with the content of the file at this path."""
         return file_stream(source)
 
     def streams(self) -> list[str]:
+        """Return the stream of the file, as a list."""
         return [file_stream(self.run)]

@@ -1,10 +1,9 @@
-"""The rows of a log that are on the screen: which lines of a LogStore they are, and how they are
-drawn.
+"""The lines of a log on the screen: which lines of a LogStore are shown, and how they are drawn.
 
-Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay
-out the whole screen again; here a tick costs the visible lines and nothing else. Taking lines in
-and painting them are apart: the store fills at the link's pace, `tick` paints at the screen's, and
-only rows that changed.
+This is not a ScrollView: its virtual_size is a layout reactive, so that every tick of a growing log
+would lay out the whole screen again. Here a tick costs the visible lines and nothing else. Storing
+lines and painting them are separate: the store fills at the link's pace, and `tick` paints at the
+screen's, only rows that changed.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ GUTTER = 1
 
 
 class LogCanvas(Widget):
-    """`names` gives the source column's text; with fewer than two there is no such column.
+    """Draws the lines of a log. `names` returns the names of the sources; with fewer than two there
+    is no column for them.
 
-    The top row is the line `_anchor`, or while `following` whatever makes the newest line the last
-    row.
+    The top row is the line `_anchor`. While `following` is True, the newest line is the last row.
     """
 
     def __init__(
@@ -73,21 +72,24 @@ class LogCanvas(Widget):
 
     @property
     def position(self) -> int:
-        """Of the first line on the screen, among the visible ones."""
+        """Return the position of the first line on the screen among the lines that the filter
+        shows.
+        """
         return self._top
 
     @property
     def marks(self) -> log_lines.Marks:
-        """What is marked within lines now."""
+        """Return what is marked within lines now."""
         return self._marks
 
     @property
     def on_screen(self) -> list[int]:
+        """Return the numbers of the lines on the screen."""
         return [number for number, *_ in self._shown]
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint what changed since the last tick. The only place where the log's growth reaches the
-        screen. `now`: whatever it costs.
+        """Paint what has changed since the last tick. Only this brings the log's growth to the
+        screen. `now` paints even if the byte budget is used up.
         """
         self.lens.step()
         if not now and not self.budget.allows:
@@ -106,13 +108,14 @@ class LogCanvas(Widget):
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Draw everything anew: something else than the log's growth changed."""
+        """Draw everything again, because something other than the log's growth changed."""
         self._cache.clear()
         self._shown = []
         self.tick(now=True)
         self.refresh()
 
     def visible_text(self) -> str:
+        """Return the text of the lines on the screen, cut at its right edge."""
         return "\n".join(text_of(self._line(number))[GUTTER:] for number, *_ in self._shown)
 
     # -- which lines
@@ -121,15 +124,15 @@ class LogCanvas(Widget):
         return max(0, len(self.lens) - self.size.height)
 
     def _place(self) -> int:
-        """The position of the top line now: numbers are absolute, so pruning and filtering move the
-        position and not the line.
+        """Return the position of the top line now. Line numbers are absolute, so that pruning and
+        filtering change the position and not the line.
         """
         if self.following:
             return self._last_top()
         return min(self.lens.position(self._anchor), self._last_top())
 
     def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
-        """(number, text where it may still change, lines folded into it) of the lines on the
+        """Return (number, text if it may still change, lines folded into it) for each line on the
         screen.
         """
         rows = min(len(self.lens) - top, self.size.height)
@@ -145,19 +148,20 @@ class LogCanvas(Widget):
         return found
 
     def to_copy(self) -> list[str]:
-        """The lines on the screen, however far they reach; a very long one is cut, and says so."""
+        """Return the lines on the screen in full. A very long line is cut and says so."""
         found = []
         for number, *_ in self._shown:
             found.append(text_of(self._line(number, 0))[GUTTER:])
         return found
 
     def held(self, number: int) -> bool:
-        """Whether the store has this line, be it unfinished."""
+        """Return True if the store has this line, finished or not."""
         return self.store.first <= number < self.store.end + len(self.store.open_sources)
 
     # -- drawing
 
     def notify_style_update(self) -> None:
+        """Forget the cached base style, because the theme has changed."""
         super().notify_style_update()
         self._base = None
 
@@ -166,6 +170,7 @@ class LogCanvas(Widget):
         return cast("ConsoleApp", self.app).ink
 
     def render_line(self, y: int) -> Strip:
+        """Return the strip of row `y`."""
         width = self.size.width
         base = self._base = self._base or self.rich_style
         if y >= len(self._shown):
@@ -211,8 +216,8 @@ class LogCanvas(Widget):
         )
 
     def _more(self, number: int) -> str:
-        """What stands at the end of a line that goes on beyond the edge; how long it is, where that
-        is more than a few arrows away.
+        """Return the sign at the end of a line that goes on beyond the edge. For a very long line
+        it includes the length in bytes.
         """
         size = size_of(self.store.line(number)[1])
         if size > LINE_CELLS:
@@ -223,7 +228,9 @@ class LogCanvas(Widget):
         return GUTTER + log_lines.source_width(self.names())
 
     def _line(self, number: int, reach: int | None = None) -> Line:
-        """`reach`: as for log_lines.body; None: what the screen shows of it."""
+        """Return the line with its gutter and source. `reach` is as for log_lines.body; None takes
+        what the screen shows.
+        """
         if not self.held(number):
             return []
         source, raw = self.store.line(number)

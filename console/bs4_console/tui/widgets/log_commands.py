@@ -17,7 +17,7 @@ LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
 
 
 class LogCommands:
-    """The screen gives `pane` and `ask`."""
+    """The commands of the log. The screen has `pane` and `ask`."""
 
     pane: LogPane
     ask: Callable[..., None]
@@ -29,6 +29,9 @@ class LogCommands:
         return cast("ConsoleApp", self.pane.app)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        """Filter, find, highlight or go by what was typed. Called for every letter, and with
+        `final` on Enter and Esc.
+        """
         pane = self.pane
         if kind == "/":
             pane.set_filter(text)
@@ -44,19 +47,24 @@ class LogCommands:
         pane.pulse()
 
     def do_filter(self, args: str) -> None:
+        """Show only the lines that match `args`, or ask for a pattern."""
         self._give("/", args, self.pane.view.filter_text)
 
     def do_hide(self, args: str) -> None:
+        """Leave out the lines that match `args`, or ask for a pattern."""
         self._before = self.pane.view.filter_text
         self._give("hide ", args, "")
 
     def do_find(self, args: str) -> None:
+        """Find the text in `args`, or ask for it."""
         self._give("find ", args, self.pane.view.find_text)
 
     def do_highlight(self, args: str) -> None:
+        """Mark the words in `args`, or ask for them."""
         self._give("highlight ", args, AND.join(self.pane.view.highlights))
 
     def do_go(self, args: str) -> None:
+        """Go to the place in `args`, or ask for it."""
         self._give("go ", args, "")
 
     def _give(self, kind: str, args: str, now: str) -> None:
@@ -66,9 +74,11 @@ class LogCommands:
             self.ask(kind, now)
 
     def do_next_match(self, args: str) -> None:
+        """Go to the next match of find, downwards."""
         self._jump(1)
 
     def do_previous_match(self, args: str) -> None:
+        """Go to the next match of find, upwards."""
         self._jump(-1)
 
     def _jump(self, direction: int) -> None:
@@ -79,14 +89,19 @@ class LogCommands:
         self.pane.pulse()
 
     def do_follow(self, args: str) -> None:
+        """Pause the log here, or follow its end again."""
         self.pane.view.toggle_follow()
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
+        """Fold neighbouring lines that differ only in their numbers, or unfold them."""
         self.pane.set_filter(fold=not self.pane.view.fold)
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:
+        """Show only the level in `args` and worse, or the next level. An unknown level counts as
+        none.
+        """
         names = list(LEVELS)
         now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)
         self.pane.set_filter(
@@ -95,19 +110,24 @@ class LogCommands:
         self.pane.pulse()
 
     def do_bookmark(self, args: str) -> None:
+        """Mark the current line, or remove its mark."""
         self.pane.bookmark()
         self.pane.pulse()
 
     def do_next_bookmark(self, args: str) -> None:
+        """Go to the next marked line below, going round at the end."""
         self.pane.to_bookmark(1)
 
     def do_previous_bookmark(self, args: str) -> None:
+        """Go to the next marked line above, going round at the start."""
         self.pane.to_bookmark(-1)
 
     def do_expand(self, args: str) -> None:
+        """Open the entry of the current line."""
         self.pane.open_entry()
 
     def do_copy(self, args: str) -> None:
+        """Copy the lines on the screen."""
         lines = self.pane.view.to_copy()
         text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
         cut = ""
@@ -123,6 +143,7 @@ class LogCommands:
         )
 
     def do_copy_entry(self, args: str) -> None:
+        """Copy the entry of the current line, with its traceback or JSON."""
         text, missing = self.pane.entry_text(), self.pane.entry_missing()
         lacks = ""
         if missing:

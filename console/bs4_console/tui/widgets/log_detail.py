@@ -1,5 +1,5 @@
-"""One entry of a log over the whole screen: JSON laid out, a traceback whole, a line of any length
-in pages.
+"""The dialog with one entry of a log: JSON is formatted, a traceback is complete, and a very long
+line comes in pages.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """`lines` are the entry as text. `fetch` is given for a very long line of `size` bytes: `lines`
-    is then its part from `begin` on, and `n` and `p` page through it.
+    """The dialog with an entry. `lines` are its text.
+
+    For a very long line of `size` bytes `fetch` is given. `lines` is then the part of the line from
+    byte `begin` on, and `n` and `p` turn the pages.
     """
 
     DEFAULT_CSS = """
@@ -67,6 +69,7 @@ class LogDetail(Question[None]):
         self.begin, self._bytes, self._marked = begin, size, marks or Marks()
 
     def compose(self) -> ComposeResult:
+        """Yield the title, the scrolled entry and the line of keys."""
         with Vertical():
             yield Panel(id="head")
             with VerticalScroll():
@@ -74,10 +77,12 @@ class LogDetail(Question[None]):
             yield Panel(id="keys")
 
     def on_mount(self) -> None:
+        """Show the entry, and give it the focus."""
         super().on_mount()
         self.query_one(VerticalScroll).focus()
 
     def tell(self) -> None:
+        """Show the entry, folded to the width of the dialog."""
         # Before the first layout there is no width: about what it will be.
         width = max(
             20,
@@ -113,6 +118,7 @@ class LogDetail(Question[None]):
         self.query_one("#keys", Panel).show([keys])
 
     def action_leave(self) -> None:
+        """Close the dialog."""
         self.dismiss(None)
 
     @property
@@ -123,6 +129,7 @@ class LogDetail(Question[None]):
         )
 
     def action_copy(self) -> None:
+        """Copy the entry, or the part of it that is shown."""
         text = "\n".join(self.lines)
         if self._fetch:
             what = f"{self._where} of the line"
@@ -131,12 +138,15 @@ class LogDetail(Question[None]):
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:
+        """Scroll by this many lines."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
+        """Go on by this many parts of the line."""
         self._to(max(0, self.begin + by * PAGE_BYTES))
 
     def action_edge(self, last: int) -> None:
+        """Go to the last part of the line if `last`, otherwise to the first."""
         if self._fetch is None:
             scroll = self.query_one(VerticalScroll)
             scroll.scroll_end(animate=False) if last else scroll.scroll_home(animate=False)
@@ -157,5 +167,5 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Of a long line, as text. It may be cut inside of a character."""
+    """Return a part of a long line as text. It may begin or end within a character."""
     return plain(clean(data), PAGE_BYTES)

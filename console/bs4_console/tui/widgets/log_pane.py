@@ -1,4 +1,4 @@
-"""A log as a person uses it: places to go to, marks, and the entry of a line, over a window that is
+"""A log for a person: places to go to, bookmarks, and the entry of a line, over a window that is
 filled from the pod.
 """
 
@@ -26,10 +26,10 @@ LEAD_BYTES = 400
 
 
 class LogPane(LogFinding):
-    """The lower half of a run, or the whole of the log screen."""
+    """A log with its commands: the lower half of a run's screen, or the whole log screen."""
 
     def pulse(self) -> None:
-        """One repaint: the log, and its title when that changed."""
+        """Paint what has changed in the log and in its title."""
         super().pulse()
         self.query_one(Panel).show([self._title()])
 
@@ -39,6 +39,9 @@ class LogPane(LogFinding):
     # -- going somewhere
 
     def go(self, text: str) -> None:
+        """Go to a place: a line, a percentage, or a time. If `text` is not a place, a message says
+        so.
+        """
         try:
             target = parse(text)
         except ConsoleError as error:
@@ -66,7 +69,9 @@ class LogPane(LogFinding):
         self._app.spawn(f"go in {self.run}", work(), self._failed)
 
     async def time_here(self, begin: float, end: float) -> float | None:
-        """When the line pointed at was written, by the pod's clock; None when there is none."""
+        """Return when the current line was written, in seconds since the epoch by the pod's clock,
+        or None if that cannot be told. `begin` and `end` limit the time.
+        """
         feed, number = self._feed, self.view.current
         place = None
         if number is not None:
@@ -93,6 +98,7 @@ class LogPane(LogFinding):
     # -- bookmarks, entries
 
     def bookmark(self) -> None:
+        """Mark the current line, or remove its mark."""
         view, number = self.view, self.view.current
         place = None
         if number is not None:
@@ -105,7 +111,9 @@ class LogPane(LogFinding):
         view.forget()
 
     def to_bookmark(self, direction: int) -> None:
-        """The next one in the order of the log, round and round."""
+        """Go to the next bookmark in the order of the log, down if `direction` is 1, up if it is
+        -1, going round at the ends.
+        """
         view, number = self.view, self.view.current
         marks = sorted(view.bookmarks, key=lambda place: place[1:])
         if not marks:
@@ -135,7 +143,7 @@ class LogPane(LogFinding):
             self.go_to(places, target)
 
     def open_entry(self) -> None:
-        """The entry of the current line at full length."""
+        """Open the dialog with the entry of the current line."""
         number = self.view.current
         if number is None:
             return
@@ -159,8 +167,8 @@ class LogPane(LogFinding):
             )
 
     async def _open_parts(self, feed: LogFeed, title: str, place: Place, size: int) -> None:
-        """A line too long to be shown at once, from a little before the first match of what is
-        looked for in it.
+        """Open the dialog with a line that is too long to be shown at once, a little before the
+        first match in it.
         """
         source, generation, begin = place
 
@@ -191,8 +199,8 @@ class LogPane(LogFinding):
         return entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
-        """The current line's entry, each of its lines up to `limit` characters; a longer one says
-        how long it is.
+        """Return the lines of the current line's entry, each up to `limit` characters. A longer one
+        says how long it is.
         """
         shown = spell_out(self._entry())
         return [
@@ -202,5 +210,5 @@ class LogPane(LogFinding):
         ]
 
     def entry_missing(self) -> int:
-        """Bytes of the current line's entry that are not held."""
+        """Return how many bytes of the current line's entry are only on the pod."""
         return sum(max(0, size_of(line) - len(line)) for line in self._entry())

@@ -1,4 +1,4 @@
-"""The line above a log: what is shown of it, how, and what stands in the way."""
+"""The title line above a log: what is shown of it, how, and what it waits for."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 def title(pane: LogPane) -> Line:
+    """Return the title line."""
     feed, view, store = pane._feed, pane.view, pane._store
     names = pane.streams()
     what = pane.source or (f"all {len(names)} sources" if len(names) != 1 else short(names[0]))
@@ -55,7 +56,7 @@ def _search(pane: LogPane) -> Line:
 
 
 def _hindrance(pane: LogPane) -> Line:
-    """What it waits for, or why nothing comes."""
+    """Return what the log waits for, or why nothing comes."""
     feed = pane._feed
     line: Line = []
     if pane._busy:

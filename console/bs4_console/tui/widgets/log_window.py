@@ -1,5 +1,5 @@
-"""A log with its title line and the window over it: which lines of the pod are held here, and what
-fetches more of them.
+"""A log with its title line and the window over it: the lines of the pod that are held here, and
+the fetching of more.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 
 
 class LogWindow(Vertical):
-    """`source` None shows all sources of the run merged. `at` opens one source at the cursor of a
-    piece of evidence.
+    """The window over a log. `source` None merges all sources of the run. `at` is the cursor of a
+    piece of evidence at which one source is opened.
 
-    The store is made anew wherever the window does not join on to what is held: `moved` is called
-    then.
+    The store is replaced when the new window does not adjoin the lines that are held; `moved` is
+    called then.
     """
 
     DEFAULT_CSS = """
@@ -61,11 +61,13 @@ class LogWindow(Vertical):
         """A line to point at as soon as it is held."""
 
     def compose(self) -> ComposeResult:
+        """Yield the title line and the log."""
         yield Panel()
         yield LogView(self._store, self._names)
 
     @property
     def view(self) -> LogView:
+        """Return the widget with the log's lines."""
         return self.query_one(LogView)
 
     @property
@@ -77,17 +79,19 @@ class LogWindow(Vertical):
         return self._app.fleet.sessions.get(self.pod.name)
 
     def on_mount(self) -> None:
+        """Open the log."""
         self.open(self.source, self._at)
 
     def on_unmount(self) -> None:
+        """Stop reading, and release the lines."""
         self._stop()
         self._store.clear()
 
     def moved(self) -> None:
-        """The window is over other lines than before."""
+        """Do what is necessary when the window is over other lines. For subclasses."""
 
     def pulse(self) -> None:
-        """One repaint of the log: its growth, and a line that was waited for."""
+        """Paint what has changed in the log, and point at a line that was waited for."""
         view, feed = self.view, self._feed
         view.tick()
         if self._spot is not None and (number := self._store.number_at(self._spot)) is not None:
@@ -101,7 +105,7 @@ class LogWindow(Vertical):
     # -- where it lies
 
     def open(self, source: str | None, at: str | None = None) -> None:
-        """Start over with another source (or place)."""
+        """Start over with a source, at its end or at the cursor `at`."""
         self._stop()
         self._resting = self._broken = False
         self.source, self._at, self._moment = source, at, None
@@ -117,27 +121,30 @@ class LogWindow(Vertical):
         self.moved()
 
     def rest(self) -> None:
-        """Read nothing while nobody looks. A log that is paused at a line goes on: its lines would
-        be gone after starting over.
+        """Stop reading while nobody looks. A log that is paused at a line goes on, because that
+        line would be lost by starting over.
         """
         if self.view.following and self._worker is not None:
             self._stop()
             self._resting = True
 
     def wake(self) -> None:
+        """Read again after `rest`."""
         if self._resting:
             self.open(self.source)
 
     def show_at(self, t: float) -> None:
-        """The lines around a moment of the pod's clock; `open` goes back to the end."""
+        """Show the lines around a moment, in seconds since the epoch by the pod's clock. `open`
+        goes back to the end.
+        """
         self._stop()
         self._at, self._resting, self._broken, self._moment = None, False, False, t
         if self._session is not None:
             self._start(self._look_at(self._new_feed(self._session), t), "log")
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """The window around these cursors; `spot` is the line to point at, the first one there
-        otherwise.
+        """Show the window around these cursors, by stream. `spot` is the line to point at; if it is
+        None the first line there is.
         """
         self._stop()
         self._resting = self._broken = False
@@ -151,8 +158,8 @@ class LogWindow(Vertical):
     async def _from_here(
         self, places: Mapping[str, str], at: str | None, spot: Place | None = None
     ) -> None:
-        """What lies before the place is loaded before the screen changes, so that it changes
-        once.
+        """Show the window around these cursors and read on from there. What lies before the place
+        is loaded first, so that the screen changes only once.
         """
         session = self._session
         if session is None:
@@ -178,8 +185,9 @@ class LogWindow(Vertical):
         return feed
 
     def _hold(self, store: LogStore, feed: LogFeed) -> None:
-        """What was held before is given back now: a TaskGroup that is cancelled is part of a circle
-        with the feed it ran in (CPython 3.11), and 64 MiB of lines would wait for the collector.
+        """Replace the store and the feed, and release the old lines at once. A cancelled TaskGroup
+        is in a reference cycle with the feed that it ran in (CPython 3.11), so that 64 MiB of lines
+        would wait for the garbage collector.
         """
         before, self._store, self._feed = self._store, store, feed
         self.view.set_store(store)
@@ -199,7 +207,7 @@ class LogWindow(Vertical):
         self._busy = ""
 
     def _here(self) -> dict[str, str]:
-        """Each stream's cursor near the current line."""
+        """Return each stream's cursor near the current line."""
         feed = self._feed
         if feed is None:
             return {}
@@ -208,9 +216,11 @@ class LogWindow(Vertical):
     # -- which streams
 
     def stream_of(self, source: str) -> str:
+        """Return the stream of a source."""
         return f"log/{self.run}/{source}"
 
     def streams(self) -> list[str]:
+        """Return all log streams of the run."""
         return sources(self.pod, self.run)
 
     def _wanted_streams(self) -> list[str]:
@@ -226,7 +236,9 @@ class LogWindow(Vertical):
     # -- how far it reaches
 
     def _wanted(self) -> bool:
-        """Whether more lines may come: at the end always, elsewhere only some pages ahead."""
+        """Return True if more lines may be read: at the end always, elsewhere only AHEAD_LINES
+        lines ahead.
+        """
         view = self.view
         if view.following:
             return True
@@ -237,8 +249,8 @@ class LogWindow(Vertical):
         return self._store.end - here < AHEAD_LINES
 
     def _lacks_older(self, view: LogView) -> bool:
-        """Whether a filter leaves so little that the screen is not full, or the top of what is held
-        is near.
+        """Return True if older lines are needed: a filter leaves too few to fill the screen, or the
+        oldest held line is near.
         """
         if view.lens.pending:
             return False
@@ -304,8 +316,8 @@ class LogWindow(Vertical):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """At once among the lines that are held; older and newer ones come through the pod's
-        filter.
+        """Change pattern, least level or folding; None leaves each as it is. The held lines are
+        filtered at once, older and newer ones on the pod.
         """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)

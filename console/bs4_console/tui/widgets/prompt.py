@@ -1,4 +1,4 @@
-"""The line at the bottom that `:`, `/` and `f` open: one input, with what Tab would offer above
+"""The prompt at the bottom that `:`, `/` and `f` open: an input line, with what Tab offers above
 it.
 """
 
@@ -43,7 +43,7 @@ HINTS = {
 
 
 class PromptInput(Input):
-    """Input with history on the arrows and completion on Tab."""
+    """An input with history on the arrows and completion on Tab."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "older", "Earlier", show=False, id="prompt.older"),
@@ -53,20 +53,26 @@ class PromptInput(Input):
     ]
 
     def action_older(self) -> None:
+        """Ask the prompt for the entry before this one."""
         self.post_message(Prompt.Asked(-1))
 
     def action_newer(self) -> None:
+        """Ask the prompt for the entry after this one."""
         self.post_message(Prompt.Asked(1))
 
     def action_complete(self) -> None:
+        """Ask the prompt to complete the text."""
         self.post_message(Prompt.Asked(0))
 
     def action_leave(self) -> None:
+        """Tell the prompt that Esc was pressed."""
         self.post_message(Prompt.Left())
 
 
 class Prompt(Vertical):
-    """Hidden until `ask`. Posts Changed on every letter, Entered on Enter, Cancelled on Esc."""
+    """The prompt. It is hidden until `ask`, and posts Changed for every letter, Entered on Enter
+    and Cancelled on Esc.
+    """
 
     DEFAULT_CSS = """
     Prompt { height: 2; display: none; background: $panel; }
@@ -78,30 +84,32 @@ class Prompt(Vertical):
     """
 
     class Asked(Message):
-        """Input to prompt: history (-1, 1) or completion (0)."""
+        """Posted by the input for history (`what` is -1 or 1) or completion (0)."""
 
         def __init__(self, what: int) -> None:
             super().__init__()
             self.what = what
 
     class Left(Message):
-        """Input to prompt: Esc."""
+        """Posted by the input on Esc."""
 
     # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as
     # another letter behind itself.
     class Said(Message):
+        """A message with the prompt's kind and text."""
+
         def __init__(self, kind: str, text: str) -> None:
             super().__init__()
             self.kind, self.text = kind, text
 
     class Changed(Said):
-        """A letter more or less."""
+        """Posted when the text has changed."""
 
     class Entered(Said):
-        """Enter."""
+        """Posted on Enter."""
 
     class Cancelled(Said):
-        """Esc; `text` is what the prompt was opened with."""
+        """Posted on Esc. `text` is what the prompt was opened with."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,6 +122,7 @@ class Prompt(Vertical):
         """The line as it was when Tab was pressed and nothing was known to offer."""
 
     def compose(self) -> ComposeResult:
+        """Yield the offers, the sign and the input."""
         yield Panel(id="offers")
         with Horizontal():
             yield Panel(id="sign")
@@ -121,18 +130,23 @@ class Prompt(Vertical):
 
     @property
     def is_open(self) -> bool:
+        """Return True while the prompt is shown."""
         return bool(self.display)
 
     @property
     def _width(self) -> int:
-        """Before the first layout, about what it will be."""
+        """Return the width in cells. Before the first layout it is estimated."""
         return max(20, self.size.width or self.app.size.width)
 
     @property
     def field(self) -> PromptInput:
+        """Return the input."""
         return self.query_one(PromptInput)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+        """Open the prompt. `kind` is what stands before the cursor, `initial` its text, and
+        `complete` returns what Tab offers for a text.
+        """
         self.kind, self._initial, self._back, self._tabbed = kind, initial, 0, None
         self._complete = complete or (lambda text: ())
         self.display = True
@@ -148,12 +162,12 @@ class Prompt(Vertical):
         self._tell()
 
     def complain(self, sentence: str) -> None:
-        """Stays open with the reason above the line."""
+        """Show a sentence above the input. The prompt stays open."""
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """What Tab offers had to be asked for, and the answer is here; `complaint`: why there is
-        none.
+        """Complete again, because what Tab offers has come from the pod. `complaint` says why there
+        is no answer, or is "".
         """
         if complaint:
             self.complain(complaint)
@@ -164,6 +178,7 @@ class Prompt(Vertical):
             self._tell()
 
     def close(self) -> None:
+        """Hide the prompt."""
         self.display = False
 
     @on(Input.Changed)
@@ -236,7 +251,7 @@ class Prompt(Vertical):
 
 
 def _last(offer: str, typed: str) -> str:
-    """Of a path only what lies in the directory that was typed."""
+    """Return the offer without the directory that was typed already."""
     argument = typed.partition(" ")[2]
     typed_directory = argument[: argument.rfind("/") + 1]
     if typed_directory and offer.startswith(typed_directory) and offer != typed_directory:
@@ -245,7 +260,7 @@ def _last(offer: str, typed: str) -> str:
 
 
 def _common(offers: Sequence[str]) -> str:
-    """The longest beginning that all share."""
+    """Return the longest beginning that all offers share."""
     first, last = min(offers), max(offers)
     length = min(len(first), len(last))
     for i, (a, b) in enumerate(zip(first, last, strict=False)):

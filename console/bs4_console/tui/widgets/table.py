@@ -1,6 +1,4 @@
-"""A table of lines with a cursor, drawn row by row: only visible rows cost anything, only changed
-ones are repainted.
-"""
+"""A table of lines with a cursor. Only visible rows are drawn, only changed ones repainted."""
 
 from __future__ import annotations
 
@@ -26,8 +24,8 @@ GAP = 2
 
 
 class RowTable(ScrollView, can_focus=True):
-    """The first line is the heading and stays. The cursor stands on a key, not on a position: a row
-    that moves takes it along.
+    """A table whose first line is a fixed heading. The cursor is on a key, not on a position, so
+    that it moves with its row.
     """
 
     DEFAULT_CSS = """
@@ -48,10 +46,10 @@ class RowTable(ScrollView, can_focus=True):
     cursor: reactive[tuple[str, str] | None] = reactive(None, init=False)
 
     class Moved(Message):
-        """The cursor stands on another row."""
+        """Posted when the cursor is on another row."""
 
     class Opened(Message):
-        """The row under the cursor was clicked twice."""
+        """Posted when the row under the cursor was double-clicked."""
 
     # Textual's own name.
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002
@@ -68,19 +66,20 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def index(self) -> int:
-        """Position of the cursor; 0 when its row is gone."""
+        """Return the position of the cursor, or 0 if its row is gone."""
         if self.cursor:
             return self._at.get(self.cursor, 0)
         return 0
 
     @property
     def selected(self) -> Row | None:
+        """Return the row under the cursor, or None if there are no rows."""
         if self.rows:
             return self.rows[self.index]
         return None
 
     def show(self, rows: Sequence[Row]) -> None:
-        """The rows as they are now; repaints what differs."""
+        """Replace the rows, and repaint those that differ."""
         before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
             return  # of thousands of rows mostly none is another
@@ -106,22 +105,27 @@ class RowTable(ScrollView, can_focus=True):
             self._reveal()
 
     def watch_cursor(self) -> None:
+        """Bring the cursor onto the screen, and post Moved."""
         self.refresh()
         self._reveal()
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
+        """Fit the columns to the new width."""
         self.show(self.rows)
         self.refresh()
 
     def action_move(self, by: int) -> None:
+        """Move the cursor by this many rows."""
         if self.rows:
             self.cursor = self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key
 
     def action_page(self, direction: int) -> None:
+        """Move the cursor by a page, down if `direction` is 1, up if it is -1."""
         self.action_move(direction * max(1, self.size.height - 2))
 
     def on_click(self, event: Click) -> None:
+        """Put the cursor on the clicked row, and post Opened on a double click."""
         row = event.y - 1 + round(self.scroll_y)
         if event.y < 1 or not 0 <= row < len(self.rows):
             return
@@ -137,8 +141,9 @@ class RowTable(ScrollView, can_focus=True):
             self.scroll_to(y=self.index - height + 1, animate=False)
 
     def _fit(self, width: int) -> list[tuple[Column, int]]:
-        """Columns that fit, with widths: each as wide as its content up to its most, the more
-        important ones first; the one that takes the rest keeps at least a readable rest.
+        """Return the columns that fit, with their widths. Each is as wide as its content up to its
+        most, the important ones first. The column that takes the rest keeps at least its least
+        width.
         """
         sizes = {c.id: self._natural(c) for c in self._columns}
         kept: list[Column] = []
@@ -164,6 +169,7 @@ class RowTable(ScrollView, can_focus=True):
         return max(column.least if column.most else 0, title, min(content, column.most or content))
 
     def render_line(self, y: int) -> Strip:
+        """Return the strip of row `y`. Row 0 is the heading."""
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
@@ -184,7 +190,7 @@ class RowTable(ScrollView, can_focus=True):
         )
 
     def _title(self, column: Column) -> str:
-        """With a sign on the one that the rows are sorted by."""
+        """Return the column's title, with a sign if the rows are sorted by it."""
         if column.id != self.mark.removeprefix("-"):
             return column.title
         return column.title + ("▴" if self.mark.startswith("-") else "▾")
