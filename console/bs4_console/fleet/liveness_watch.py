@@ -25,12 +25,12 @@ from bs4_console.pods.witness import Sight
 if TYPE_CHECKING:
     from bs4_console.fleet.liveness_probe import PortWord
 
-#: Seconds between two looks at what this machine knows by itself.
+#: Seconds between two ticks, which collect what this machine knows by itself.
 TICK_S = 5.0
-#: Seconds between two questions to the provider: while the pod is silent, and while it answers and
+#: Seconds between two polls of the provider: while the pod is silent, and while it answers and
 #: something is wrong with it.
 SILENT_S, WRONG_S = 30.0, 300.0
-#: Addresses of documents: a route to one of them is asked for, and nothing is sent there.
+#: Addresses reserved for documentation. The kernel is asked for a route to them; nothing is sent.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
@@ -67,7 +67,8 @@ class RealLooks:
         does not name provider and machine, and an observation in state "unknown" if the inventory
         cannot be read.
         """
-        # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
+        # Importing it takes 0.2 s, because it imports an HTTP client. The thread that answers keys
+        # must not wait for that.
         witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.witness")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
@@ -228,7 +229,7 @@ class LostWatch:
         if link.up:
             known.add(Sign(now, "ssh", "up"), instead=True)
         elif link.state != "connecting" and known.tried != (link.state, link.attempts):
-            # A new try, and no second look at the same one.
+            # Add a sign for each new attempt to connect, not for the same attempt again.
             known.add(Sign(now, "ssh", link.state, link.detail))
         known.tried = (link.state, link.attempts)
         if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:

@@ -14,7 +14,7 @@ from bs4_console.pods.inventory_watch import InventoryWatch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 
-#: Seconds between two looks at the inventory's file.
+#: Seconds between two polls of the inventory's file.
 LOOK_S = 1.0
 
 
@@ -97,7 +97,7 @@ class Fleet:
         if self._watch is not None and self._following is None:
             self._following = asyncio.create_task(self._follow(self._watch), name="inventory")
         if self._lookout is not None and not self._looking:
-            # Not before the first screen is painted: nobody waits for it.
+            # Imported here, so that the first screen does not wait for it.
             from bs4_console.fleet.liveness_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
@@ -121,7 +121,7 @@ class Fleet:
                 if pods is not None:
                     await self._become({pod.name: pod for pod in pods})
             except ConsoleError as error:
-                # What was read last stands until the file can be read again.
+                # The pods read last stay until the file can be read again.
                 for listener in self._problem_listeners:
                     listener(
                         "The inventory was changed and cannot be read; the pods stay as "

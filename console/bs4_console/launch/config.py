@@ -18,7 +18,7 @@ from bs4_console.launch.guide import HOMES, TRAINERS, Asked, asked_again
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.checks import VERL
 
-#: Keys of [trainer] that verl's own configs have, of its RL and of its SFT, and no prime-rl.
+#: Keys of [trainer] that occur in verl's configs (RL or SFT) and in none of prime-rl.
 _OWN = frozenset(
     {
         "critic_warmup",
@@ -68,7 +68,7 @@ async def resolved(
                 f"{asked.config} is a config of verl, not of {asked.trainer}.",
                 "Name verl as its trainer, or leave the trainer out.",
             )
-        # Which component a person names stands: the agent says what does not fit it.
+        # A component that a person named is kept. The agent says if it does not fit the config.
         return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
     if asked.trainer:
         return given

@@ -16,14 +16,15 @@ from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
 from bs4_console.preflight.checks import VERL, Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
 
-#: What may be launched: the whole, one part of it apart, and two programs of their own.
+#: What may be launched: the whole training, one component of it alone, or one of two separate
+#: programs (sft, eval).
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
-#: Trainer -> where it lives on a pod unless --cwd says otherwise.
+#: Trainer -> its directory on a pod, unless --cwd names another.
 HOMES = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl", "verl": "verl"}
 TRAINERS = tuple(HOMES)
-#: Resume at the newest step that is complete on every side; afresh where nothing was saved.
+#: Resume at the newest step that is complete on every side, or start afresh if nothing was saved.
 AUTO = "auto"
-#: Links over which a question is tried, and seconds that one is waited for.
+#: How many links a query is tried over, and the seconds to wait for each.
 LINKS, RELINK_S = 3, 60.0
 Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -48,7 +49,6 @@ class Asked:
     overrides: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     container: str = ""
-    """In which container of the pod it runs; all paths are the pod's own."""
 
     def body(self) -> dict[str, Any]:
         """Return the request as a dictionary for the agent."""
@@ -286,7 +286,7 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 def verdict(action: ActionView, state: PodState) -> list[str]:
     """Return how the launch ended and what to do next, as lines."""
     run, pod = action.run, state.name
-    # verl prints everything through its driver, so what the launcher says is the trainer's log.
+    # verl prints everything through its driver, so the launcher's log is its trainer's log.
     known = state.runs.get(run)
     source = "launcher"
     if known is not None and known.view.trainer == VERL:

@@ -15,16 +15,17 @@ if TYPE_CHECKING:
     from bs4_console.tui.views.fleet import Row
     from bs4_console.ui_state import Settings
 
-#: From this rank on (2 warning, 3 unknown, 4 critical) a person is told.
+#: Least rank that alerts a person (2 warning, 3 unknown, 4 critical).
 TOLD_RANK = 2
 UNKNOWN = 3
-#: Seconds after its first row in which a pod's journal is read: what comes then is what was.
+#: Seconds after a pod's first row in which its journal is still being read. What becomes worse then
+#: is old.
 GRACE_S = 10.0
-#: A link that is down is told after this many seconds: most come back at once.
+#: Seconds after which a link that is down alerts. Most links come back sooner.
 UNKNOWN_S = 30.0
-#: Not more than one sound in so many seconds; a toast comes every time.
+#: Least seconds between two sounds. Toasts are not limited.
 SOUND_S = 10.0
-#: Cells of a notification; terminals cut longer ones.
+#: Most characters of a terminal's notification. Terminals cut longer ones.
 LONGEST = 160
 
 

@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.path_offers import PathOffers
 
-#: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the
-#: line's, not the log's, limit.
+#: Paints per second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 KiB/s at 4 Hz. Over SSH
+#: the line must be the limit, not the log.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
-#: Seconds after which the pods are reached for, whether or not a first screen came to be painted.
+#: Seconds after which the sessions start even if no first screen was painted.
 START_S = 1.0
 _NO_COLOUR = NoColor()
 
@@ -62,13 +62,13 @@ class ConsoleApp(Going, inherit_bindings=False):
 
     TITLE = "bs4-console"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
-    # Textual would bind ctrl+p itself, beside the table; only its palette is wanted.
+    # Textual would bind ctrl+p outside of the table of commands. Only its palette is used.
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 6
     AUTO_FOCUS = ""
-    # With priority the app itself acts on the key, before the next one is handed out. Otherwise
-    # keys wait in the focused widget's queue, and of a quickly typed `:q` the q would get there
-    # before the `:` has moved the focus.
+    # With priority the app handles a key before it reads the next one. Otherwise keys wait in the
+    # queue of the focused widget, and the q of a quickly typed `:q` would arrive there before the
+    # `:` has moved the focus.
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(
@@ -117,8 +117,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         told: Sequence[str] = (),
         save: Saver | None = None,
     ) -> None:
-        # With NO_COLOR Textual only turns colours into greys, unless it may use the terminal's own;
-        # then it leaves them all away.
+        # With NO_COLOR Textual only converts colours to greys. It removes them if it may use the
+        # terminal's own colours.
         self._no_color_wanted = "NO_COLOR" in os.environ  # Textual takes it out of the environment
         super().__init__(ansi_color=True if self._no_color_wanted else None)
         self.fleet, self.read_only, self.clock = fleet, read_only, clock or Clock()
@@ -154,11 +154,11 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.say(sentence, severity="warning")
         self.fleet.on_change(self._changed)
         self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
-        # The first screen comes before the pods: to be able to reach one takes as long as to paint
-        # (asyncssh's import, 0.18 s).
+        # The first screen is painted before the sessions start, because their import of asyncssh
+        # takes 0.18 s, as long as a paint.
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
-        # A key typed ahead opens another screen, and what waits for the first one's paint then
-        # waits until somebody comes back to it.
+        # If a key that was typed ahead opens another screen, the callback above waits until the
+        # first screen is shown again. This timer does not.
         self.set_timer(START_S, self.fleet.start)
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
@@ -183,12 +183,13 @@ class ConsoleApp(Going, inherit_bindings=False):
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
         second = int(self.clock.wall())
-        # Over a link of its own, news wait for the second: a table of ages and meters is repainted
-        # once, not four times.
+        # Over SSH, changes wait for the next second: a table of ages and meters is painted once a
+        # second, not four times.
         due = second != self._second or (self._dirty and not self.remote)
         if due:
             self._dirty, self._second = False, second
-        # From the top down to the first whole screen: behind a question the world goes on.
+        # Draw the dialogs on top and the first full screen below them, which goes on behind a
+        # question.
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Question) and due:
                 screen.tell_safely()
@@ -274,8 +275,8 @@ class ConsoleApp(Going, inherit_bindings=False):
 
     def watch_theme(self, theme: str) -> None:
         """Apply the theme's colours to everything that is drawn."""
-        # Textual's own widgets mark the cursor by a background alone, unless they know that there
-        # will be none (`:nocolor`).
+        # Textual's widgets mark the cursor only by a background colour, unless they match
+        # `:nocolor`.
         self.no_color = self._no_color_wanted or theme == themes.NO_COLOUR.name
         self.ink = self._fresh_ink()
         if self.is_running and isinstance(self.screen, ConsoleScreen):

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds between two looks: the pod reads its checkpoint directories for it. While there is
-#: nothing to resume, the first is waited for.
+#: Seconds between two queries, for which the pod scans its checkpoint directories: in general, and
+#: while the first checkpoint that can be resumed is waited for.
 LOOK_S, FIRST_S = 60.0, 10.0
 #: A disk that will be full within this many seconds is a warning.
 SOON_S = 6 * 3600.0
 
-#: A checkpoint that is younger than this may still be being written.
+#: A checkpoint younger than this, in seconds, may still be written.
 WRITTEN_S = 900.0
 
 
@@ -37,7 +37,7 @@ class CheckpointLine:
         self._next = float("-inf")
         self._asking = False
         self._stood: tuple[str, int] | None = None
-        """How the run stood when it was asked last."""
+        """The run's state and attempt at the last query."""
 
     def line(self) -> Line:
         """Return what is known, and query the pod again if that is old, or if the run has started
@@ -60,7 +60,7 @@ class CheckpointLine:
         self._asking = False
 
     async def _ask(self, session: PodSession) -> None:
-        # A quarter of a second of imports: not in the thread that answers keys.
+        # These imports take 0.25 s. The thread that answers keys must not wait for them.
         checkpoints = await asyncio.to_thread(
             importlib.import_module, "bs4_console.checkpoints.listing"
         )
@@ -78,8 +78,7 @@ class CheckpointLine:
                 self._app.clock.wall(),
             )
         except ConsoleError:
-            # It is one line among many: what is wrong with the link or the run is said where it
-            # belongs.
+            # Errors of the link or the run are shown elsewhere.
             self._text = []
         finally:
             self._next = self._app.clock.mono() + pause
@@ -90,7 +89,7 @@ def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
     full = found["forecast"]["full_t"]
     sets = found["checkpoints"]
     nothing = bool(sets) and not any(one["complete"] for one in sets)
-    # While it is being written every first checkpoint is incomplete.
+    # Every first checkpoint is incomplete while it is being written.
     ages = [one["age_s"] for one in sets]
     fresh = nothing and all(age is not None and age < WRITTEN_S for age in ages)
     stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from bs4_console.locations import state_dir
 
-#: Terminals cut or drop longer OSC 52 sequences (xterm's own limit is about this many bytes of
-#: text).
+#: Most bytes of text in an OSC 52 sequence. Terminals cut or drop longer ones; xterm's own limit is
+#: about this.
 OSC52_BYTES = 70_000
-#: The desktop's own tools, tried first: they reach the clipboard for sure.
+#: The desktop's own tools are tried first, because they surely reach the clipboard.
 _TOOLS = (
     ("wl-copy", "WAYLAND_DISPLAY", ()),
     ("xclip", "DISPLAY", ("-selection", "clipboard")),
     ("pbcopy", "", ()),
 )
-#: Terminals that are known to drop OSC 52 without a word.
+#: Terminals that are known to ignore OSC 52.
 _DEAF = ("linux", "dumb", "vt100")
 _DEAF_PROGRAMS = ("Apple_Terminal",)
 
@@ -63,7 +63,7 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
     if outward and fits:
         return f"({paste}; tmux also sent it to the terminal)"
     if fits and _option("allow-passthrough") in ("on", "all"):
-        # tmux hands what is inside to the outer terminal; every ESC in it is doubled.
+        # tmux passes the inner sequence to the outer terminal. Every ESC in it is doubled.
         write("\x1bPtmux;" + _osc52(text).replace("\x1b", "\x1b\x1b") + "\x1b\\")
         return f"({paste}; also sent past tmux to the terminal)"
     return (

@@ -18,15 +18,15 @@ from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
 
-#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal
-#: interprets or that reorders text is drawn.
+#: Texts come from pods, and a pod may be hostile. Characters that a terminal interprets, or that
+#: reorder text, are never drawn.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 Span = tuple[str, str]
 Line = list[Span]
 
-#: Calm on purpose: one grey for what is normal, colour only for what is not. Blue-green against
-#: orange-red stays apart for most colour-blind eyes.
+#: The theme is calm on purpose: grey for what is normal, colour only for what is not. Most
+#: colour-blind eyes can tell blue-green from orange-red.
 DARK = Theme(
     name="bs4-dark",
     primary="#5aa9e6",
@@ -107,7 +107,8 @@ class Ink:
                 )
         if not self._colour:
             segments = [part for segment in segments for part in _words_underlined(segment)]
-        # Joined where the style is the same: each change of style is ten bytes on the wire.
+        # Segments of the same style are joined, because each change of style is ten bytes on the
+        # wire.
         return Strip(segments).simplify().adjust_cell_length(width, base)
 
 

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.ui_state import Settings
 
-#: Seconds after the first look in which the screen that was left comes back.
+#: Seconds after the start in which the last screen can be restored.
 RESTORE_S = 5.0
-#: Seconds between two writes at least: a cursor that runs down the fleet is written once.
+#: Least seconds between two writes, so that a cursor moving down the fleet is written once.
 SAVE_S = 1.0
 _PLACES = (
     commands.POD,
@@ -31,7 +31,7 @@ _PLACES = (
     commands.GPUS,
 )
 
-#: (the settings, as they were written last) -> what went wrong, or nothing.
+#: (settings, settings as they were written last) -> error message, or "".
 Saver = Callable[["Settings", "Settings"], str]
 
 
@@ -48,7 +48,7 @@ class Kept:
         self._complaint = ""
         self._said = False
         self.busy = False
-        """Whether a write is under way."""
+        """True while settings are being written."""
 
     def give_up(self) -> None:
         """Do not restore the last place any more, because the person has begun to do something."""
@@ -83,8 +83,8 @@ class Kept:
         left = app.settings
         left.theme = app.theme
         if self._waiting:
-            # what was left is not yet back: it is not overwritten by the place where one waits for
-            # it
+            # The last place is not restored yet. The place where the person waits must not
+            # overwrite it.
             return
         screens = []
         for screen in app.screen_stack:
@@ -112,7 +112,7 @@ class Kept:
         if self._complaint and not self._said:
             self._said = True
             app.say(self._complaint, severity="warning")
-        # a screen that is being built or taken down says where it is next time
+        # A screen that is being built or taken down is noted the next time.
         with contextlib.suppress(NoMatches):
             self.note(app)
         if app.settings != self._saved:

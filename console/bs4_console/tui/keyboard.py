@@ -12,7 +12,7 @@ from textual.drivers.linux_driver import LinuxDriver
 
 __all__ = ["KeyDriver", "LinuxDriver"]
 
-#: Seconds between two looks at whether the app has ended.
+#: Seconds between two checks if the app has ended.
 LOOK_S = 0.1
 READ_BYTES = 4096
 
@@ -30,8 +30,8 @@ class KeyDriver(LinuxDriver):
         wait = LOOK_S
         while not self.exit_event.is_set():
             came = bool(select.select([self.fileno], [], [], wait)[0])
-            # Text that ends within a character, or a terminal that is gone, decodes to nothing; to
-            # the parser that would be the end.
+            # Bytes that end within a character, or come from a terminal that is gone, decode to "".
+            # The parser would take "" for the end of the input.
             text = ""
             if came:
                 text = decode(os.read(self.fileno, READ_BYTES))

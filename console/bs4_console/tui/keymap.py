@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from bs4_console.tui import commands
 
-#: What moves the cursor in tables and logs; no command may take these.
+#: Keys that move the cursor in tables and logs. No command may have them.
 MOVING = frozenset(
     {
         "up",
@@ -28,7 +28,7 @@ MOVING = frozenset(
         *commands.DIGITS,
     }
 )
-#: The way out stays where a person looks for it.
+#: Keys that cannot be changed, so that a person can always leave.
 FIXED = frozenset({"ctrl+c"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 

@@ -12,17 +12,17 @@ from textual._styles_cache import StylesCache
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-#: From this size on an allocation is given back to the system as soon as it is freed. A log's
-#: blocks are four times as large.
+#: Allocations of at least this many bytes are returned to the system as soon as they are freed. A
+#: log's blocks are four times as large.
 RETURNED_BYTES = 256 * 1024
 #: mallopt's name for it (malloc.h).
 M_MMAP_THRESHOLD = -3
-#: When the collector looks (gc.set_threshold). Every strip of cells that Textual paints keeps
-#: itself in a cache of its own, so only the collector frees it: some 10,000 objects a second while
-#: a log flows by. By Python's own numbers (700, 10, 10) they get old before they are garbage, and
-#: all that is young enough not to be frozen is walked through every three seconds, for up to 120 ms
-#: in which no key is answered. By these the young are looked at every two seconds, for 13 ms, and
-#: the old ones every ten, most often for 40.
+#: Thresholds of the garbage collector (gc.set_threshold). Every strip of cells that Textual paints
+#: is in a reference cycle with its cache, so that only the collector frees it: some 10,000 objects
+#: a second while a log is growing. With Python's defaults (700, 10, 10) they become old before they
+#: are garbage, and everything that is not frozen is scanned every three seconds, for up to 120 ms
+#: in which no key is answered. With these thresholds the young objects are scanned every two
+#: seconds, for 13 ms, and the old ones every ten seconds, usually for 40 ms.
 COLLECTED = (5_000, 10, 3)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from bs4_console.errors import ConsoleError
 
-#: Seconds in which tmux has to answer; it only opens a window.
+#: Seconds that tmux has to answer. It only opens a window.
 TMUX_S = 5.0
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: Up to this many pods every change is shown at the next tick.
+#: With up to this many pods every change is shown at the next tick.
 MANY = 32
 
 
@@ -47,7 +47,7 @@ class Overview:
         self._rows: PodRows[view.Row] = PodRows()
         self._known: dict[str, list[view.Row]] = {}
         self.made = 0
-        """Pods whose rows were made, for tests and measurements."""
+        """How often a pod's rows were made. For tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
         """Note that the pod has changed, so that its rows are made again."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: The first clause of a command's help: a palette that needs four lines for each shows four of them
-#: on a small terminal.
+#: Separates the first clause of a command's help. With the whole help a small terminal would show
+#: only four entries.
 _ABOUT = re.compile(r"[.:;] | \(")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds for which an answer holds: files come and go.
+#: Seconds for which an answer is valid, because files come and go.
 HOLDS_S = 10.0
 
 
@@ -50,7 +50,7 @@ class PathOffers:
         now = self._app.clock.mono()
         for length in range(len(beginning), beginning.rfind("/"), -1):
             asked, found = self._known.get((pod.name, beginning[:length]), (0.0, None))
-            # A hidden file is named only where its dot was typed.
+            # The pod names a hidden file only if its dot was typed.
             dot = beginning[:length].endswith("/") and beginning[length : length + 1] == "."
             if (
                 found is not None

@@ -10,20 +10,19 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
-    # At run time the screen needs none of the pods' classes: importing the session would pull in
-    # the channel and its frames (12 ms).
+    # Only for types: importing the session would take 12 ms for the channel and its frames.
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: What drawing raises when a pod's records have another shape than the documented one. A pod can be
-#: newer than this console, or hostile.
+#: Errors that drawing raises if a pod's records are malformed. A pod can be newer than this
+#: console, or hostile.
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
-#: Round trip in seconds up to which a link has four, three, two bars.
+#: Longest round trip in seconds of a link with four, three and two bars.
 BARS_RTT = (0.06, 0.15, 0.4)
-#: A run is late when its last step is older than this many usual steps, and than LATE_S.
+#: A run is late if its last step is older than this many usual steps and older than LATE_S seconds.
 LATE_STEPS = 4
 LATE_S = 60.0
-#: A disk or /dev/shm above this share of its size is named.
+#: A disk or /dev/shm is reported if at least this share of it is used.
 FULL_PERCENT = 95.0
 
 
@@ -113,7 +112,7 @@ def of(pod: PodState, run: RunState | None) -> Status:
                 incidents.append(i)
     known = lost(pod)
     if known is not None and taken(pod):
-        # Where nothing trained, nothing was lost with it.
+        # If nothing was training, nothing was lost with the pod.
         if run is not None and run.word not in ("finished", "stopped"):
             return known
         return Status(1, "■", known.word, "dim")

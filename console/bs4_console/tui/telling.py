@@ -69,8 +69,8 @@ class Telling(App[int]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Report the error of background work that failed, and call its `failed` function."""
         worker = event.worker
-        # The event's state, not the worker's: by the time that "running" is told here it may be
-        # over.
+        # The event's state counts, because the worker may be over by the time that this event says
+        # "running".
         if event.state in (WorkerState.SUCCESS, WorkerState.ERROR, WorkerState.CANCELLED):
             failed = self._after_failure.pop(str(id(worker)), None)
             if event.state == WorkerState.ERROR:

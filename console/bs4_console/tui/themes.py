@@ -59,7 +59,7 @@ SAFE_LIGHT = Theme(
     dark=False,
     variables=dict(DARK.variables),
 )
-#: Draws with bold, dim, underline and reverse alone, in the terminal's own two colours.
+#: Only bold, dim, underline and reverse, in the terminal's own two colours.
 NO_COLOUR = Theme(
     name="bs4-no-colour",
     primary="#d0d0d0",

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Samples of a stretch of curves: more than the widest curve has columns of dots.
+#: Most samples of a stretch of telemetry. The widest curve has fewer columns of dots.
 STRETCH_SAMPLES = 800
-#: Moments that are held, and seconds after which one that had no sample is looked for again: older
-#: telemetry may still be arriving.
+#: How many moments are cached, and the seconds after which a moment without a sample is read again,
+#: because older telemetry may still be arriving.
 HELD, AGAIN_S = 512, 10.0
-#: A stretch is read anew when its end has moved by this much: memory holds the last minutes anyway.
+#: A stretch is read again when its end has moved by this many seconds. The last minutes are in
+#: memory anyway.
 _GRAIN_S = 300
 
 Sample = dict[str, Any]
@@ -44,7 +45,7 @@ class TimeCursor:
         self._wanted: dict[str, float] = {}
         self._wanted_stretches: dict[str, tuple[int, int]] = {}
         self.reading = False
-        """Whether files are being read."""
+        """True while files are being read."""
 
     @property
     def at(self) -> float | None:
@@ -171,7 +172,7 @@ class TimeCursor:
         if directory is None:
             return None
         if directory not in self._histories:
-            # the first paint does without (it brings the agent's streams along)
+            # Imported here, so that the first paint does not wait for the agent's streams.
             from bs4_console.pods.history import (
                 History,
             )

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import time
 
-#: Below this many seconds an age reads "now": telemetry comes once a second and a read waits a
-#: round trip.
+#: An age below this many seconds is "now": telemetry comes once a second, and a read takes a round
+#: trip.
 FRESH_S = 5.0
 
 NONE = "–"

@@ -22,7 +22,7 @@ EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL,
 #: The keys that jump to a pinned place.
 DIGITS = tuple("123456789")
 
-#: What a command may need, and what is said when it is not there.
+#: What a command may need, and the message if it is missing.
 NEEDS: Mapping[str, str] = {
     "pod": "Select a pod first.",
     "run": "Select a run first; this row has none.",

@@ -61,9 +61,9 @@ class ConsoleScreen(Screen[None]):
     """
 
     ready = False
-    """Whether the widgets are there: messages and the repaint timer may come before."""
+    """True once the widgets exist. Messages and the repaint timer may come earlier."""
     drawn = False
-    """Whether there is anything to paint."""
+    """True once the screen was drawn."""
 
     @property
     def console_app(self) -> ConsoleApp:
@@ -120,8 +120,8 @@ class ConsoleScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Draw the screen again, because it was not updated while another one was on top."""
-        # Behind Textual's own handler, which lays the screen out: what is painted then is already
-        # up to date.
+        # Runs after Textual's own handler, which lays out the screen, so that the first paint is up
+        # to date.
         self.call_next(self.redraw)
 
     def _compositor_refresh(self) -> None:
@@ -143,8 +143,8 @@ class ConsoleScreen(Screen[None]):
         self.draw_safely()
         self.pulse_safely()
         if first:
-            # As tall as what they now show, the widgets are painted once and not twice. Each would
-            # clear these in its own time.
+            # The widgets are laid out for their new content now, so that they are painted once and
+            # not twice. They would clear these caches later.
             for widget in (self, *self.query(Widget)):
                 widget._clear_arrangement_cache()
                 widget.clear_cached_dimensions()
@@ -172,7 +172,7 @@ class ConsoleScreen(Screen[None]):
         """Bring the top bar and the key bar up to date."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
-        # Run and pod have a line of their own for it.
+        # The screens of a run and of a pod show the link themselves.
         pod = None
         if self.place in (commands.INCIDENT, commands.LOG):
             pod = self.subject().pod
@@ -345,7 +345,7 @@ class ConsoleScreen(Screen[None]):
         app, pod, there = self.console_app, session.state, False
 
         def tell(incident: IncidentView) -> None:
-            """Of the other incidents the run's screen and the alerts tell."""
+            """Tell the person of a critical incident. The run's screen shows the others."""
             if incident.severity == "critical":
                 how = (
                     f"{app.keys['incident']} shows what is known of it, {app.keys['stop']} ends "
@@ -431,7 +431,7 @@ class ConsoleScreen(Screen[None]):
 
 
 def _merges(run: RunState) -> bool:
-    # with all that is known of trainers: the first paint does not wait for it
+    # Imported here, so that the first paint does not wait for the modules of all trainers.
     from bs4_console.checkpoints import merge
 
     return merge.possible(run)

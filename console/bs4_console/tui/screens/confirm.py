@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: Rows of the terminal from which each step's command stands below it, where the plan behind the
-#: question shows them at any size.
+#: Least rows of the terminal for showing each step's command, if the plan behind the question shows
+#: the commands at any size.
 ROOMY = 36
-#: Rows of the question that are shown however small the terminal is.
+#: Least rows of the question that are shown on any terminal.
 LEAST = 3
 
 
@@ -85,7 +85,7 @@ class Confirmation(Question[bool]):
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
-        # What is long is scrolled: the answer's line must never be pushed off the screen.
+        # A long question is scrolled, because the line of answers must stay on the screen.
         room = max(LEAST, int(self.app.size.height * 0.9) - 4 - self.typed)
         lines = self._question(width)
         if more := len(lines) > room:

@@ -31,7 +31,7 @@ class FleetScreen(TableScreen):
         super().__init__()
         self._old = 0
         self._folded: set[str] = set()
-        """Names of groups that show only their heading."""
+        """The names of the groups that show only their heading."""
 
     @property
     def filter_text(self) -> str:
@@ -97,7 +97,7 @@ class FleetScreen(TableScreen):
                     (" shows them", "dim"),
                 ]
             )
-        # Without a table it takes the room: the bar of keys stays at the bottom.
+        # Without a table the note fills the screen, so that the key bar stays at the bottom.
         self.query_one("#note").styles.height = "auto" if app.fleet.pods else "1fr"
         if not self.console_app.fleet.pods:
             lines += [
@@ -135,7 +135,7 @@ class FleetScreen(TableScreen):
         lines = [spread(cut(head, max(10, width - width_of(keys) - 1)), keys, width)]
         problems = status.wrong(pod, run, app.clock)
         if status.lost(pod) is not None:
-            # The line of facts says how the link is.
+            # The line of facts already describes the link.
             problems = [one for one in problems if one[0] != status.link_words(pod, app.clock)]
         for i, (phrase, role) in enumerate(problems[:3]):
             lines += fold(phrase, width - 4, role, 3)[: 2 if i == 0 else 1]
@@ -178,7 +178,7 @@ class FleetScreen(TableScreen):
                     (app.keys["retry"], "key @retry"),
                     (" reconnect now ", "@retry"),
                 ]
-            # What to do alone says nothing of what it is about.
+            # The next step of an error is not understood without its detail.
             if pod.link.state == "error":
                 known = f"{pod.link.detail} {pod.link.next_step}".strip()
             else:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.session import PodSession
     from bs4_console.tui.app import ConsoleApp
 
-#: Field -> what stands beside it.
+#: Field -> its label.
 FIELDS = {
     "config": "config on the pod",
     "run": "name of the run",
@@ -40,9 +40,9 @@ FIELDS = {
     "overrides": "further arguments",
 }
 
-#: What is launched where neither the form nor the config tells whose it is.
+#: The trainer to launch if neither the form nor the config names one.
 USUAL = TRAINERS[1]
-#: Field -> what stands in it while it is empty.
+#: Field -> its placeholder.
 UNSAID = {
     "config": "a path below the trainer's directory, or absolute",
     "trainer": f"as the config tells, else {USUAL}",
@@ -52,7 +52,7 @@ UNSAID = {
     "overrides": "words for the trainer, quoted as in a shell",
 }
 
-#: Rows of the plan that are shown however small the terminal is.
+#: Least rows of the plan that are shown on any terminal.
 LEAST = 3
 _MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 
@@ -79,8 +79,8 @@ class LaunchScreen(Question[str]):
         Binding("escape", "back", "Back", show=False, id="launch.back"),
         Binding("y", "yes", "Yes", show=False, id="launch.yes"),
         Binding("n", "back", "No", show=False, id="launch.no"),
-        # With priority, as the app's own keys: else what a quick hand or a paste types behind it
-        # would land in the field before.
+        # With priority, like the app's own keys. Otherwise the text of a quick hand or a paste
+        # would get into the previous field.
         Binding("tab", "app.focus_next", "Next field", show=False, priority=True, id="launch.next"),
         Binding(
             "shift+tab",
@@ -183,8 +183,7 @@ class LaunchScreen(Question[str]):
         answer: list[Line] = [
             *(fold(self._complaint, width, "bad bold") if self._complaint else [])
         ]
-        # The question and its keys must never be pushed off the screen: what is long is scrolled
-        # between them.
+        # A long plan is scrolled between question and keys, because these must stay on the screen.
         fixed = (
             len(head)
             + len(answer)

@@ -15,7 +15,7 @@ from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands
 
-#: Up to the end of the second in which a line was written.
+#: Seconds from the time of a line to the end of the second in which it was written.
 WITHIN_S = 0.99
 
 
@@ -90,8 +90,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
                 "There is no line here whose time could be told.", severity="warning"
             )
             return
-        # The whole second that the line shows: a step's own record may be from a little later in
-        # it.
+        # The end of the second that the line shows, because the record of a step may be from later
+        # in that second.
         self.cursor.at = at = (round(t) + WITHIN_S if abs(t - round(t)) < EXACT_S else t) - offset
         self.redraw()
         self.console_app.say(

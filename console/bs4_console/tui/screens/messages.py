@@ -14,7 +14,7 @@ from bs4_console.tui.ink import Line, fold
 from bs4_console.tui.screens.base import ConsoleScreen
 from bs4_console.tui.widgets.panel import Panel
 
-#: Messages kept; a link that flaps all night says the same thing thousands of times.
+#: Most messages that are kept. A link that flaps all night repeats its message thousands of times.
 KEPT = 500
 
 

@@ -24,7 +24,7 @@ def _words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
-#: Actions and runs that are listed.
+#: Most actions and runs that are listed.
 MOST = 4
 
 
@@ -58,7 +58,7 @@ class PodScreen(MomentCommands, ConsoleScreen):
     def draw(self) -> None:
         """Bring the page up to date."""
         app, pod, width = self.console_app, self.pod, self.size.width - 1
-        # With runs the worst of them is what the pod is like; each has its own line below.
+        # The status of a pod with runs is that of the worst run. Each run has its own line below.
         how = max(
             (status.of(pod, run) for run in pod.runs.values()),
             key=lambda one: one.rank,

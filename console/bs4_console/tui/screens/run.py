@@ -26,11 +26,11 @@ from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands, step_times
 from bs4_console.tui.widgets.panel import Panel
 
-#: Rows of the screen from which each GPU has a line of its own, and from which the curves are tall.
+#: Least rows of the screen for giving each GPU its own line, and for tall curves.
 ROOMY, TALL = 34, 50
-#: The log follows the time cursor after this pause.
+#: Seconds after which the log follows the time cursor.
 LOG_DELAY_S = 0.25
-#: Commands that say nothing while the curves have the log's place.
+#: Commands that are not offered while the curves take the log's place.
 OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN, commands.LOG})
 
 
@@ -51,7 +51,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self._step_times: tuple[object, dict[int, float]] = (None, {})
         self._log_timer: Timer | None = None
         self._log_at: float | None = None
-        """Where the log was sent by the cursor."""
+        """The moment of the time cursor that the log shows."""
 
     def body(self) -> Iterable[Widget]:
         """Yield the panels of the run and its log."""
@@ -297,7 +297,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if t is None:
             self.pane.open(self.pane.source)
         else:
-            # Log clocks have whole seconds: the line of the step itself must not count as before
+            # Log clocks have whole seconds. The line of the step itself must not count as before
             # it.
             self.pane.show_at(float(int(t + EXACT_S)))
 

@@ -11,7 +11,7 @@ from bs4_console.tui.ink import Line, cut, fold
 from bs4_console.tui.screens.confirm import Confirmation
 from bs4_console.tui.views.plan import command_lines
 
-#: Processes that are listed; of the rest the number is told.
+#: Most processes that are listed. For the others only their number is shown.
 MOST = 8
 
 

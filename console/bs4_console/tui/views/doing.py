@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
 
-#: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the
-#: checkpoints tells of that).
+#: Kinds of actions that are not shown as work: plans, notes, and what retention does all day, which
+#: the checkpoint line shows.
 _QUIET = frozenset({"plan", "note", "release", "rotate"})
 
 

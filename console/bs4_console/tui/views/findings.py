@@ -20,8 +20,8 @@ _SIGN: dict[State, tuple[str, str]] = {
     "unknown": ("?", "warn"),
     "ok": ("✔", "good"),
 }
-#: The line of an estimate that says that it will not work, and the beginning of one that says
-#: nothing.
+#: What an estimate contains if the memory does not suffice, and how it begins if there is no
+#: estimate.
 _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 

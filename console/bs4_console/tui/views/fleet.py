@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: A run that ended longer ago than this is folded away until `a` is pressed.
+#: A run that ended longer ago than this is hidden until `a` is pressed.
 OLD_S = 24 * 3600.0
 
 
@@ -62,15 +62,13 @@ class Row:
     cells: dict[str, Line]
     old: bool = False
     trouble: str = ""
-    """The first thing that is wrong, without ages: as long as it stays, nothing new has
-    happened.
-    """
+    """The worst problem, without ages. While it is the same nothing new has happened."""
     values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
-    """What `:sort` compares, by column id."""
+    """The values that `:sort` compares, by column id."""
     running: bool = False
-    """Whether a run trains there, as far as is known; also where something is wrong with it."""
+    """True if a run is training as far as is known, even if something is wrong with it."""
     banner: Line | None = None
-    """A heading over a group, drawn across all columns instead of them."""
+    """The heading of a group, drawn across all columns. None for other rows."""
 
     @cached_property
     def text(self) -> str:
@@ -86,7 +84,7 @@ class Row:
         return result
 
 
-#: What the table may be sorted by. "need" is the default: what needs a person first.
+#: Possible orders of the table. "need", the default, puts the rows that need a person first.
 SORTS = (
     "need",
     "pod",
@@ -101,11 +99,11 @@ SORTS = (
     "gpu",
     "disk",
 )
-#: Sorted from the largest down, so that what is worse stands first; `-` in front turns any of them
-#: round.
+#: Columns that are sorted from the largest value down, so that the worst comes first. `-` in front
+#: of a column reverses its order.
 _FALLING = frozenset({"age", "link", "eta", "pace", "disk"})
 GROUPS = ("none", "pod", "state", "trainer")
-#: In the key of a group's heading, where no run's name can be.
+#: Marks the key of a group's heading. No run's name can contain it.
 HEADING = "\x00"
 
 

@@ -32,7 +32,7 @@ COLUMNS = (
     Column("state", "STATE", 4, 24, 97),
     Column("owner", "HELD BY", 24, 0, 96),
 )
-#: One cell for each GPU: idle to busy.
+#: Cells for a GPU's utilisation, from idle to busy.
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 

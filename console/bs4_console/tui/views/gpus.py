@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: An Xid is shown for this long after it happened: the driver reports it once.
+#: Seconds for which an Xid error is shown. The driver reports it only once.
 XID_S = 3600.0
 HOT_C = 85
-#: Reasons to clock down that are the normal way of life of an H100 under load.
+#: Throttle reasons that are normal for an H100 under load.
 _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting", "gpu_idle"}
 
 
@@ -215,8 +215,8 @@ def link_marks(device: dict[str, Any]) -> Line:
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
     if pcie.get("width") and pcie.get("width_max") and pcie["width"] < pcie["width_max"]:
         line.append((f"PCIe x{pcie['width']} of x{pcie['width_max']} ", "warn bold"))
-    # A GPU whose links are all down has no partner on this machine (PCIe cards with the bridge left
-    # off): that is how it was built.
+    # If all links are down, the GPU has no partner on this machine (PCIe cards without a bridge).
+    # That is how it was built.
     if nvlink.get("links") and 0 < nvlink.get("active", 0) < nvlink["links"]:
         line.append((f"NVLink {nvlink['active']} of {nvlink['links']} ", "warn bold"))
     return line

@@ -34,7 +34,7 @@ _STATES = {
     "cancel": ("…", "ending", "warn"),
     "interrupted": ("▲", "interrupted", "warn"),
 }
-#: What was submitted beside these is shown with the deed.
+#: Fields of an action that are shown elsewhere. The other fields are listed with the action.
 _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: Where a sign comes from, as a person calls it.
+#: The names of a sign's sources on the screen.
 SOURCES = {
     "ssh": "link",
     "port": "its port",
@@ -25,7 +25,7 @@ SOURCES = {
     "boot": "boot id",
     "run": "the run",
 }
-#: Cells before a text in the Pod screen.
+#: Cells before the text on the pod's page.
 INDENT = 7
 
 

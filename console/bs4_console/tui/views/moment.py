@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bs4_console.tui.clock import Clock
 
-#: From this age on the day is said as well.
+#: From this age in seconds on, the day is shown too.
 _ANOTHER_DAY_S = 20 * 3600
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
     from bs4_console.tui.clock import Clock
 
-#: A danger up to which one key confirms; for the others the run's name is typed.
+#: Dangers that are confirmed with one key. For the others the run's name is typed.
 ONE_KEY = ("none", "restart")
 _DANGER = {
     "none": ("changes nothing that trains", "good"),
@@ -27,7 +27,8 @@ _STEP_MARK = {
     "skipped": ("–", "dim"),
     "failed": ("✖", "bad bold"),
 }
-#: Files and processes of one step that are listed; of the rest the number and the sum are told.
+#: Most files and processes that are listed for a step. For the others their number and sum are
+#: shown.
 MOST = 40
 
 

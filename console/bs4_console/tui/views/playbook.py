@@ -13,7 +13,7 @@ from bs4_console.assets import find
 from bs4_console.failures.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 
-#: A pod names the playbook; a name becomes a path here, so it may be nothing but a name.
+#: The id comes from a pod and becomes part of a path here, so it is checked.
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
@@ -28,7 +28,7 @@ class PlaybookText:
     verify: str
     danger: str
     advice: tuple[str, ...] = ()
-    """What a person does, where no machine can do it safely or before one does."""
+    """What a person can do if no machine can do it safely, or before one does."""
     leads_to: str | None = None
 
 

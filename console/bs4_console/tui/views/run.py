@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: Order in which components are named; what is not here follows by name.
+#: The order of the components. Others follow by name.
 COMPONENTS = (
     "launcher",
     "orchestrator",
@@ -25,11 +25,11 @@ COMPONENTS = (
     "worker",
     "env-server",
 )
-#: The launcher last: it repeats what others wrote, and of a line that is written twice the first is
-#: shown.
+#: The order of the sources. The launcher is last because it repeats what others wrote, and of a
+#: line that was written twice the first is shown.
 SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
-#: States of a process, as letters of the kernel and as words.
+#: States of a process, as words and as the kernel's letters.
 DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
@@ -139,7 +139,8 @@ def _host(record: dict[str, Any], width: int) -> Line:
                 (", ".join(hidden), "warn"),
             ]
         )
-    # What is wrong, or cannot be seen, is not what a narrow terminal leaves out.
+    # On a narrow terminal the parts that show a problem, or that are not visible, must not be left
+    # out.
     told = sorted(
         parts, key=lambda part: not any("bold" in style or style == "warn" for _, style in part)
     )
@@ -229,7 +230,7 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
     order = {name: i for i, name in enumerate(COMPONENTS)}
-    # A dead one first: it must not be what is cut off at the right.
+    # Dead and stopped components come first, so that they are not cut off at the right.
     for name in sorted(
         grouped,
         key=lambda n: (
@@ -319,7 +320,7 @@ def alarm_lines(
         ]
         tail = _incident_key(pod, incident.playbook, run.name, keys)
         if width_of(left) + width_of(tail) > width:
-            # the title is worth more than words beside the key
+            # The title is more important than the words beside the key.
             tail = [
                 tail[-2],
                 (" fix ", "@incident"),

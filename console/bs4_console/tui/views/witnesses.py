@@ -24,7 +24,7 @@ _STATE = {
     "gone": ("exists no more", "bad"),
     "unknown": ("cannot tell", "warn"),
 }
-#: Cells of a witness's name.
+#: Cells of an observer's name.
 NAME = 10
 
 

@@ -15,13 +15,13 @@ from bs4_console.tui.widgets.curve_view import Point
 
 #: Dots of a braille cell by (column, row from the top).
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-#: (dots drawn, dots after which it begins again) of the lines beside the first, which is solid; a
-#: letter stands at the end of each.
+#: (dots drawn, dots after which the pattern repeats) of each additional curve. The first curve is
+#: solid. Each has a letter at its end.
 DASHES = ((6, 9), (1, 3), (3, 10), (2, 4))
-#: The letter of the first line.
+#: The letter of the first curve.
 OWN = "A"
-#: (least, greatest, whether a NaN is among them) of the values that fall into a column of dots;
-#: None where there are none.
+#: (least value, greatest value, True if there is a NaN) of the values in a column of dots. None if
+#: there are none.
 Column = tuple[float | None, float | None, bool] | None
 
 
@@ -148,7 +148,7 @@ class _Canvas:
         self.width, self.height = width, height
         self.letters: dict[tuple[int, int], str] = {}
         self.own: tuple[int, int] | None = None
-        """Where the first line ends: its letter stands there too, if there are others."""
+        """The cell where the first curve ends. Its letter is drawn there if there are others."""
 
     def layer(self) -> list[list[int]]:
         """Return a new layer without dots."""
@@ -201,9 +201,9 @@ class _Drawn:
     """
 
     broken: set[int]
-    """Cells in which a value was NaN or infinite."""
+    """The columns of cells in which a value is NaN or infinite."""
     end: tuple[int, int] | None = None
-    """The cell of the newest value."""
+    """The cell of the newest value, or None without one."""
 
 
 def _draw(
@@ -276,7 +276,7 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
     begin = 0
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
-        # Up to the first step that is nearer to the next column.
+        # The column ends before the first step that is nearer to the next column.
         if x == count - 1:
             end = len(steps)
         else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.widgets.prompt import Completer
 
-#: In the key bar only while the curves are large.
+#: Commands that the key bar shows only while the curves are large.
 OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left", "pan-right"})
 
 
@@ -29,7 +29,7 @@ class CurveCommands:
     curve_view = CurveView()
     curves_large = False
     curves_only = ""
-    """The title of the one curve that fills the place; empty for all."""
+    """The title of the only curve that is shown, or "" for all."""
     _span: tuple[object, tuple[int, int]] = (None, (0, 0))
     compared: tuple[str, ...] = ()
     """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
@@ -106,9 +106,11 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Compare the curves with the run or attempt in `args`, or stop comparing with it. Without
-        a name, compare with this run's own earlier attempts, or stop comparing if something is
-        compared.
+        """Compare the curves with the run or attempt in `args`, or stop comparing with it.
+
+        Without a name, stop comparing if something is compared, and otherwise compare with this
+        run's own earlier attempts, or ask for a run if there are none. "none" and "off" stop all
+        comparisons.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()

@@ -17,14 +17,14 @@ from bs4_console.tui.widgets.curve_view import Point
 if TYPE_CHECKING:
     from bs4_console.pods.state import RunState
 
-#: (key, title, whether the orchestrator reports it).
+#: (key, title, True if the orchestrator reports it).
 METRICS = (
     ("reward", "reward", True),
     ("entropy", "entropy", False),
     ("mismatch_kl", "mismatch KL", False),
     ("grad_norm", "grad norm", False),
 )
-#: What the large curves show beside them.
+#: The metrics that only the large curves show.
 MORE = (
     ("loss", "loss", False),
     ("time_s", "step time s", False),
@@ -33,15 +33,15 @@ MORE = (
     ("lr", "learning rate", False),
     ("seq_len", "tokens/sample", True),
 )
-#: A line beside the first needs a letter, and no more than this many can be told apart.
+#: Most curves that a run is compared with. Each needs a letter, and more cannot be told apart.
 MOST = 4
 
 Band = tuple[float, float]
 
-#: Lineages of both sides of a run and of the most that it is compared with, with what they were
-#: made from.
+#: Most lineages that are cached, with the rows they were made from: both sides of the run and of
+#: those that it is compared with.
 _LINEAGES_KEPT = 2 * (MOST + 1)
-#: Curves of those; each entry keeps its rows alive, so that no other list can come to have their
+#: Most curves that are cached. Each entry keeps its rows alive, so that no other list can get their
 #: id.
 _POINTS_KEPT = (len(METRICS) + len(MORE)) * (MOST + 1)
 _POINTS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Sequence[Point]]] = {}
@@ -57,7 +57,6 @@ class Curve:
     title: str
     points: Sequence[Point]
     band: Band | None = None
-    """The healthy range of configs/health.toml, where there is one."""
     others: Sequence[Overlay] = ()
 
 
@@ -144,8 +143,7 @@ def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         return known[1]
     made = _lineage(rows)
     if newest is not None:
-        # `made` and the newest row stay alive with the entry, so that no other row can come to have
-        # its id.
+        # The entry keeps `made` and the newest row alive, so that no other row can get its id.
         _LINEAGES.pop(id(rows), None)
         _LINEAGES[id(rows)] = (key, made, newest)
         while len(_LINEAGES) > _LINEAGES_KEPT:
@@ -251,7 +249,7 @@ def _host_memory(sample: Mapping[str, Any]) -> float | None:
     return words.percent(host.get("mem_used"), host.get("mem_total"))
 
 
-#: (title, its value in a sample): the mean over the GPUs, and over the time of each step.
+#: (title, function that returns the value in a sample). GPU values are the mean over the GPUs.
 MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
     ("GPU %", _of_devices("util")),
     ("GPU W", _of_devices("power")),
@@ -259,7 +257,7 @@ MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
     ("CPU %", _cpu),
     ("host memory %", _host_memory),
 )
-#: All titles, as `:curves` takes them.
+#: All titles of curves, as `:curves` takes them.
 TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title, _ in MACHINE)
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 
 Point = tuple[int, float]
 
-#: Weights of the running mean, in the order of the key; 0 shows the steps as they are.
+#: Weights of the running mean, in the order in which the key selects them. 0 shows the steps
+#: themselves.
 WEIGHTS = (0.0, 0.6, 0.9, 0.97)
-#: Fewer steps than this are no curve any more.
+#: Least steps that a curve shows.
 _LEAST = 8
 
 

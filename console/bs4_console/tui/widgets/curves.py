@@ -43,7 +43,7 @@ __all__ = [
     "span",
 ]
 
-#: Cells of the labels left of a large curve, and from which width there are any.
+#: Cells of the labels left of a large curve, and the least width of a curve with labels.
 _LABELS, _LABELLED = 9, 36
 _PLAIN = CurveView()
 
@@ -286,8 +286,8 @@ def large(
     if only:
         found = [curve for curve in found if curve.title == only]
     else:
-        # What was never reported needs no place; the four come first and the GPUs are among the
-        # first six.
+        # Metrics that were never reported get no place, except the four main ones, which come
+        # first. The GPUs are among the first six.
         found = []
         for i, c in enumerate(
             [*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]
@@ -319,7 +319,7 @@ def large(
                 "dim",
             )
         )
-    # The GPUs of the step under way stand behind the newest.
+    # The telemetry of the step under way is drawn behind the newest step.
     axis = (begin, max(end, span(of_machine)[1]) if end == last else end)
     lines = [
         pad(head, width),

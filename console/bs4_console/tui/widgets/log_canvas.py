@@ -56,7 +56,7 @@ class LogCanvas(Widget):
         self.following = True
         self.bookmarks: dict[Place, str] = {}
         self.spot: int | None = None
-        """The line that is pointed at; commands on a line are about it."""
+        """The number of the line that is pointed at, which commands are about, or None."""
         self.budget = PaintBudget(REMOTE_BYTES_S if remote() else None)
         self._marks = log_lines.Marks()
         self._anchor = 0
@@ -66,8 +66,8 @@ class LogCanvas(Widget):
         self._cache: LRUCache[int, Strip] = LRUCache(512)
         self._cache_key: object = None
         self._base: Style | None = None
-        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole
-        repaint where each line does.
+        """The base style of all lines, or None if it has to be computed again. Computing it for
+        every line would take a tenth of a whole repaint.
         """
 
     @property
@@ -195,7 +195,7 @@ class LogCanvas(Widget):
         narrow = text[GUTTER:].isascii()  # what may stand in the gutter takes one cell too
         cells = len(text) if narrow else cell_len(text)
         if number == self.spot:
-            # Under each word's own style, so that a match stays marked on the line pointed at.
+            # The cursor's style is below that of each word, so that a match stays marked.
             line = [
                 *((part, f"cursor {role}") for part, role in line),
                 (" " * max(0, width - cells), "cursor"),
@@ -236,14 +236,14 @@ class LogCanvas(Widget):
         source, raw = self.store.line(number)
         folded = self.lens.folded.get(number, 0)
         if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
-            # of a bar that is written line by line, how far it is
+            # Of a progress bar that is written line by line, show the newest line.
             raw = self.store.line(min(number + folded, self.store.end - 1))[1]
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:
             head = head + log_lines.source_span(self.names(), source)
         if reach is None:
-            # One screen beyond what is seen tells whether there is more; a line of any length is
-            # never decoded whole.
+            # One screen more than is shown tells if there is more. A very long line is never
+            # decoded completely.
             reach = self._side + 2 * self.size.width
         return head + log_lines.body(source, raw, self._marks, folded, reach)

@@ -22,7 +22,7 @@ class LogCommands:
     pane: LogPane
     ask: Callable[..., None]
     _before: str | None = None
-    """The filter as it was when its prompt was opened."""
+    """The filter when the prompt of `hide` was opened."""
 
     @property
     def _app(self) -> ConsoleApp:
@@ -99,8 +99,8 @@ class LogCommands:
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:
-        """Show only the level in `args` and worse, or the next level. An unknown level counts as
-        none.
+        """Show only lines of the level in `args` and worse. Without a level, or with an unknown
+        one, take the next level.
         """
         names = list(LEVELS)
         now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Bytes of a long line that one page shows.
 PAGE_BYTES = 8 * 1024
 
-#: Gives the bytes of the line from an offset on; none at its end.
+#: Returns the bytes of the line from an offset on, or b"" at its end.
 Fetch = Callable[[int], Awaitable[bytes]]
 
 
@@ -83,7 +83,7 @@ class LogDetail(Question[None]):
 
     def tell(self) -> None:
         """Show the entry, folded to the width of the dialog."""
-        # Before the first layout there is no width: about what it will be.
+        # Before the first layout the width is unknown and estimated.
         width = max(
             20,
             (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1,
@@ -146,7 +146,7 @@ class LogDetail(Question[None]):
         self._to(max(0, self.begin + by * PAGE_BYTES))
 
     def action_edge(self, last: int) -> None:
-        """Go to the last part of the line if `last`, otherwise to the first."""
+        """Go to the end of the entry if `last`, otherwise to its beginning."""
         if self._fetch is None:
             scroll = self.query_one(VerticalScroll)
             scroll.scroll_end(animate=False) if last else scroll.scroll_home(animate=False)
@@ -154,7 +154,7 @@ class LogDetail(Question[None]):
             self._to(max(0, self._bytes - PAGE_BYTES) if last else 0)
 
     def _to(self, offset: int) -> None:
-        # Behind the line's end lies the next line.
+        # The bytes after the line's end belong to the next line.
         if self._fetch is not None and offset < self._bytes:
             cast("ConsoleApp", self.app).spawn("part of a line", self._turn(self._fetch, offset))
 

@@ -42,7 +42,7 @@ class LogFinding(LogWindow):
         self._stop_counting()
         self.search = None
         if text and not view.find_back():
-            # first the way there, then the number of all: the two would share the pod's time
+            # First find the match, then count all: both at once would share the pod's time.
             self._find_further(-1, turn=True)
         else:
             self._count_again()

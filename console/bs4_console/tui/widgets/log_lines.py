@@ -16,8 +16,8 @@ _HEAD = re.compile(
     r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
     r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
 )
-#: Before each line: what points at it. A sign beside the colour, so that it is seen without colour
-#: too.
+#: Signs before a line that is pointed at or bookmarked. They are signs so that they are visible
+#: without colour too.
 POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
 
 
@@ -53,7 +53,7 @@ class Marks:
     words: list[re.Pattern[str]] = field(default_factory=list)
 
     def apply(self, text: str, role: str) -> Line:
-        """Return the text as a line in which the matches are marked."""
+        """Return the text as a line in which the matches are marked. The rest gets `role`."""
         spans: list[tuple[int, int, str]] = []
         for pattern, marked in [
             *([(self.find, self.role)] if self.find else []),

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-#: Bytes a second in remote mode; the rest of the screen needs a few more, and 100 KiB/s is what the
-#: whole may take.
+#: Bytes per second for the log in remote mode. With the rest of the screen that stays below 100
+#: KiB/s.
 REMOTE_BYTES_S = 72 * 1024
-#: What a change of style costs on the wire, and placing the cursor for a row.
+#: Bytes that a change of style costs on the wire, and that placing the cursor for a row costs.
 STYLE_BYTES, ROW_BYTES = 22, 10
 
 

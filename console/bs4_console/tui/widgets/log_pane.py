@@ -19,9 +19,9 @@ from bs4_console.tui.widgets.log_finding import LogFinding
 from bs4_console.tui.widgets.log_title import title
 from bs4_console.tui.widgets.panel import Panel
 
-#: A line longer than this is not shown whole by the detail; its parts are read from the pod.
+#: Most bytes of a line that the dialog shows in full. Parts of a longer line are read from the pod.
 LONG_BYTES = 32 * 1024
-#: So much of it is shown before a match.
+#: Bytes of a long line that are shown before a match.
 LEAD_BYTES = 400
 
 

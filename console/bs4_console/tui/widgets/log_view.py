@@ -34,7 +34,8 @@ class LogView(LogCanvas, can_focus=True):
 
     DEFAULT_CSS = "LogView { height: 1fr; }"
     ALLOW_SELECT = False
-    # With priority, as all keys of the app: they act in the order in which they were pressed.
+    # With priority, like all keys of the app, so that they act in the order in which they were
+    # pressed.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll(-1)", "Up", show=False, priority=True, id="log.up"),
         Binding("down,j", "scroll(1)", "Down", show=False, priority=True, id="log.down"),
@@ -399,7 +400,7 @@ class LogView(LogCanvas, can_focus=True):
 
     def on_resize(self) -> None:
         """Paint the lines of the new size. Lines that are already drawn are reused."""
-        # Lines that are drawn stay drawn: a prompt that opens only pushes them up.
+        # Lines that are drawn are reused: a prompt that opens only moves them up.
         self._shown = []
         self.tick(now=True)
         self.refresh()

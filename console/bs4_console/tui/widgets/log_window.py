@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Lines read ahead of what is looked at while it is not the end: more stay on the pod until
-#: somebody goes there.
+#: Most lines that are read ahead of the screen. More stay on the pod until somebody scrolls there.
 AHEAD_LINES = 20_000
 FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; {} opens it there."
 
@@ -58,7 +57,7 @@ class LogWindow(Vertical):
         self._moment: float | None = None
         self._busy = ""
         self._spot: Place | None = None
-        """A line to point at as soon as it is held."""
+        """The line to point at as soon as it is held, or None."""
 
     def compose(self) -> ComposeResult:
         """Yield the title line and the log."""
@@ -264,7 +263,7 @@ class LogWindow(Vertical):
             and not self.view.following
             and (number := self.view.current) is not None
         ):
-            # The window is as large as it may be: it moves.
+            # The window has its full size, so it has to move.
             if (place := self._store.place(number)) is not None:
                 self.go_to(self._here(), place)
         elif not feed.at_start and not feed.paging:
@@ -285,7 +284,7 @@ class LogWindow(Vertical):
         if self.view.following and (
             moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)
         ):
-            # The end may be gigabytes away from here: begin again with the tail.
+            # The end may be gigabytes away, so the log is opened again at its end.
             self.open(self.source)
         self.pulse()
 
@@ -326,8 +325,8 @@ class LogWindow(Vertical):
             return
         feed.filter = wanted
         if feed.sifted:
-            # What is held came through another filter: the window is made anew around the same
-            # line.
+            # The held lines came through another filter, so the window is filled again around the
+            # same line.
             number = self.view.current
             place = None
             if number is not None:

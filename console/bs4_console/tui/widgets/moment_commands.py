@@ -23,9 +23,9 @@ else:
 
 #: The prompt that asks for a moment.
 AT = "at "
-#: What earlier and later mean where there are no steps.
+#: Seconds that earlier and later move if there are no steps.
 MINUTE = 60.0
-#: Times are differences of clocks: the step's own time must count as that of the step.
+#: Times are differences of clocks, so times this close in seconds are equal.
 EXACT_S = 0.002
 
 

@@ -21,9 +21,9 @@ from bs4_console.tui.widgets.panel import Panel
 Completer = Callable[[str], Sequence[str]]
 PromptKind = Literal[":", "/", "hide ", "find ", "highlight ", "note ", "go "]
 """What the line is opened for, as it stands before the cursor."""
-#: What was looked for last is selected: a letter begins anew, an arrow goes on with it.
+#: Kinds whose initial text is selected: a letter replaces it, an arrow keeps it.
 SELECTED = ("find ",)
-#: Offers shown above the line.
+#: Most offers that are shown.
 OFFERED = 12
 
 HINTS = {
@@ -93,8 +93,8 @@ class Prompt(Vertical):
     class Left(Message):
         """Posted by the input on Esc."""
 
-    # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as
-    # another letter behind itself.
+    # These are siblings, because a handler of a message also gets its subclasses. Esc must not be
+    # handled as another letter.
     class Said(Message):
         """A message with the prompt's kind and text."""
 
@@ -119,7 +119,7 @@ class Prompt(Vertical):
         self._history: dict[str, list[str]] = {}
         self._back = 0
         self._tabbed: str | None = None
-        """The line as it was when Tab was pressed and nothing was known to offer."""
+        """The text for which Tab was pressed while no offers were known, or None."""
 
     def compose(self) -> ComposeResult:
         """Yield the offers, the sign and the input."""
@@ -156,8 +156,8 @@ class Prompt(Vertical):
         with self.prevent(Input.Changed):
             self.field.value = initial
         self.field.selection = Selection(0 if kind in SELECTED else len(initial), len(initial))
-        # At once, not with the next message as Widget.focus() does: what is typed right behind the
-        # `:` belongs in here.
+        # Focus at once, and not with the next message like Widget.focus(), because what is typed
+        # right after the `:` belongs here.
         self.screen.set_focus(self.field)
         self._tell()
 
@@ -224,9 +224,9 @@ class Prompt(Vertical):
             common = offers[0]
         else:
             common = _common(offers)
-        # All behind the command is one argument: a path may have spaces.
+        # Everything after the command is one argument, because a path may have spaces.
         word, space, _ = self.field.value.partition(" ")
-        # A directory is not yet what one wants.
+        # After a directory more is typed.
         end = ""
         if len(offers) == 1 and not common.endswith("/"):
             end = " "

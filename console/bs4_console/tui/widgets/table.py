@@ -32,7 +32,8 @@ class RowTable(ScrollView, can_focus=True):
     RowTable { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
     ALLOW_SELECT = False
-    # With priority, as all keys of the app: they act in the order in which they were pressed.
+    # With priority, like all keys of the app, so that they act in the order in which they were
+    # pressed.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, priority=True, id="table.up"),
         Binding("down,j", "move(1)", "Down", show=False, priority=True, id="table.down"),
@@ -51,7 +52,7 @@ class RowTable(ScrollView, can_focus=True):
     class Opened(Message):
         """Posted when the row under the cursor was double-clicked."""
 
-    # Textual's own name.
+    # `id` is Textual's own name.
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._columns = columns
@@ -60,8 +61,8 @@ class RowTable(ScrollView, can_focus=True):
         self._widths: list[tuple[Column, int]] = []
         self._fitted: tuple[int, str] | None = None
         self.mark = ""
-        """The column that the rows are sorted by, `-` in front when turned round; empty for the
-        usual order.
+        """The column that the rows are sorted by, with `-` in front if reversed, or "" for the
+        default order.
         """
 
     @property
