@@ -112,10 +112,7 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str
         )
     if not pod or (what == "run" and not run):
         return f"Select a {what or 'pod'} first.", "warning"
-    if what == "pod" or not run:
-        name = pod
-    else:
-        name = f"{pod}/{run}"
+    name = pod if what == "pod" or not run else f"{pod}/{run}"
     if name in settings.silenced:
         settings.silenced.remove(name)
         return f"Alerts of {name} are told again.", "information"

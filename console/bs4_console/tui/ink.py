@@ -8,7 +8,7 @@ reverse, and states have a sign and a word anyway.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -75,10 +75,7 @@ class Ink:
     """Converts roles to Rich styles under one theme."""
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
-        if colour:
-            self._styles = _coloured(theme)
-        else:
-            self._styles = _WITHOUT_COLOUR
+        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
         self._colour = colour
         self._text = self._styles.get("text", Style())
         self.style = lru_cache(maxsize=512)(self._style)
@@ -99,23 +96,18 @@ class Ink:
         is a role that the whole line gets in addition, also where it has no text.
         """
         base = self.style(fill) if fill else None
-        segments = []
+        segments: list[Segment] = []
         for text, role in line:
             if text:
-                segments.append(
-                    Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
-                )
-        if not self._colour:
-            segments = [part for segment in segments for part in _words_underlined(segment)]
+                segment = Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+                segments += [segment] if self._colour else _words_underlined(segment)
         # Segments of the same style are joined, because each change of style is ten bytes on the
         # wire.
         return Strip(segments).simplify().adjust_cell_length(width, base)
 
 
 def _coloured(theme: Theme) -> dict[str, Style]:
-    fixed = {}
-    if not theme.dark and not theme.name.startswith("bs4-"):
-        fixed = _LIGHT
+    fixed = {} if theme.dark or theme.name.startswith("bs4-") else _LIGHT
     foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
     background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
     accent = fixed.get("accent") or theme.accent or theme.primary
@@ -140,22 +132,20 @@ def _coloured(theme: Theme) -> dict[str, Style]:
     }
 
 
-def _words_underlined(segment: Segment) -> list[Segment]:
-    """Return the segment without an underline below the blanks at its ends, because a column's
+def _words_underlined(segment: Segment) -> Iterator[Segment]:
+    """Yield the segment without an underline below the blanks at its ends, because a column's
     padding is not part of its word.
     """
     text, style, _ = segment
-    if style is None or not style.underline or text == text.strip():
-        return [segment]
-    bare = style + Style(underline=False)
     word = text.strip()
+    if style is None or not style.underline or text == word:
+        yield segment
+        return
+    bare = style + Style(underline=False)
     before = text[: len(text) - len(text.lstrip())]
-    parts = ((before, bare), (word, style), (text[len(before) + len(word) :], bare))
-    found = []
-    for part, kind in parts:
+    for part, kind in (before, bare), (word, style), (text[len(before) + len(word) :], bare):
         if part:
-            found.append(Segment(part, kind))
-    return found
+            yield Segment(part, kind)
 
 
 def harmless(text: str) -> str:
@@ -189,10 +179,7 @@ def cut(line: Line, width: int) -> Line:
     kept: Line = []
     room = width - 1
     for text, role in line:
-        if cell_len(text) <= room:
-            taken = text
-        else:
-            taken = _cut_text(text, room)
+        taken = text if cell_len(text) <= room else _cut_text(text, room)
         kept.append((taken, role))
         room -= cell_len(taken)
         if taken != text:
@@ -241,6 +228,26 @@ def spread(left: Line, right: Line, width: int) -> Line:
     if room > 0:
         return [*pad(left, max(0, room)), (" ", ""), *right]
     return cut(right, width)
+
+
+def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
+    """Return the parts in one line, with `gap` between those that are not empty."""
+    line: Line = []
+    for part in parts:
+        if line:
+            line.append(gap)
+        line += part
+    return line
+
+
+def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
+    """Yield the lines with `head` before the first, and blanks before the others.
+
+    `indent` is the number of blanks; None takes the width of the head.
+    """
+    blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
+    for number, line in enumerate(lines):
+        yield (blank if number else head) + line
 
 
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
     # Only for types: importing the session would take 12 ms for the channel and its frames.
-    from bs4_console.pods.state import PodState, RunState
+    from bs4_agent.ledger import AttemptView
+    from bs4_console.pods.state import IncidentView, PodState, RunState
     from bs4_console.tui.clock import Clock
 
 #: Errors that drawing raises if a pod's records are malformed. A pod can be newer than this
@@ -92,10 +94,16 @@ def recorded(pod: PodState) -> bool:
 
 def fixing(pod: PodState, run: str) -> bool:
     """Return True if an action on the run, other than making a plan, is under way."""
-    for a in pod.ledger.actions.values():
-        if a.run == run and not a.ended and a.kind != "plan":
-            return True
-    return False
+    return any(
+        a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
+    )
+
+
+def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
+    """Return the open incidents of the run, or those of the pod itself if `run` is None."""
+    if run is not None:
+        return pod.ledger.open_incidents(run.name)
+    return [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
 
 
 def of(pod: PodState, run: RunState | None) -> Status:
@@ -103,14 +111,7 @@ def of(pod: PodState, run: RunState | None) -> Status:
     the link, and the link before the run's own state, so that the run of an unreachable pod is
     unknown and not running.
     """
-    if run:
-        incidents = pod.ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in pod.ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
-    known = lost(pod)
+    incidents, known = incidents_of(pod, run), lost(pod)
     if known is not None and taken(pod):
         # If nothing was training, nothing was lost with the pod.
         if run is not None and run.word not in ("finished", "stopped"):
@@ -140,6 +141,11 @@ def age(pod: PodState, clock: Clock) -> float | None:
     return clock.mono() - pod.telemetry_seen
 
 
+def is_old(seen: float | None) -> bool:
+    """Return True if data of this age, in seconds, is not current any more, or if there is none."""
+    return seen is None or seen > words.FRESH_S
+
+
 def link_signs(pod: PodState) -> str:
     """Return four characters that show the round trip time: ▂▄▆█ if it is short, dots for missing
     bars.
@@ -148,24 +154,17 @@ def link_signs(pod: PodState) -> str:
         return "····"
     if pod.link.rtt is None:
         return "▂···"
-    bars = 4 - sum(pod.link.rtt > limit for limit in BARS_RTT)
-    return "▂▄▆█"[:bars] + "·" * (4 - bars)
+    return "▂▄▆█"[: 4 - bisect_left(BARS_RTT, pod.link.rtt)].ljust(4, "·")
 
 
 def link_line(pod: PodState) -> Line:
     """Return the link's bars and round trip time, for example "▂▄▆█ 12ms"."""
     link = pod.link
     if link.up:
-        rtt = ""
-        if link.rtt is not None:
-            rtt = f" {link.rtt * 1000:.0f}ms"
-        return [
-            (
-                link_signs(pod),
-                "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good",
-            ),
-            (rtt, "dim"),
-        ]
+        if link.rtt is None:
+            return [(link_signs(pod), "good"), ("", "dim")]
+        role = "warn" if link.rtt > BARS_RTT[2] else "good"
+        return [(link_signs(pod), role), (f" {link.rtt * 1000:.0f}ms", "dim")]
     if link.state in ("new", "connecting"):
         return [("···· ", "dim"), ("…", "accent")]
     return [("····", "warn"), (" rec." if recorded(pod) else " down", "warn")]
@@ -175,12 +174,10 @@ def link_words(pod: PodState, clock: Clock) -> str:
     """Return the link's state in words, such as "unreachable since 03:12 (1m12s), retry in 8s"."""
     link = pod.link
     if recorded(pod):
-        when = ""
-        if pod.telemetry_seen is not None:
-            when = time.strftime(
-                " %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen))
-            )
-        return f"recorded{when}, not live"
+        if pod.telemetry_seen is None:
+            return "recorded, not live"
+        seen = time.localtime(clock.wall_of(pod.telemetry_seen))
+        return time.strftime("recorded %Y-%m-%d %H:%M, not live", seen)
     if link.up:
         return f"connected since {words.of_day(clock.wall_of(link.since))}"
     if link.state in ("new", "connecting"):
@@ -230,14 +227,7 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     role), worst first. Empty if nothing is wrong.
     """
     found: list[tuple[str, str]] = []
-    ledger = pod.ledger
-    if run:
-        incidents = ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
+    incidents = incidents_of(pod, run)
     roots = [i for i in incidents if i.role == "root"] or incidents
     if roots:
         more = len(incidents) - 1
@@ -253,18 +243,18 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         )
     if link_down(pod):
         found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
-        if known is None:
-            for text in _heard(pod, run, clock):
-                found.append((text, ""))
-        else:
-            found += []
+        if known is None and (heard := _heard(pod, run, clock)):
+            found.append((heard, ""))
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
         found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
         found.append(
-            (run.view.attempt.detail or _ended(run), "bad" if run.word == "failed" else "dim")
+            (
+                run.view.attempt.detail or _ended(run.view.attempt),
+                "bad" if run.word == "failed" else "dim",
+            )
         )
     if run and (phrase := late(pod, run, clock)):
         found.append((phrase, "warn"))
@@ -277,34 +267,20 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
                 "warn",
             )
         )
-    for note in pod.notes.values():
-        found.append((note, "warn"))
-    return found
+    return [*found, *((note, "warn") for note in pod.notes.values())]
 
 
-def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
-    """Return what W&B says of a run whose pod does not answer, as at most one sentence. It is no
-    proof that the run is dead.
+def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:
+    """Return what W&B says of a run whose pod does not answer, or "". It is no proof that the run
+    is dead.
     """
-    sight = None
-    if run is not None:
-        sight = pod.sights.get(run.name)
-    if run is None or sight is None:
-        return []
+    if run is None or run.name not in pod.sights:
+        return ""
     from bs4_console.pods.witness import without_the_pod
 
-    said = without_the_pod(run.name, sight, clock.wall())
-    if said:
-        return [said]
-    return []
+    return without_the_pod(run.name, pod.sights[run.name], clock.wall())
 
 
-def _ended(run: RunState) -> str:
-    attempt = run.view.attempt
-    if attempt is None:
-        return ""
-    if attempt.signal:
-        how = f"signal {attempt.signal}"
-    else:
-        how = f"exit code {attempt.code}"
+def _ended(attempt: AttemptView) -> str:
+    how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
     return f"attempt {attempt.number} ended with {how}"

@@ -118,6 +118,13 @@ def percent(part: float | None, whole: float | None) -> float | None:
     return 100.0 * part / whole
 
 
+def whole(value: float | None) -> str:
+    """Return a whole number: 97. Returns "–" for None."""
+    if value is None:
+        return NONE
+    return f"{value:.0f}"
+
+
 def whole_percent(value: float | None) -> str:
     """Return a whole number with a percent sign: 97%. Returns "–" for None."""
     if value is None:

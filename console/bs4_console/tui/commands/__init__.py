@@ -78,11 +78,7 @@ def parse(text: str) -> tuple[Command | None, str]:
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)
     if command is None and word:
-        near = {}
-        for name, c in BY_NAME.items():
-            if name.startswith(word):
-                near[c.id] = c
-        command = None
+        near = {c.id: c for name, c in BY_NAME.items() if name.startswith(word)}
         if len(near) == 1:
-            command = next(iter(near.values()))
+            (command,) = near.values()
     return command, args.strip()

@@ -59,21 +59,17 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         "|---|---|---|---|---|",
     ]
     for command in table:
-        shown = (
-            " ".join(f"`{key_text(key)}`" for key in (keys or {}).get(command.id, command.keys))
-            or "–"
+        wanted = (keys or {}).get(command.id, command.keys)
+        shown = " ".join(f"`{key_text(key)}`" for key in wanted)
+        # The arguments stand behind the first name.
+        first = " ".join([*command.names[:1], command.args]).strip()
+        typed = ", ".join(f"`:{name}`" for name in (first, *command.names[1:]) if name)
+        where = ", ".join(sorted(command.where))
+        if command.where == EVERYWHERE:
+            where = "everywhere"
+        lines.append(
+            f"| `{command.id}` | {shown or '–'} | {typed or '–'} | {where} | {command.help} |"
         )
-        typed = (
-            ", ".join(
-                f"`:{name}{' ' + command.args if command.args and i == 0 else ''}`"
-                for i, name in enumerate(command.names)
-            )
-            or "–"
-        )
-        where = "everywhere"
-        if command.where != EVERYWHERE:
-            where = ", ".join(sorted(command.where))
-        lines.append(f"| `{command.id}` | {shown} | {typed} | {where} | {command.help} |")
     return "\n".join(lines) + "\n"
 
 

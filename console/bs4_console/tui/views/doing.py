@@ -10,7 +10,7 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from bs4_console.pods.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
@@ -27,27 +27,21 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
     found = sorted(
         under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
     )
-    offset = pod.link.clock_offset or 0.0
-    return [
-        cut(_line(action, clock.wall() + offset, named=run is None), width)
-        for action in found[-most:]
-    ]
+    now = clock.wall() + (pod.link.clock_offset or 0.0)
+    return [cut(_line(action, now, named=run is None), width) for action in found[-most:]]
 
 
-def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
-    """Return the actions that have not ended and are work, of the run or of all runs if None."""
-    rows = []
+def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[ActionView]:
+    """Yield the actions that have not ended and are work, of the run or of all runs if None."""
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):
-            rows.append(action)
-    return rows
+            yield action
 
 
 def _line(action: ActionView, now: float, *, named: bool) -> Line:
-    if action.kind == "playbook":
-        what = f"{action.kind} {action.playbook}".strip()
-    else:
-        what = action.kind
+    what = action.kind
+    if what == "playbook":
+        what = f"{what} {action.playbook}".strip()
     line: Line = [(" doing  ", "head"), ("↻ ", "accent bold"), (what, "accent bold")]
     if named and action.run:
         line.append((f" {action.run}", "bold"))

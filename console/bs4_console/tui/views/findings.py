@@ -4,10 +4,11 @@ the memory that the run will need.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.ink import Line, fold, hanging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,13 @@ _SIGN: dict[State, tuple[str, str]] = {
     "unknown": ("?", "warn"),
     "ok": ("✔", "good"),
 }
+#: What is said of one check in this state, and of several.
+_SAID: dict[State, tuple[str, str]] = {
+    "blocking": ("forbids it", "forbid it"),
+    "warning": ("warning", "warnings"),
+    "unknown": ("not known", "not known"),
+    "ok": ("ok", "ok"),
+}
 #: What an estimate contains if the memory does not suffice, and how it begins if there is no
 #: estimate.
 _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
@@ -30,22 +38,11 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
     fits". It stands above the plan however long that is.
     """
     line: Line = []
-    for state, one in (
-        ("blocking", "forbids it"),
-        ("warning", "warning"),
-        ("unknown", "not known"),
-        ("ok", "ok"),
-    ):
-        count = sum(check.state == state for check in checks)
-        if count:
-            sign, role = _SIGN[state]  # type: ignore[index]
-            if state == "warning" and count > 1:
-                said = f"{one}s"
-            elif count > 1:
-                said = one.replace("forbids", "forbid")
-            else:
-                said = one
-            line += [(f"{sign} {count} {said}", role), ("   ", "")]
+    counts = Counter(check.state for check in checks)
+    for state, (sign, role) in _SIGN.items():
+        if counts[state]:
+            said = _SAID[state][counts[state] > 1]
+            line += [(f"{sign} {counts[state]} {said}", role), ("   ", "")]
     if any(_TOO_MUCH in text for text in memory):
         line.append(("✖ memory does not fit", "bad bold"))
     elif any(text.strip().startswith(_NONE) for text in memory):
@@ -74,8 +71,7 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
         )
         found += fold(check.why, width, "", 2)
         if check.fix:
-            first, *rest = fold(check.fix, width - 4)
-            found += [[("  → ", "dim"), *first], *([("    ", ""), *line] for line in rest)]
+            found += hanging([("  → ", "dim")], fold(check.fix, width - 4))
     return found
 
 
@@ -98,21 +94,16 @@ def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
             found.append([("MEMORY ", "head"), (text.rstrip(":").removeprefix("memory "), "dim")])
             continue
         indent = len(text) - len(text.lstrip())
-        if _TOO_MUCH in text:
-            role = "bad bold"
-        elif text.endswith("fits"):
-            role = "good"
-        elif _NONE in text:
-            role = "warn"
-        else:
-            role = ""
-        first, *rest = fold(
-            text.strip(),
-            max(20, width - indent),
-            role or ("bold" if "GPU" in text and "GiB" not in text else ""),
-        )
-        found += [
-            [(" " * indent, ""), *first],
-            *([(" " * (indent + 4), ""), *line] for line in rest),
-        ]
+        folded = fold(text.strip(), max(20, width - indent), _role(text))
+        found += hanging([(" " * indent, "")], folded, indent + 4)
     return found
+
+
+def _role(text: str) -> str:
+    if _TOO_MUCH in text:
+        return "bad bold"
+    if text.endswith("fits"):
+        return "good"
+    if _NONE in text:
+        return "warn"
+    return "bold" if "GPU" in text and "GiB" not in text else ""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, text_of, width_of
+from bs4_console.tui.ink import Line, joined, text_of, width_of
 
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
@@ -78,10 +79,7 @@ class Row:
     @cached_property
     def widths(self) -> dict[str, int]:
         """Return the width of each cell's text by column id."""
-        result = {}
-        for name, line in self.cells.items():
-            result[name] = width_of(line)
-        return result
+        return {name: width_of(line) for name, line in self.cells.items()}
 
 
 #: Possible orders of the table. "need", the default, puts the rows that need a person first.
@@ -120,15 +118,16 @@ def arrange(
     for row in rows:
         groups.setdefault(str(row.values.get(group) or words.NONE), []).append(row)
     arranged: list[Row] = []
-    for name, members in sorted(
-        groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])
-    ):
+    for name, members in sorted(groups.items(), key=lambda item: (-worst(item[1]), item[0])):
         arranged.append(_heading(name, members, group, closed=name in folded))
-        if name in folded:
-            arranged += []
-        else:
+        if name not in folded:
             arranged += members
     return arranged
+
+
+def worst(rows: Iterable[Row]) -> int:
+    """Return the highest rank of the rows, of which there is at least one."""
+    return max(row.rank for row in rows)
 
 
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
@@ -139,34 +138,29 @@ def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
     column, turned = sort.removeprefix("-"), sort.startswith("-")
     if column == "need":
         return by_need
-    known = [row for row in by_need if row.values.get(column) is not None]
-    known.sort(
+    valued: list[Row] = []
+    valueless: list[Row] = []
+    for row in by_need:
+        (valueless if row.values.get(column) is None else valued).append(row)
+    valued.sort(
         key=lambda row: row.values[column],  # type: ignore[arg-type,return-value]
         reverse=(column in _FALLING) != turned,
     )
-    return sorted(
-        [*known, *(row for row in by_need if row.values.get(column) is None)],
-        key=lambda row: row.old,
-    )
+    return sorted([*valued, *valueless], key=lambda row: row.old)
 
 
 def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
-    counts = [
-        (sum(row.rank == rank for row in members), sign, role) for rank, sign, role in _TALLIED
-    ]
+    counts = Counter(row.rank for row in members)
     line: Line = [
         ("▸ " if closed else "▾ ", "accent bold"),
         (name, "bold"),
         (f"  {words.count(len(members), 'row')}", "dim"),
     ]
-    for count, sign, role in counts:
-        if count:
-            for part in (("  ", ""), (f"{sign} {count}", role)):
-                line.append(part)
-    rank = max(row.rank for row in members)
-    return Row(
-        key=(name if group == "pod" else "", HEADING + name), rank=rank, cells={}, banner=line
-    )
+    for rank, sign, role in _TALLIED:
+        if counts[rank]:
+            line += [("  ", ""), (f"{sign} {counts[rank]}", role)]
+    key = (name if group == "pod" else "", HEADING + name)
+    return Row(key=key, rank=worst(members), cells={}, banner=line)
 
 
 _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
@@ -205,29 +199,20 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
             "console's agent there"
         )
         cells: dict[str, Line] = {column.id: [] for column in COLUMNS}
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=3,
-                cells=cells
-                | {
-                    "state": [("? unreadable", "warn bold")],
-                    "pod": [(pod.name, "bold")],
-                    "wrong": [(wrong, "warn")],
-                },
-            )
-        ]
+        cells |= {
+            "state": [("? unreadable", "warn bold")],
+            "pod": [(pod.name, "bold")],
+            "wrong": [(wrong, "warn")],
+        }
+        return [Row(key=(pod.name, ""), rank=3, cells=cells)]
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Return a row for each run of the pod. A pod without current runs, or with an incident of its
     own, has another row for itself.
     """
-    own = any(i.run not in pod.runs for i in pod.ledger.open_incidents())
-    made = []
-    for run in pod.runs.values():
-        made.append(_row(pod, run, clock))
-    if not made or own or all(row.old for row in made):
+    made = [_row(pod, run, clock) for run in pod.runs.values()]
+    if status.incidents_of(pod, None) or all(row.old for row in made):
         made.append(_row(pod, None, clock))
     return made
 
@@ -235,20 +220,16 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     how = status.of(pod, run)
     seen = status.age(pod, clock)
-    stale = seen is None or seen > words.FRESH_S
-    faded = "dim" if stale else ""
+    faded = "dim" if status.is_old(seen) else ""
     problems = status.wrong(pod, run, clock)
     cells: dict[str, Line] = {
         "state": how.line(),
-        "pod": [
-            (pod.name, "bold" if how.rank else ""),
-            *([(" ro", "warn")] if pod.read_only and not status.recorded(pod) else []),
-        ],
+        "pod": [(pod.name, "bold" if how.rank else "")],
         "link": status.link_line(pod),
-        "run": [(run.name, faded)] if run else [(words.NONE, "dim")],
-        "trainer": [(run.view.trainer if run else "", "dim")],
+        "run": [(words.NONE, "dim")],
+        "trainer": [],
         "age": _age(seen),
-        "wrong": _wrong(problems),
+        "wrong": joined(([problem] for problem in problems), (" · ", "dim")),
         "gpu": gpu_summary(pod, faded),
         "disk": disk_summary(pod, faded),
         "step": [],
@@ -256,54 +237,45 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         "pace": [],
         "reward": [],
     }
-    if run:
-        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
-    rank = max(how.rank, 1 if problems else 0)
+    if pod.read_only and not status.recorded(pod):
+        cells["pod"].append((" ro", "warn"))
     values: dict[str, float | str | None] = {
         "pod": pod.name,
-        "run": run.name if run else None,
+        "run": None,
         "state": how.word,
-        "trainer": run.view.trainer if run else None,
+        "trainer": None,
         "age": math.inf if seen is None else seen,
-        "link": math.inf if not pod.link.up else pod.link.rtt,
-        "gpu": _mean([d.get("util") for d in (pod.latest.get("gpus") or {}).get("devices") or []]),
+        "link": pod.link.rtt if pod.link.up else math.inf,
+        "gpu": mean(_devices(pod), "util"),
         "disk": _fullest(pod),
     }
-    if run:
+    if run is not None:
+        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
         values |= {
+            "run": run.name,
+            "trainer": run.view.trainer,
             "step": run.step,
             "eta": run.eta_seconds(),
             "pace": run.step_seconds(),
             "reward": newest(run.orchestrator_steps, "reward"),
         }
-    key, running = (
-        (pod.name, run.name if run else ""),
-        run is not None and run.word == "running" and not status.link_down(pod),
-    )
     return Row(
-        key=key,
-        rank=rank,
+        key=(pod.name, run.name if run else ""),
+        rank=max(how.rank, 1 if problems else 0),
         cells=cells,
         old=_is_old(run, clock, how.rank),
         trouble=_trouble(pod, run, how, problems),
         values=values,
-        running=running,
+        running=run is not None and run.word == "running" and not status.link_down(pod),
     )
 
 
 def _trouble(
     pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]
 ) -> str:
-    if run:
-        incidents = pod.ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in pod.ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
     if pod.lost is not None and status.taken(pod):
-        return pod.lost.word  # its sentence counts the looks: it would be news with each of them
-    if incidents:
+        return pod.lost.word  # its sentence counts the polls, and would be news with each of them
+    if incidents := status.incidents_of(pod, run):
         return incidents[0].title
     if pod.lost is not None and status.lost(pod) is not None:
         return pod.lost.word
@@ -321,6 +293,8 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
     eta = run.eta_seconds()
     reward = newest(run.orchestrator_steps, "reward")
     return {
+        "run": [(run.name, role)],
+        "trainer": [(run.view.trainer, "dim")],
         "step": step_line(run, role),
         "eta": [(words.NONE if eta is None or stalled else words.duration(eta), role)],
         "pace": [(words.pace(run.step_seconds()), role)],
@@ -347,22 +321,18 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
     """Return the pod's GPUs in short, for example "8× 93% 71G": their number, mean utilisation, and
     mean memory in GiB.
     """
-    gpus = pod.latest.get("gpus") or {}
-    state, devices = gpus.get("state"), gpus.get("devices") or []
+    gpus, devices = pod.latest.get("gpus") or {}, _devices(pod)
+    state = gpus.get("state")
     if state == "absent":
         return [("no GPU", "dim")]
-    if state in ("stale", "error"):
-        return [
-            (f"{state} {words.age(gpus.get('age_s'))}" if state == "stale" else "error", "warn")
-        ]
+    if state == "stale":
+        return [(f"stale {words.age(gpus.get('age_s'))}", "warn")]
+    if state == "error":
+        return [("error", "warn")]
     if not devices:
         return [(words.NONE, "dim")]
-    busy = _mean([d.get("util") for d in devices])
-    memory = _mean([d.get("mem_used") for d in devices])
-    if memory is not None:
-        used = f"{words.gib(memory)}G"
-    else:
-        used = words.NONE
+    busy, memory = mean(devices, "util"), mean(devices, "mem_used")
+    used = words.NONE if memory is None else f"{words.gib(memory)}G"
     return [(f"{len(devices)}×", "dim"), (f"{words.whole_percent(busy):>5}{used:>5}", role)]
 
 
@@ -375,42 +345,33 @@ def disk_summary(pod: PodState, role: str = "") -> Line:
 
 
 def _fullest(pod: PodState) -> float | None:
-    disks = (pod.latest.get("host") or {}).get("disks") or []
-    return max(
-        (
-            share
-            for d in disks
-            if (share := words.percent(d.get("used"), d.get("total"))) is not None
-        ),
-        default=None,
-    )
+    found: float | None = None
+    for disk in (pod.latest.get("host") or {}).get("disks") or []:
+        share = words.percent(disk.get("used"), disk.get("total"))
+        if share is not None and (found is None or share > found):
+            found = share
+    return found
 
 
-def _mean(values: list[float | None]) -> float | None:
-    known = []
-    for value in values:
-        if value is not None:
-            known.append(value)
-    if known:
-        return sum(known) / len(known)
-    return None
+def _devices(pod: PodState) -> list[dict[str, Any]]:
+    return (pod.latest.get("gpus") or {}).get("devices") or []
+
+
+def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
+    """Return the values under `key` of the devices that report one."""
+    return [device[key] for device in devices if device.get(key) is not None]
+
+
+def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
+    """Return the mean of the values under `key`, or None if no device reports one."""
+    values = known(devices, key)
+    return sum(values) / len(values) if values else None
 
 
 def _age(seen: float | None) -> Line:
     if seen is None:
         return [("never", "dim")]
     return [(words.old(seen), "warn" if seen > words.FRESH_S else "dim")]
-
-
-def _wrong(problems: list[tuple[str, str]]) -> Line:
-    line: Line = []
-    for phrase, role in problems:
-        if line:
-            line += [(" · ", "dim")]
-        else:
-            line += []
-        line.append((phrase, role))
-    return line
 
 
 def _is_old(run: RunState | None, clock: Clock, rank: int) -> bool:

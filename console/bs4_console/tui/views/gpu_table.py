@@ -6,12 +6,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line
-from bs4_console.tui.views.fleet import Column, Row
-from bs4_console.tui.views.gpus import HOT_C, marks, nvlink_line, owners, pcie_line, recent_xids
+from bs4_console.tui.ink import Line, joined, text_of
+from bs4_console.tui.views.fleet import Column, Row, known, mean, worst
+from bs4_console.tui.views.gpus import (
+    marks,
+    nvlink_line,
+    owners,
+    pcie_line,
+    recent_xids,
+    stale_words,
+    temperature,
+)
 from bs4_console.tui.views.run import bar, faded, is_old
 
 if TYPE_CHECKING:
@@ -67,10 +76,9 @@ class Seen:
 
 def now(pod: PodState, clock: Clock) -> Seen:
     """Return the pod's newest telemetry."""
-    old = is_old(pod, clock)
-    trouble = _trouble(pod.latest.get("gpus") or {}) or (
-        [(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else []
-    )
+    old, trouble = is_old(pod, clock), _trouble(pod.latest.get("gpus") or {})
+    if old and not trouble:
+        trouble = [(f"seen {words.age(status.age(pod, clock))} ago", "warn")]
     return Seen(pod, pod.latest, clock.wall(), trouble, old)
 
 
@@ -79,9 +87,8 @@ def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> S
     moment; `reading` is True if it is still being read.
     """
     if sample is None:
-        return Seen(
-            pod, {}, 0.0, [("reading…" if reading else "no sample of then is kept", "dim")], True
-        )
+        why = "reading…" if reading else "no sample of then is kept"
+        return Seen(pod, {}, 0.0, [(why, "dim")], True)
     return Seen(pod, sample, float(sample["t"]), _trouble(sample.get("gpus") or {}), False)
 
 
@@ -101,11 +108,7 @@ def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
     """Return the rows of all pods in one list, pods with problems first."""
-    return [
-        row
-        for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key))
-        for row in rows
-    ]
+    return list(chain(*sorted(of_pods, key=lambda rows: (-worst(rows), rows[0].key))))
 
 
 def summary(seen: Iterable[Seen]) -> Line:
@@ -113,89 +116,58 @@ def summary(seen: Iterable[Seen]) -> Line:
     moment that is shown.
     """
     fresh = [one for one in seen if not one.old]
-    devices = []
+    devices: list[dict[str, Any]] = []
+    held = 0
     for one in fresh:
-        for device in one.devices:
-            devices.append(device)
-    busy = []
+        devices += one.devices
     for device in devices:
-        if device.get("util") is not None:
-            busy.append(device["util"])
-    held = sum(any(proc.get("run") for proc in device.get("procs") or []) for device in devices)
-    watts = sum(device["power"] for device in devices if device.get("power") is not None)
-    line: Line = [
+        held += any(proc.get("run") for proc in device.get("procs") or [])
+    return [
         (" gpus ", "head"),
         (f"{len(devices)}", "bold"),
         (f" on {words.count(len(fresh), 'pod')}", "dim"),
-    ]
-    line += [("   held by runs ", "dim"), (str(held), ""), ("   busy ", "dim")]
-    line += [
-        (words.whole_percent(sum(busy) / len(busy) if busy else None), ""),
+        ("   held by runs ", "dim"),
+        (str(held), ""),
+        ("   busy ", "dim"),
+        (words.whole_percent(mean(devices, "util")), ""),
         ("   power ", "dim"),
-        (f"{watts / 1000:.1f} kW", ""),
+        (f"{_sum(devices, 'power') / 1000:.1f} kW", ""),
     ]
-    return line
 
 
 def _trouble(gpus: Mapping[str, Any]) -> Line:
     """Return what the source of the GPU data says is wrong with it."""
-    state = gpus.get("state")
+    state, detail = gpus.get("state"), gpus.get("detail")
     if state is None:
         return [("nothing received yet", "dim")]
     if state == "absent":
-        return [("absent: ", "warn"), (gpus.get("detail") or "no NVIDIA driver", "dim")]
+        return [("absent: ", "warn"), (detail or "no NVIDIA driver", "dim")]
     if state == "error":
-        return [
-            ("ERROR: ", "bad bold"),
-            (gpus.get("detail") or "the driver reports an error", "bad"),
-        ]
+        return [("ERROR: ", "bad bold"), (detail or "the driver reports an error", "bad")]
     if state == "stale":
-        return [
-            (
-                (
-                    f"STALE {words.duration(gpus.get('age_s') or 0)}: "
-                    f"{gpus.get('detail') or 'the driver does not answer'}"
-                ),
-                "warn bold",
-            )
-        ]
+        return [(stale_words(gpus), "warn bold")]
     return []
 
 
 def _device_rows(seen: Seen) -> list[Row]:
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=_rank(trouble),
-                cells={"pod": [(pod.name, "bold")], "owner": trouble},
-            )
-        ]
-    xids = seen.xids
+        cells = {"pod": [(pod.name, "bold")], "owner": trouble}
+        return [Row(key=(pod.name, ""), rank=_rank(trouble), cells=cells)]
+    xids, old = seen.xids, bool(trouble)
     made: list[Row] = []
     for i, device in enumerate(devices):
-        complaints = marks(device, xids)
+        wrong = marks(device, xids) or trouble
         procs = device.get("procs") or []
-        several = len(procs) > 1
         cells = _cells(device)
         cells["pod"] = [(pod.name, "bold" if i == 0 else "dim")]
-        cells["state"] = complaints or trouble or [("ok", "dim")]
-        if several:
+        cells["state"] = wrong or [("ok", "dim")]
+        cells["owner"] = _named(device)
+        if len(procs) > 1:
             cells["owner"] = [(words.count(len(procs), "process"), "dim")]
-        else:
-            cells["owner"] = _named(device)
-        made.append(
-            _row(
-                (pod.name, str(device.get("index", i))),
-                cells,
-                complaints or trouble,
-                old=bool(trouble),
-            )
-        )
-        for proc in procs:
-            if several:
-                made.append(_process(pod.name, device, proc, pod, bool(trouble)))
+        made.append(_row((pod.name, str(device.get("index", i))), cells, wrong, old=old))
+        if len(procs) > 1:
+            made += [_process(device, proc, pod, old) for proc in procs]
     return made
 
 
@@ -218,21 +190,23 @@ def _rank(wrong: Line) -> int:
 
 
 def _cells(device: dict[str, Any]) -> dict[str, Line]:
-    util, temp, power, limit = (
-        device.get("util"),
-        device.get("temp"),
-        device.get("power"),
-        device.get("power_limit"),
-    )
-    hot = temp is not None and temp >= HOT_C
+    util, limit = device.get("util"), device.get("power_limit")
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
         "model": [(_model(device), "dim")],
         "util": [*bar((util or 0) / 100, 8), (f" {words.whole_percent(util):>4}", "")],
         "mem": [(f"{words.gib(device.get('mem_used'))}/{words.gib(device.get('mem_total'))}G", "")],
-        "power": [(_whole(power), ""), (f"/{_whole(limit)}W" if limit else "W", "dim")],
-        "temp": [(f"{_whole(temp)}°C", "warn bold" if hot else "")],
-        "clock": [(f"{_whole(device.get('sm_clock'))}/{_whole(device.get('mem_clock'))}", "dim")],
+        "power": [
+            (words.whole(device.get("power")), ""),
+            (f"/{words.whole(limit)}W" if limit else "W", "dim"),
+        ],
+        "temp": temperature(device.get("temp"), ""),
+        "clock": [
+            (
+                f"{words.whole(device.get('sm_clock'))}/{words.whole(device.get('mem_clock'))}",
+                "dim",
+            )
+        ],
         "pcie": pcie_line(device),
         "nvlink": nvlink_line(device),
     }
@@ -253,28 +227,19 @@ def _named(device: dict[str, Any]) -> Line:
     return line
 
 
-def _process(
-    name: str, device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool
-) -> Row:
+def _process(device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool) -> Row:
     pid = proc.get("pid")
     cells: dict[str, Line] = {
-        "pod": [(name, "dim")],
+        "pod": [(pod.name, "dim")],
         "gpu": [("  └", "dim")],
-        "mem": [(words.size(proc["mem"]) if proc.get("mem") is not None else words.NONE, "")],
-        "owner": [
-            *owners({"procs": [proc]}),
-            *([(f"  pid {pid}", "dim")] if proc.get("run") else []),
-        ],
+        "mem": [(words.size(proc.get("mem")), "")],
+        "owner": owners({"procs": [proc]}),
     }
-    if proc.get("run") and proc["run"] not in pod.runs:
-        cells["state"] = [("run not known here", "warn")]
-    return _row((name, f"{device.get('index')}/{pid}"), cells, [], old=old)
-
-
-def _whole(value: float | None) -> str:
-    if value is None:
-        return words.NONE
-    return f"{value:.0f}"
+    if proc.get("run"):
+        cells["owner"].append((f"  pid {pid}", "dim"))
+        if proc["run"] not in pod.runs:
+            cells["state"] = [("run not known here", "warn")]
+    return _row((pod.name, f"{device.get('index')}/{pid}"), cells, [], old=old)
 
 
 def _pod_row(seen: Seen) -> list[Row]:
@@ -283,65 +248,35 @@ def _pod_row(seen: Seen) -> list[Row]:
     """
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=_rank(trouble),
-                cells={"pod": [(pod.name, "bold")], "state": trouble},
-            )
-        ]
+        cells = {"pod": [(pod.name, "bold")], "state": trouble}
+        return [Row(key=(pod.name, ""), rank=_rank(trouble), cells=cells)]
     xids = seen.xids
     strip: Line = []
     wrong: Line = []
+    holders: dict[str, Line] = {}
     for device in devices:
-        complaints = marks(device, xids)
-        level = _LEVELS[min(7, int((device.get("util") or 0) / 12.5))]
-        strip.append(
-            ("×", "bad bold" if _rank(complaints) == 4 else "warn bold")
-            if complaints
-            else (level, "accent")
-        )
-        if complaints:
+        if complaints := marks(device, xids):
+            strip.append(("×", "bad bold" if _rank(complaints) == 4 else "warn bold"))
             wrong += [(f"{device.get('index')}: ", "dim"), *complaints]
         else:
-            wrong += []
-    names = {_model(device) for device in devices}
-    holders: dict[str, Line] = {
-        "".join(text for text, _ in line): line for line in map(owners, devices)
-    }
-    held: Line = []
-    for line in holders.values():
-        if held:
-            held += [(", ", "dim"), *line]
-        else:
-            held += line
-    temps = [device["temp"] for device in devices if device.get("temp") is not None]
-    cells: dict[str, Line] = {
+            strip.append((_LEVELS[min(7, int((device.get("util") or 0) / 12.5))], "accent"))
+        holder = owners(device)
+        holders[text_of(holder)] = holder
+    hottest = max(known(devices, "temp"), default=None)
+    used, memory = _sum(devices, "mem_used"), _sum(devices, "mem_total")
+    cells = {
         "pod": [(pod.name, "bold")],
         "gpu": [(f"{len(devices)}×".rjust(3), "bold")],
-        "model": [(", ".join(sorted(names)), "dim")],
+        "model": [(", ".join(sorted({_model(device) for device in devices})), "dim")],
         "util": strip,
-        "mem": [
-            (
-                (
-                    f"{_sum(devices, 'mem_used') / (1 << 30):.0f}/"
-                    f"{_sum(devices, 'mem_total') / (1 << 30):.0f}G"
-                ),
-                "",
-            )
-        ],
+        "mem": [(f"{words.gib(used)}/{words.gib(memory)}G", "")],
         "power": [(f"{_sum(devices, 'power') / 1000:.1f}kW", "")],
-        "temp": [
-            (
-                f"{_whole(max(temps, default=None))}°C",
-                "warn bold" if max(temps, default=0) >= HOT_C else "",
-            )
-        ],
+        "temp": temperature(hottest, ""),
         "state": wrong or trouble or [("ok", "dim")],
-        "owner": held,
+        "owner": joined(holders.values(), (", ", "dim")),
     }
     return [_row((pod.name, ""), cells, [*wrong, *trouble], old=bool(trouble))]
 
 
 def _sum(devices: Iterable[dict[str, Any]], key: str) -> float:
-    return float(sum(device[key] for device in devices if device.get(key) is not None))
+    return float(sum(known(devices, key)))

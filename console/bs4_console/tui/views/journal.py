@@ -34,6 +34,13 @@ _STATES = {
     "cancel": ("…", "ending", "warn"),
     "interrupted": ("▲", "interrupted", "warn"),
 }
+#: State of a step -> (sign, role).
+_STEPS = {
+    "done": ("✔", "good"),
+    "failed": ("✖", "bad"),
+    "running": ("…", "accent"),
+    "skipped": ("–", "dim"),
+}
 #: Fields of an action that are shown elsewhere. The other fields are listed with the action.
 _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
 
@@ -42,10 +49,7 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Return a row for every action in the pod's journal, including automatic ones and plans. A
     row's key is (pod, the action's key).
     """
-    found = []
-    for action in pod.ledger.actions.values():
-        found.append(_row(pod, action, clock))
-    return found
+    return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
@@ -69,11 +73,11 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "what": [(action.what, "bold" if action.kind != "plan" else "")],
         "pod": [(pod.name, "")],
         "run": [(action.run or words.NONE, "" if action.run else "dim")],
-        "took": [(words.duration(action.updated_t - action.accepted_t), "dim")]
-        if action.ended
-        else [],
+        "took": [],
         "detail": [(action.detail or _text(action), "")],
     }
+    if action.ended:
+        cells["took"] = [(words.duration(action.updated_t - action.accepted_t), "dim")]
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 
@@ -105,12 +109,7 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     if asked:
         made += fold(f"asked for: {asked}", width - 2, "dim", 3)
     for number, step in enumerate(action.steps, 1):
-        sign, role = {
-            "done": ("✔", "good"),
-            "failed": ("✖", "bad"),
-            "running": ("…", "accent"),
-            "skipped": ("–", "dim"),
-        }.get(step.state, ("○", "dim"))
+        sign, role = _STEPS.get(step.state, ("○", "dim"))
         made.append([(f"   {sign} {number}. ", role), (step.title, "")])
         if step.detail and len(step.title) + len(step.detail) + 10 < width:
             made[-1].append((f"  {step.detail}", "dim"))
@@ -127,7 +126,4 @@ def _text(action: ActionView) -> str:
     """Return the text of a note, or the step that an action is in."""
     if action.kind == "note":
         return str(action.body.get("text", ""))
-    for step in action.steps:
-        if step.state == "running":
-            return step.title
-    return ""
+    return next((step.title for step in action.steps if step.state == "running"), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, fold, width_of
+from bs4_console.tui.ink import Line, fold, hanging, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ SOURCES = {
     "boot": "boot id",
     "run": "the run",
 }
+_UNKNOWN = status.Status(0, "?", "not known yet", "warn")
 #: Cells before the text on the pod's page.
 INDENT = 7
 
@@ -36,19 +37,11 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
     verdict = pod.lost
     if verdict is None:
         return []
-    how = status.lost(pod)
-    if how is not None:
-        sign, role = (how.sign, how.role)
-    else:
-        sign, role = ("?", "warn")
-    word = how.word if how is not None else "not known yet"
-    begin = f"{sign} {word}: "
+    how = status.lost(pod) or _UNKNOWN
+    begin = f"{how.sign} {how.word}: "
     first, *rest = fold(begin + verdict.sentence, width - INDENT)
-    text = first[0][0].removeprefix(begin)
-    found: list[Line] = [
-        [(" what  ", "head"), (begin, role), (text, "")],
-        *([(" " * INDENT, ""), *line] for line in rest),
-    ]
+    shown: list[Line] = [[(begin, how.role), (first[0][0].removeprefix(begin), "")], *rest]
+    found = [*hanging([(" what  ", "head")], shown)]
     told: set[str] = set()
     for number, seen in enumerate(verdict.evidence):
         found += _sign(
@@ -60,8 +53,6 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
             found.append([(" next  " if i == 0 else " " * INDENT, "head"), *line])
     if verdict.lost:
         found += _elsewhere(pod, width)
-    else:
-        found += []
     if status.link_down(pod):
         found.append(
             [(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")]
@@ -75,10 +66,7 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
     """
     at = words.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
-    if seen.source != "boot":
-        told = seen.word
-    else:
-        told = seen.value[:8]
+    told = seen.value[:8] if seen.source == "boot" else seen.word
     head: Line = [
         (" signs " if first else " " * INDENT, "head"),
         (f"{at}  ", "dim"),
@@ -102,11 +90,8 @@ def _elsewhere(pod: PodState, width: int) -> list[Line]:
                 f"bs4-console checkpoints restore --pod NEW --run {name} --from {sync.place} "
                 "--launch"
             )
-            first, *rest = fold(command, width - INDENT - 2, "accent")
-            found += [
-                [(" " * INDENT, ""), ("$ ", "dim"), *first],
-                *([(" " * (INDENT + 2), ""), *line] for line in rest),
-            ]
+            head: Line = [(" " * INDENT, ""), ("$ ", "dim")]
+            found += hanging(head, fold(command, width - INDENT - 2, "accent"))
     if not found:
         there = "it goes on only if the pod comes back"
         if pod.lost is not None and pod.lost.word == "ended":

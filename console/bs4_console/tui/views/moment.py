@@ -32,12 +32,9 @@ def moment_line(
     time = words.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:
         time = f"{words.date(at)} {time}"
-    if step is None:
-        where = time
-    elif exact:
-        where = f"step {step} at {time}"
-    else:
-        where = f"{time}, after step {step}"
+    where = time
+    if step is not None:
+        where = f"step {step} at {time}" if exact else f"{time}, after step {step}"
     left: Line = [
         (" ◷ ", "caution"),
         (f" {where}, {words.duration(clock.wall() - at)} ago", "bold"),
@@ -48,6 +45,8 @@ def moment_line(
         (" ", ""),
         (keys["later"], "key @later"),
         (" move  ", "dim"),
+        (keys["time"], "key @time"),
+        (" time  ", "@time"),
+        *back,
     ]
-    right += [(keys["time"], "key @time"), (" time  ", "@time"), *back]
     return spread(left, right if width_of(left) + width_of(right) < width else back, width)

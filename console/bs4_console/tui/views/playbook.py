@@ -55,10 +55,14 @@ def _text(playbook: str, data: dict[str, Any]) -> PlaybookText:
     return PlaybookText(
         id=playbook,
         title=str(data.get("title", playbook)),
-        explanation=" ".join(str(data.get("explanation") or data.get("looks_like") or "").split()),
+        explanation=_one_line(data.get("explanation") or data.get("looks_like") or ""),
         steps=tuple(sentence(step) for step in data.get("fix") or ()),
         verify=verify_words(data.get("verify") or {}),
         danger=str(data.get("danger", "unknown")),
-        advice=tuple(" ".join(str(line).split()) for line in data.get("advice") or ()),
+        advice=tuple(_one_line(line) for line in data.get("advice") or ()),
         leads_to=data.get("leads_to"),
     )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -61,19 +61,19 @@ def _name(text: str) -> Line:
 
 
 def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: bool) -> list[Line]:
-    head = _name("W&B") + ([(f"{run.name}: ", "")] if named else [])
+    head = _name("W&B")
+    if named:
+        head.append((f"{run.name}: ", ""))
     sight = pod.sights.get(run.name)
     if sight is None:
         return [[*head, (f"not asked: {_why_not(pod, run)}", "dim")]]
     found = _told(head, sight, clock, width, heard=True)
+    against = without_the_pod(run.name, sight, clock.wall())
     if pod.link.up:
         against = beside_the_pod(run, sight, clock.wall())
-    else:
-        against = without_the_pod(run.name, sight, clock.wall())
-    return [
-        *found,
-        *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else []),
-    ]
+    if against and not status.recorded(pod):
+        found += fold(against, width, "warn", NAME + 2)
+    return found
 
 
 def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = False) -> list[Line]:
@@ -97,12 +97,9 @@ def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = F
 def _why_not(pod: PodState, run: RunState) -> str:
     if not run.view.tracked:
         return "the run has not said that W&B shows it"
-    mine = []
     for text in pod.unseen:
         if text.startswith(("W&B: ", f"{run.name}: ")):
-            mine.append(text.partition(": ")[2])
-    if mine:
-        return mine[0]
+            return text.partition(": ")[2]
     return "no look was made yet"
 
 
