@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
@@ -41,12 +42,7 @@ class Subject:
     @property
     def incidents(self) -> list[IncidentView]:
         """Return the open incidents of the run, or those of the pod itself if there is no run."""
-        if self.pod is None:
-            return []
-        found = self.pod.ledger.open_incidents(self.run.name if self.run else None)
-        if self.run:
-            return found
-        return [i for i in found if i.run not in self.pod.runs]
+        return [] if self.pod is None else status.incidents_of(self.pod, self.run)
 
 
 class ConsoleScreen(Screen[None]):
@@ -173,28 +169,23 @@ class ConsoleScreen(Screen[None]):
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         # The screens of a run and of a pod show the link themselves.
-        pod = None
-        if self.place in (commands.INCIDENT, commands.LOG):
-            pod = self.subject().pod
+        linked = self.place in (commands.INCIDENT, commands.LOG)
         self.query_one(TopBar).tell(
             self.trail(),
             rows,
             app.clock,
             app.read_only or self._pod_is_locked(),
             app.settings.quiet,
-            pod,
+            self.subject().pod if linked else None,
         )
-        hints = []
+        self.query_one(KeyBar).tell(self._hints(), self.size.width)
+
+    def _hints(self) -> Iterator[tuple[str, str, commands.Command]]:
+        app = self.console_app
         for c in commands.at(self.place):
-            if (
-                c.hint
-                and app.keys.get(c.id)
-                and not app.lacks(c, self)
-                and self._timely(c)
-                and self.hints(c)
-            ):
-                hints.append((app.keys[c.id], c.title.lower(), c))
-        self.query_one(KeyBar).tell(hints, self.size.width)
+            key = app.keys.get(c.id)
+            if c.hint and key and not app.lacks(c, self) and self._timely(c) and self.hints(c):
+                yield key, c.title.lower(), c
 
     def _timely(self, command: commands.Command) -> bool:
         """Return True if the key bar may offer the command for the subject's state. A launch is
@@ -213,14 +204,13 @@ class ConsoleScreen(Screen[None]):
 
     def _pod_is_locked(self) -> bool:
         """Return True if this screen is about one pod and that pod is read-only."""
-        pod = None
-        if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG):
-            pod = self.subject().pod
+        about_one = self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG)
+        pod = self.subject().pod if about_one else None
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
         """Return True if the key bar may show the command now."""
-        return True
+        return command.id != self.place
 
     def refocus(self) -> None:
         """Give the focus back to the main widget."""
@@ -285,9 +275,7 @@ class ConsoleScreen(Screen[None]):
     def session(self) -> PodSession | None:
         """Return the session with the subject's pod, or None."""
         pod = self.subject().pod
-        if pod:
-            return self.console_app.fleet.sessions.get(pod.name)
-        return None
+        return self.console_app.fleet.sessions.get(pod.name) if pod else None
 
     def do_retry(self, args: str) -> None:
         """Connect to the pod now, without waiting for the next attempt."""
@@ -435,6 +423,24 @@ def _merges(run: RunState) -> bool:
     from bs4_console.checkpoints import merge
 
     return merge.possible(run)
+
+
+class PageScreen(ConsoleScreen):
+    """A screen with one scrolled text, in the panel `text`."""
+
+    def body(self) -> Iterable[Widget]:
+        """Yield the scrolled text."""
+        with VerticalScroll():
+            yield Panel(id="text")
+
+    def main(self) -> Widget:
+        """Return the scrolled text, which has the focus."""
+        return self.query_one(VerticalScroll)
+
+    @property
+    def text(self) -> Panel:
+        """Return the panel with the text."""
+        return self.query_one("#text", Panel)
 
 
 class Question(ModalScreen[ScreenResultType]):

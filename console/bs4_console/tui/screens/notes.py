@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
-
-from textual.containers import VerticalScroll
-from textual.widget import Widget
 
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.base import PageScreen, Subject
 from bs4_console.tui.views import notes as view
-from bs4_console.tui.widgets.panel import Panel
 
 
-class NotesScreen(ConsoleScreen):
+class NotesScreen(PageScreen):
     """The notes about a run, the newest first."""
 
     place: ClassVar[str] = commands.NOTES
@@ -28,15 +24,6 @@ class NotesScreen(ConsoleScreen):
         super().__init__()
         self.pod, self._run = pod, run
 
-    def body(self) -> Iterable[Widget]:
-        """Yield the scrolled text."""
-        with VerticalScroll():
-            yield Panel(id="text")
-
-    def main(self) -> Widget:
-        """Return the scrolled text, which has the focus."""
-        return self.query_one(VerticalScroll)
-
     def trail(self) -> Sequence[str]:
         """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self._run.name, "notes")
@@ -48,10 +35,6 @@ class NotesScreen(ConsoleScreen):
 
     def draw(self) -> None:
         """Show all notes."""
-        run = self.subject().run
-        lines = view.page(
-            run.view.notes if run else (),
-            self.console_app.keys["note"],
-            max(40, self.size.width - 6),
-        )
-        self.query_one("#text", Panel).show(lines)
+        self.subject()  # looks for the run as it is now
+        key, width = self.console_app.keys["note"], max(40, self.size.width - 6)
+        self.text.show(view.page(self._run.view.notes, key, width))

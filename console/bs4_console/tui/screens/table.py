@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual import on
 from textual.widget import Widget
@@ -30,23 +30,13 @@ class TableScreen(ConsoleScreen):
         """Return the table, which has the focus."""
         return self.table
 
-    def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
-        return (self.place,)
-
     def row(self) -> Row | None:
         """Return the row under the cursor, or None."""
-        if self.ready:
-            return self.table.selected
-        return None
+        return self.table.selected if self.ready else None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows that match the filter."""
-        found = []
-        for row in rows:
-            if matches(row.text, self.filter_text):
-                found.append(row)
-        return found
+        return [row for row in rows if matches(row.text, self.filter_text)]
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
         """Return a line like "/h100 3 of 7 rows" that also says how to see the others. Empty if

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
@@ -29,6 +30,8 @@ COMPONENTS = (
 #: line that was written twice the first is shown.
 SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
+#: Roles that data keeps when it is old.
+_LASTING = ("head", "rule", "warn", "warn bold", "bad bold")
 #: States of a process, as words and as the kernel's letters.
 DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
@@ -47,48 +50,33 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
     if run.view.adopted:
         left.append((" · adopted", "dim"))
     seen = status.age(pod, clock)
-    right = [*status.link_line(pod), ("  ", ""), *_age_of("data", seen), (" ", "")]
+    age = (words.old(seen), "warn bold" if status.is_old(seen) else "good")
+    right = [*status.link_line(pod), ("  ", ""), ("data ", "dim"), age, (" ", "")]
     return [spread(left, right, width), whole(_numbers(pod, run, clock), width)]
 
 
-def _age_of(what: str, seen: float | None) -> Line:
-    return [
-        (f"{what} ", "dim"),
-        (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good"),
-    ]
-
-
-def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
-    """Return the run's numbers in parts, the most important first. On a narrow terminal the last
+def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
+    """Yield the run's numbers in parts, the most important first. On a narrow terminal the last
     parts are left out.
     """
-    eta = None
-    if not status.link_down(pod):
-        eta = run.eta_seconds()
-    phrase = status.late(pod, run, clock)
-    throughput = newest(run.trainer_steps, "throughput")
     where: Line = [(" step ", "dim"), *step_line(run, "bold")]
     if run.view.max_steps and run.step is not None:
         share = min(1.0, (run.step + 1) / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
-    parts: list[Line] = [where]
-    if phrase:
-        parts.append([("   ", ""), (phrase, "warn bold")])
+    yield where
+    if phrase := status.late(pod, run, clock):
+        yield [("   ", ""), (phrase, "warn bold")]
     else:
-        parts.append(
-            [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
-        )
-        parts.append([("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")])
+        eta = None if status.link_down(pod) else run.eta_seconds()
+        yield [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
+        yield [("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")]
         if run.step_seen is not None:
-            parts.append(
-                [
-                    ("   last step ", "dim"),
-                    (f"{words.duration(clock.mono() - run.step_seen)} ago", ""),
-                ]
-            )
+            ago = words.duration(clock.mono() - run.step_seen)
+            yield [("   last step ", "dim"), (f"{ago} ago", "")]
+    throughput = newest(run.trainer_steps, "throughput")
     if throughput is not None:
-        parts.append([("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")])
-    return [*parts, [("   ", ""), (run.view.trainer, "dim")]]
+        yield [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
+    yield [("   ", ""), (run.view.trainer, "dim")]
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
@@ -119,7 +107,8 @@ def _host(record: dict[str, Any], width: int) -> Line:
     if not host:
         return [(" host ", "head"), ("nothing received", "dim")]
     line: Line = [(" host ", "head"), ("cpu ", "dim"), (words.whole_percent(host.get("cpu")), "")]
-    line += [(f" of {host['cores']} cores" if host.get("cores") and width >= 110 else "", "dim")]
+    if host.get("cores") and width >= 110:
+        line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
     parts = [
         _share(gap, "mem", host.get("mem_used"), host.get("mem_total")),
@@ -127,52 +116,35 @@ def _host(record: dict[str, Any], width: int) -> Line:
     ]
     for disk in host.get("disks") or []:
         part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
-        parts.append([*part, (" READ-ONLY", "bad bold")] if disk.get("read_only") else part)
-    hidden = []
-    for name, how in (record.get("coverage") or {}).items():
-        if how == "hidden":
-            hidden.append(name.replace("_", " "))
+        if disk.get("read_only"):
+            part.append((" READ-ONLY", "bad bold"))
+        parts.append(part)
+    hidden = [name for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
     if hidden:
-        parts.append(
-            [
-                (f"{gap}not visible: " if width >= 100 else f"{gap}◌ ", "dim"),
-                (", ".join(hidden), "warn"),
-            ]
-        )
-    # On a narrow terminal the parts that show a problem, or that are not visible, must not be left
-    # out.
-    told = sorted(
-        parts, key=lambda part: not any("bold" in style or style == "warn" for _, style in part)
-    )
-    return whole(
-        [
-            line,
-            *(
-                parts
-                if width_of([span for part in (line, *parts) for span in part]) <= width
-                else told
-            ),
-        ],
-        width,
-    )
+        names = ", ".join(hidden).replace("_", " ")
+        what = "not visible:" if width >= 100 else "◌"
+        parts.append([(f"{gap}{what} ", "dim"), (names, "warn")])
+    if width_of(chain(line, *parts)) > width:
+        # On a narrow terminal the parts that show a problem, or that are not visible, must not be
+        # left out.
+        parts.sort(key=_is_calm)
+    return whole([line, *parts], width)
+
+
+def _is_calm(part: Line) -> bool:
+    return not any("bold" in style or style == "warn" for _, style in part)
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
     """Return True if the pod's newest telemetry is not current any more."""
-    seen = status.age(pod, clock)
-    return seen is None or seen > words.FRESH_S
+    return status.is_old(status.age(pod, clock))
 
 
 def faded(line: Line) -> Line:
     """Return the line in grey, because its numbers are not current. Headings, warnings and errors
     keep their role.
     """
-    rows = []
-    for text, style in line:
-        rows.append(
-            (text, style if style in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
-        )
-    return rows
+    return [(text, style if style in _LASTING else "dim") for text, style in line]
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
@@ -193,20 +165,12 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
     old = is_old(pod, clock)
     if old and run.components:
         line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
-    if not run.components:
-        begins = run.word in ("registered", "starting")
-        return [
-            *line,
-            (
-                " none seen yet"
-                if begins
-                else " none seen"
-                if run.alive
-                else " none: the run is not alive",
-                "dim",
-            ),
-        ]
-    return cut([*line, *_components(run.components, width, old=old)], width)
+    if run.components:
+        return cut([*line, *_components(run.components, width, old=old)], width)
+    why = " none seen" if run.alive else " none: the run is not alive"
+    if run.word in ("registered", "starting"):
+        why = " none seen yet"
+    return [*line, (why, "dim")]
 
 
 def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
@@ -225,52 +189,39 @@ def components_then(sample: dict[str, Any] | None, run: RunState, width: int) ->
 
 
 def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) -> Line:
-    line: Line = []
     grouped: dict[str, list[dict[str, Any]]] = {}
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
-    order = {name: i for i, name in enumerate(COMPONENTS)}
     # Dead and stopped components come first, so that they are not cut off at the right.
-    for name in sorted(
-        grouped,
-        key=lambda n: (
-            not any(c.get("state") in (*DEAD, *STOPPED) for c in grouped[n]),
-            order.get(n, 99),
-            n,
-        ),
-    ):
-        part = _component(name, grouped[name], width >= 100)
-        if old:
-            line += faded(part)
-        else:
-            line += part
-    return line
+    order = {name: i for i, name in enumerate(COMPONENTS)}
+    names = sorted(grouped, key=lambda name: (order.get(name, 99), name))
+    names.sort(key=lambda name: not any(_count(grouped[name])))
+    line: Line = []
+    for name in names:
+        line += _component(name, grouped[name], width >= 100)
+    return faded(line) if old else line
+
+
+def _count(found: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """Return how many of the processes are dead, and how many are stopped."""
+    states = [component.get("state") for component in found]
+    return sum(map(states.count, DEAD)), sum(map(states.count, STOPPED))
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
-    dead = [c for c in found if c.get("state") in DEAD]
-    stopped = []
-    for c in found:
-        if c.get("state") in STOPPED:
-            stopped.append(c)
-    line: Line = [
-        ("  " if pids else " ", ""),
-        (
-            "✖" if dead else "‖" if stopped else "●",
-            "bad bold" if dead else "warn bold" if stopped else "good",
-        ),
-    ]
-    line.append((f" {name}", "bold" if dead or stopped else ""))
-    if len(found) == 1:
-        line.append((f" {found[0].get('pid')}" if pids else "", "dim"))
-    else:
-        line.append((f" ×{len(found)}", "dim"))
+    dead, stopped = _count(found)
+    sign, role, count, word = "●", "good", 0, ""
     if dead:
-        line.append((" dead" if len(dead) == len(found) else f" {len(dead)} dead", "bad bold"))
+        sign, role, count, word = "✖", "bad bold", dead, "dead"
     elif stopped:
-        line.append(
-            (" stopped" if len(stopped) == len(found) else f" {len(stopped)} stopped", "warn bold")
-        )
+        sign, role, count, word = "‖", "warn bold", stopped, "stopped"
+    line: Line = [("  " if pids else " ", ""), (sign, role), (f" {name}", "bold" if count else "")]
+    if len(found) > 1:
+        line.append((f" ×{len(found)}", "dim"))
+    elif pids:
+        line.append((f" {found[0].get('pid')}", "dim"))
+    if count:
+        line.append((f" {word}" if count == len(found) else f" {count} {word}", role))
     return line
 
 
@@ -284,47 +235,34 @@ def alarm_lines(
         sign = "alarm" if known.rank == 4 else "caution"
         told: Line = [(f" {known.sign} ", sign), (f" {known.word}: ", known.role)]
         open_it: Line = [(keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
+        sentence: list[Line] = [[(pod.lost.sentence, "")]]
         if most > 1:
             sentence = fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2)
-        else:
-            sentence = [[(pod.lost.sentence, "")]]
         lines.append(
             spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width)
         )
         if most > 1:
-            rest = " ".join([*(text_of(line) for line in sentence[1:]), pod.lost.next_step])
+            rest = " ".join([*map(text_of, sentence[1:]), pod.lost.next_step])
             lines.append(cut([("     ", ""), (rest, "")], width))
     elif status.link_down(pod):
+        why, retry = " The run is not judged by that.", [(keys["retry"], "key @retry")]
+        retry.append((" reconnect ", "@retry"))
+        if status.recorded(pod):
+            why, retry = f" {pod.link.detail}", []
         left: Line = [
             (" ? ", "caution"),
             (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
-            (
-                f" {pod.link.detail}"
-                if status.recorded(pod)
-                else " The run is not judged by that.",
-                "",
-            ),
+            (why, ""),
         ]
-        retry: Line = []
-        if not status.recorded(pod):
-            retry = [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
         lines.append(spread(cut(left, width - width_of(retry) - 1), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
-        sign = "✖" if incident.severity == "critical" else "▲"
-        role = "warn bold"
+        left = [(" ▲ ", "warn bold"), (f" {incident.title}", "warn bold")]
         if incident.severity == "critical":
-            role = "bad bold"
-        left = [
-            (f" {sign} ", "alarm" if sign == "✖" else "warn bold"),
-            (f" {incident.title}", role),
-        ]
+            left = [(" ✖ ", "alarm"), (f" {incident.title}", "bad bold")]
         tail = _incident_key(pod, incident.playbook, run.name, keys)
         if width_of(left) + width_of(tail) > width:
             # The title is more important than the words beside the key.
-            tail = [
-                tail[-2],
-                (" fix ", "@incident"),
-            ]
+            tail = [tail[-2], (" fix ", "@incident")]
         since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
         left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:
@@ -346,10 +284,9 @@ def alarm_lines_then(
     )
     for incident in mine:
         if incident.opened_t <= t and (incident.state == "open" or incident.updated_t > t):
+            sign, role = "▲", "warn bold"
             if incident.severity == "critical":
-                sign, role = ("✖", "bad bold")
-            else:
-                sign, role = ("▲", "warn bold")
+                sign, role = "✖", "bad bold"
             left: Line = [
                 (f" {sign} ", role),
                 (f" {incident.title}", role),
@@ -363,8 +300,8 @@ def alarm_lines_then(
             (" ◌ ", "dim"),
             (f" {words.duration(first.opened_t - t)} later: ", "dim"),
             (first.title, ""),
+            (f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"),
         ]
-        left.append((f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"))
         tail: Line = []
         if first.state == "open":
             tail = [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]

@@ -49,11 +49,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
         parts.append(found := [("   step ", "dim"), (str(view.step), "bold"), (" ", "")])
         if view.total:
             share = min(1.0, view.sent / view.total)
-            found += [
-                *bar(share, BAR),
-                (f" {share:.0%}", ""),
-                (f" of {words.size(view.total)}", "dim"),
-            ]
+            found += bar(share, BAR)
+            found += [(f" {share:.0%}", ""), (f" of {words.size(view.total)}", "dim")]
         else:
             found.append(("begins", "dim"))
         if view.rate:
