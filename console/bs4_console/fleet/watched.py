@@ -72,10 +72,12 @@ class Fleet:
     @property
     def pods(self) -> list[PodState]:
         """Return the states of all pods, in the order in which they were added."""
-        found = []
-        for session in self.sessions.values():
-            found.append(session.state)
-        return found
+        return [session.state for session in self.sessions.values()]
+
+    def pod(self, name: str) -> PodState | None:
+        """Return the state of the pod with this name, or None if there is none."""
+        session = self.sessions.get(name)
+        return None if session is None else session.state
 
     def on_change(self, listener: Callable[[PodState], None]) -> None:
         """Have `listener` called with each pod that changes."""

@@ -426,12 +426,14 @@ def _merges(run: RunState) -> bool:
 
 
 class PageScreen(ConsoleScreen):
-    """A screen with one scrolled text, in the panel `text`."""
+    """A screen with one scrolled text, in the panel with the id `panel`."""
+
+    panel: ClassVar[str] = "text"
 
     def body(self) -> Iterable[Widget]:
         """Yield the scrolled text."""
         with VerticalScroll():
-            yield Panel(id="text")
+            yield Panel(id=self.panel)
 
     def main(self) -> Widget:
         """Return the scrolled text, which has the focus."""
@@ -440,7 +442,7 @@ class PageScreen(ConsoleScreen):
     @property
     def text(self) -> Panel:
         """Return the panel with the text."""
-        return self.query_one("#text", Panel)
+        return self.query_one(f"#{self.panel}", Panel)
 
 
 class Question(ModalScreen[ScreenResultType]):

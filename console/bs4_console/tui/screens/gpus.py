@@ -4,7 +4,7 @@ runs that hold them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -45,18 +45,11 @@ class GpusScreen(MomentCommands, TableScreen):
         exactly one run does.
         """
         row = self.row()
-        pod = None
-        for p in self.console_app.fleet.pods:
-            if row and p.name == row.key[0]:
-                pod = p
-                break
+        pod = self.console_app.fleet.pod(row.key[0]) if row else None
         if row is None or pod is None:
             return Subject()
         index, _, pid = row.key[1].partition("/")
-        held = set()
-        for name in _holders(self._seen(pod), index, pid):
-            if name in pod.runs:
-                held.add(name)
+        held = pod.runs.keys() & set(_holders(self._seen(pod), index, pid))
         return Subject(pod, pod.runs[held.pop()] if len(held) == 1 else None)
 
     def _seen(self, pod: PodState) -> view.Seen:
@@ -99,10 +92,6 @@ class GpusScreen(MomentCommands, TableScreen):
         """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
 
-    def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
-        return command.id != "gpus"
-
     # -- commands
 
     def do_compact(self, args: str) -> None:
@@ -126,17 +115,12 @@ class GpusScreen(MomentCommands, TableScreen):
         )
 
 
-def _holders(seen: view.Seen, index: str, pid: str) -> list[str]:
-    """Return the runs whose processes are on the GPU `index`, or on all GPUs if it is "". A `pid`
+def _holders(seen: view.Seen, index: str, pid: str) -> Iterator[str]:
+    """Yield the runs whose processes are on the GPU `index`, or on all GPUs if it is "". A `pid`
     other than "" restricts that to one process.
     """
-    procs = []
     for device in seen.devices:
         if index in ("", str(device.get("index"))):
             for proc in device.get("procs") or []:
-                procs.append(proc)
-    found = []
-    for proc in procs:
-        if proc.get("run") and pid in ("", str(proc.get("pid"))):
-            found.append(proc["run"])
-    return found
+                if proc.get("run") and pid in ("", str(proc.get("pid"))):
+                    yield proc["run"]

@@ -7,13 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
 from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, fold, text_of
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import ConsoleScreen, PageScreen, Subject
 from bs4_console.tui.screens.confirm import ConfirmScreen
 from bs4_console.tui.views import incident as view
 from bs4_console.tui.views import plan as plans
@@ -21,13 +20,16 @@ from bs4_console.tui.views import playbook, witnesses
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
+_ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
-class IncidentScreen(MomentCommands, ConsoleScreen):
+
+class IncidentScreen(MomentCommands, PageScreen):
     """The page of an incident. If `incident` is None it is the page of a playbook for a run (`:plan
     ID`).
     """
 
     place: ClassVar[str] = commands.INCIDENT
+    panel: ClassVar[str] = "page"
     DEFAULT_CSS = """
     IncidentScreen #title { margin: 0 0 1 0; }
     IncidentScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 2; }
@@ -41,33 +43,23 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.incident_id = incident
         self._run_name, self._playbook_id = run, playbook_id
         self._asked_key: str | None = None
-        self._action_key: str | None = None
 
     def body(self) -> Iterable[Widget]:
         """Yield the title and the scrolled page."""
         yield Panel(id="title")
-        with VerticalScroll():
-            yield Panel(id="page")
-
-    def main(self) -> Widget:
-        """Return the scrolled page, which has the focus."""
-        return self.query_one(VerticalScroll)
+        yield from super().body()
 
     # -- what it is about
 
     @property
     def incident(self) -> IncidentView | None:
         """Return the incident, or None if this is the page of a playbook."""
-        if self.incident_id:
-            return self.pod.ledger.incidents.get(self.incident_id)
-        return None
+        return self.pod.ledger.incidents.get(self.incident_id) if self.incident_id else None
 
     @property
     def run_name(self) -> str:
         """Return the name of the run, or "" if the incident has none."""
-        if self.incident:
-            return self.incident.run
-        return self._run_name
+        return self.incident.run if self.incident else self._run_name
 
     @property
     def playbook_id(self) -> str | None:
@@ -80,10 +72,8 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         answer to that request counts.
         """
         if self._asked_key is not None:
-            for p in self.pod.ledger.plans.values():
-                if p.action == self._asked_key:
-                    return p
-            return None
+            made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
+            return next(made, None)
         if self.playbook_id:
             return plans.newest(self.pod, self.run_name, self.playbook_id)
         return None
@@ -96,18 +86,18 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         found = [
             a
             for a in self.pod.ledger.actions.values()
-            if a.kind == "playbook"
-            and a.run == self.run_name
-            and (
-                a.playbook == self.playbook_id
-                or (self.incident_id and a.incident == self.incident_id)
-            )
+            if (a.kind, a.run) == ("playbook", self.run_name) and self._is_mine(a)
         ]
         action = max(found, key=lambda a: a.accepted_t, default=None)
         plan = self.plan
         if action is None or (action.ended and plan is not None and plan.t > action.updated_t):
             return None
         return action
+
+    def _is_mine(self, action: ActionView) -> bool:
+        if action.playbook == self.playbook_id:
+            return True
+        return bool(self.incident_id) and action.incident == self.incident_id
 
     def subject(self) -> Subject:
         """Return the pod and the run of the page."""
@@ -120,7 +110,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     def without(self, need: str) -> str:
         """Return the sentence to show if a command's need is not met."""
-        return (self._runs() if need == "plan" else "") or super().without(need)
+        if need == "plan" and (going := self._runs()):
+            return going
+        return super().without(need)
 
     def _runs(self) -> str:
         """Return who is carrying out the fix now, from any console, or "" if nobody is."""
@@ -132,11 +124,10 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
 
     def trail(self) -> Sequence[str]:
         """Return the path to this screen, which the top bar shows."""
-        if self.incident:
-            name = self.incident.failure
-        else:
-            name = self.playbook_id or ""
-        return ("fleet", self.pod.name, *((self.run_name,) if self.run_name else ()), name)
+        name = self.incident.failure if self.incident else self.playbook_id or ""
+        if not self.run_name:
+            return ("fleet", self.pod.name, name)
+        return ("fleet", self.pod.name, self.run_name, name)
 
     def hints(self, command: commands.Command) -> bool:
         """Return True if the key bar may show the command now."""
@@ -151,79 +142,52 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     def draw(self) -> None:
         """Bring the title and the page up to date."""
         app, width = self.console_app, self.size.width
-        incident = self.incident
-        if incident is not None:
-            self.query_one("#title", Panel).show(view.heading(incident, self.pod, app.clock, width))
-        else:
-            self.query_one("#title", Panel).show(
-                [
-                    [
-                        ("  playbook ", "head"),
-                        (self.playbook_id or "", "bold"),
-                        (f" for {self.run_name}", ""),
-                    ]
-                ]
-            )
-        self.query_one("#page", Panel).show(self._page(width - 4))
+        playbook = self.playbook_id or ""
+        title: list[Line] = [
+            [("  playbook ", "head"), (playbook, "bold"), (f" for {self.run_name}", "")]
+        ]
+        if self.incident is not None:
+            title = view.heading(self.incident, self.pod, app.clock, width)
+        self.query_one("#title", Panel).show(title)
+        self.text.show(self._page(width - 4))
 
     def _page(self, width: int) -> list[Line]:
         """Return the page with the newest part first: an action, else a plan, else what the
         playbook would do. The evidence comes below an action or a plan, and the external observers
         last.
         """
-        app = self.console_app
-        known = []
-        if self.incident:
-            known = view.evidence(self.incident, width)
+        lines = self._progress(width)
+        if self.incident is None:
+            return [*lines, []] if lines else [self._plan_key(_ASKS)]
+        known = view.evidence(self.incident, width)
         run = self.pod.runs.get(self.run_name)
-        others = []
-        if self.incident:
-            others = [
-                [],
-                *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width),
-            ]
-        action, plan = self.action, self.plan
-        if action is not None:
-            return [
-                *plans.action_lines(action, self.pod, app.clock, width),
-                *self._after(action),
-                [],
-                *known,
-                *others,
-            ]
-        if plan is not None and plan.refused:
-            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known, *others]
-        if plan is not None:
-            return [
-                *plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)),
-                [],
-                *known,
-                *others,
-            ]
-        if self._asked_key is not None:
-            return [
-                [("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")],
-                [],
-                *known,
-                *others,
-            ]
-        fix = self._fix(width)
-        if known:
-            return [*known, [], *fix, *others]
-        return fix
+        runs = [] if run is None else [run]
+        others = witnesses.lines(self.pod, runs, self.console_app.clock, width)
+        if lines:
+            return [*lines, [], *known, [], *others]
+        text = playbook.load(self.playbook_id or self.incident.failure)
+        fix = view.would_do(text, self.incident, self.console_app.keys, width)
+        return [*known, [], *fix, [], *others]
 
-    def _fix(self, width: int) -> list[Line]:
-        keys = self.console_app.keys
-        named = self.playbook_id or (self.incident.failure if self.incident else None)
-        text = playbook.load(named) if named else None
-        if self.incident is not None:
-            return view.would_do(text, self.incident, keys, width)
-        return [
-            [
-                (f" {keys['plan']} ", "key @plan"),
-                (" asks the agent what exactly it would do now. That changes nothing.", "@plan"),
-            ]
-        ]
+    def _progress(self, width: int) -> list[Line]:
+        """Return the action, else the plan, else that it is being made. Empty if there is none."""
+        clock, action, plan = self.console_app.clock, self.action, self.plan
+        if action is not None:
+            lines = plans.action_lines(action, self.pod, clock, width)
+            if action.ended and not action.result.get("recovered"):
+                lines.append(self._plan_key(" makes a new plan from what is now"))
+            return lines
+        if plan is not None and plan.refused:
+            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn")]
+        if plan is not None:
+            return plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+        if self._asked_key is not None:
+            making = f"{self.pod.name} is making the plan"
+            return [[("… ", "accent bold"), (making, "accent bold")]]
+        return []
+
+    def _plan_key(self, what: str) -> Line:
+        return [(f" {self.console_app.keys['plan']} ", "key @plan"), (what, "@plan")]
 
     def _how_to_run(self, plan: PlanView) -> Line:
         app = self.console_app
@@ -232,9 +196,8 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        how = "after a confirmation"
-        if plans.must_type(plan.plan):
-            how = "after you typed the run's name"
+        typed = plans.must_type(plan.plan)
+        how = "after you typed the run's name" if typed else "after a confirmation"
         return [
             (app.keys["apply"], "key @apply"),
             (" runs exactly this plan, ", "@apply"),
@@ -242,16 +205,6 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             ("   ", ""),
             (app.keys["plan"], "key @plan"),
             (" makes a new one", "@plan"),
-        ]
-
-    def _after(self, action: ActionView) -> list[Line]:
-        if not action.ended or action.result.get("recovered"):
-            return []
-        return [
-            [
-                (f" {self.console_app.keys['plan']} ", "key @plan"),
-                (" makes a new plan from what is now", "@plan"),
-            ]
         ]
 
     # -- the time cursor
@@ -349,10 +302,9 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         session = self.session()
         if session is None:
             return
-        confirmed: dict[str, Any] = {}
-        if plans.must_type(plan.plan):
-            confirmed = {"confirm_run": plan.run}
-        self._action_key = await session.submit(
+        typed = plans.must_type(plan.plan)
+        confirmed: dict[str, Any] = {"confirm_run": plan.run} if typed else {}
+        await session.submit(
             "playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed
         )
         self.redraw()
@@ -370,16 +322,12 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if not ids or (len(ids) == 1 and ids[0] == self.incident_id):
             self.console_app.say("There is no other open incident on this pod.")
             return
-        at = -1
-        if self.incident_id in ids:
-            at = ids.index(self.incident_id)
+        at = ids.index(self.incident_id) if self.incident_id in ids else -1
         self.incident_id = ids[(at + by) % len(ids)]
         self._asked_key, self._playbook_id = None, None
         self.redraw()
 
     def do_copy(self, args: str) -> None:
         """Copy the page as text."""
-        lines = [*self.query_one("#title", Panel).lines, [], *self.query_one("#page", Panel).lines]
-        self.console_app.copy(
-            "\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text."
-        )
+        title = self.query_one("#title", Panel)
+        self.console_app.copy(f"{title.text}\n\n{self.text.text}", "Copied the incident as text.")

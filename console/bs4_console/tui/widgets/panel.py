@@ -9,7 +9,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from bs4_console.tui.ink import Ink, Line
+from bs4_console.tui.ink import Ink, Line, text_of
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -40,6 +40,11 @@ class Panel(Widget):
     def ink(self) -> Ink:
         """Return the app's converter from roles to styles."""
         return cast("ConsoleApp", self.app).ink
+
+    @property
+    def text(self) -> str:
+        """Return the lines as text, without blanks at their ends."""
+        return "\n".join(text_of(line).rstrip() for line in self.lines)
 
     def show(self, lines: Sequence[Line]) -> None:
         """Replace the lines. A line that has not changed is not painted, so that an idle screen
