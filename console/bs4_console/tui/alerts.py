@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bs4_console.tui.clipboard import past_tmux
 from bs4_console.tui.ink import harmless, text_of
 
 if TYPE_CHECKING:
@@ -128,6 +129,4 @@ def sound(alerts: Sequence[Alert]) -> str:
         f" (+{len(alerts) - 1})" if len(alerts) > 1 else ""
     )
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"
-    if "TMUX" in os.environ:
-        sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    return "\x07" + sequence
+    return "\x07" + (past_tmux(sequence) if "TMUX" in os.environ else sequence)

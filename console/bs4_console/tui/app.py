@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
@@ -25,7 +26,7 @@ from bs4_console.tui.keymap import check, load_keymap
 from bs4_console.tui.offers import offers
 from bs4_console.tui.overview import Overview
 from bs4_console.tui.remote import remote
-from bs4_console.tui.screens.base import ConsoleScreen, Question, Subject
+from bs4_console.tui.screens.base import ConsoleScreen, Question
 from bs4_console.tui.time_cursor import TimeCursor
 from bs4_console.ui_state import Settings
 
@@ -127,10 +128,8 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.register_theme(theme)
         self.settings = settings or Settings()
         self._told = list(told)
-        if self.settings.theme in self.available_themes:
-            self.theme = self.settings.theme
-        else:
-            self.theme = themes.OWN[0].name
+        known = self.settings.theme in self.available_themes
+        self.theme = self.settings.theme if known else themes.OWN[0].name
         self.animation_level = "none"
         self.ink = self._fresh_ink()
         self._keymap_wanted = dict(keymap or {})
@@ -229,16 +228,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         """Turn the alerts of the run, the pod or everything off or on. `args` is "run", "pod",
         "all" or "".
         """
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
-        said, severity = silence(
-            self.settings,
-            subject.pod.name if subject.pod else "",
-            subject.run.name if subject.run else "",
-            args,
-        )
+        said, severity = silence(self.settings, *self.subject().names, args)
         self.say(said, severity=severity)
         self._dirty = True
 
@@ -257,9 +247,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
 
-        if own is LinuxDriver:
-            return KeyDriver
-        return own
+        return KeyDriver if own is LinuxDriver else own
 
     def _fresh_ink(self) -> Ink:
         return Ink(self.current_theme, colour=not self.no_color)
@@ -269,9 +257,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         colours.
         """
         own = super().get_line_filters()
-        if self.theme == themes.NO_COLOUR.name:
-            return [*own, _NO_COLOUR]
-        return own
+        return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
 
     def watch_theme(self, theme: str) -> None:
         """Apply the theme's colours to everything that is drawn."""
@@ -328,10 +314,7 @@ class ConsoleApp(Going, inherit_bindings=False):
             "plan": screen.has_plan(),
             "write": not self.read_only and not (subject.pod and subject.pod.read_only),
         }
-        for need in command.needs:
-            if not has[need]:
-                return screen.without(need)
-        return ""
+        return next((screen.without(need) for need in command.needs if not has[need]), "")
 
     def carry_out(self, command: commands.Command, args: str) -> None:
         """Carry out a command that came from a key, the palette or a click. If something is
@@ -342,8 +325,8 @@ class ConsoleApp(Going, inherit_bindings=False):
             return
         if complaint := self.lacks(command, screen):
             self.say(complaint, severity="warning")
-            return
-        self.handler(command, screen)(args)
+        else:
+            self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
         """Carry out what was typed after `:`. Returns what is wrong with it, or "" if it is carried
@@ -370,38 +353,22 @@ class ConsoleApp(Going, inherit_bindings=False):
         """Return the method that carries out the command: the screen's if it has one, otherwise the
         app's.
         """
-        found: Callable[[str], None] = getattr(screen, command.handler, None) or getattr(
-            self, command.handler
-        )
+        owner = screen if hasattr(screen, command.handler) else self
+        found: Callable[[str], None] = getattr(owner, command.handler)
         return found
 
     def complete(self, text: str) -> Sequence[str]:
         """Return what Tab offers for the last word of a command line."""
         word, space, rest = text.partition(" ")
-        place = ""
-        if isinstance(self.screen, ConsoleScreen):
-            place = self.screen.place
         if not space:
-            names = sorted(
-                name
-                for c in commands.COMMANDS
-                if place in c.where
-                for name in c.names
-                if name.startswith(word)
-            )
-            rows = []
-            for name in names:
-                if len(name) > 1 or name == word:
-                    rows.append(name)
-            return rows
+            place = getattr(self.screen, "place", "")
+            names = chain(*(c.names for c in commands.COMMANDS if place in c.where))
+            # Names of one letter are only for those who know them.
+            return sorted(n for n in names if n.startswith(word) and (len(n) > 1 or n == word))
         command, _ = commands.parse(word)
         if command is None:
             return []
-        rows = []
-        for offer in offers(self, command.completes, rest):
-            if offer.startswith(rest):
-                rows.append(offer)
-        return rows
+        return [offer for offer in offers(self, command.completes, rest) if offer.startswith(rest)]
 
     @cached_property
     def paths(self) -> PathOffers:

@@ -39,9 +39,9 @@ def copy(text: str, write: Callable[[str], None]) -> str:
     if "TMUX" in os.environ and shutil.which("tmux"):
         return _through_tmux(text, write, fits=fits)
     if not fits or _deaf():
-        why = "this terminal takes no clipboard from programs"
-        if not fits:
-            why = f"{len(text):,} characters are more than terminals take"
+        why = f"{len(text):,} characters are more than terminals take"
+        if fits:
+            why = "this terminal takes no clipboard from programs"
         return f"(written to {_into_file(text)}: {why})"
     if os.environ.get("TERM", "").startswith("screen") and "STY" in os.environ:
         write(f"\x1bP{_osc52(text)}\x1b\\")
@@ -63,13 +63,19 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
     if outward and fits:
         return f"({paste}; tmux also sent it to the terminal)"
     if fits and _option("allow-passthrough") in ("on", "all"):
-        # tmux passes the inner sequence to the outer terminal. Every ESC in it is doubled.
-        write("\x1bPtmux;" + _osc52(text).replace("\x1b", "\x1b\x1b") + "\x1b\\")
+        write(past_tmux(_osc52(text)))
         return f"({paste}; also sent past tmux to the terminal)"
     return (
         f"({paste}; not in the clipboard: "
         f"{'too long' if not fits else 'set-clipboard and allow-passthrough are off'})"
     )
+
+
+def past_tmux(sequence: str) -> str:
+    """Return an escape sequence wrapped so that tmux passes it to the outer terminal. Every ESC in
+    it is doubled.
+    """
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 
 
 def _osc52(text: str) -> str:
@@ -89,9 +95,8 @@ def _into_file(text: str) -> Path:
     """
     path = state_dir() / "copied.txt"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as handle:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as handle:
         handle.write(text)
     return path
 
@@ -99,36 +104,30 @@ def _into_file(text: str) -> Path:
 def _option(name: str) -> str:
     """Return the value of a tmux option, or "" if tmux does not know it."""
     for scope in ("-gv", "-gwv", "-sv"):
-        answer = _ask(["tmux", "show-options", scope, name])
-        if answer:
+        if answer := _ask(["tmux", "show-options", scope, name]):
             return answer
     return ""
 
 
 def _ask(argv: list[str]) -> str:
     try:
-        done = subprocess.run(
-            argv, check=False, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            argv, check=True, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return ""
-    if done.returncode == 0:
-        return done.stdout.strip()
-    return ""
 
 
 def _give(argv: list[str], text: str) -> bool:
     try:
-        return (
-            subprocess.run(
-                argv,
-                input=text.encode(),
-                check=False,
-                timeout=2,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            ).returncode
-            == 0
+        subprocess.run(
+            argv,
+            input=text.encode(),
+            check=True,
+            timeout=2,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return False
+    return True

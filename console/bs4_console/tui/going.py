@@ -36,6 +36,10 @@ class Going(Telling):
         """Return a new fleet screen."""
         return FleetScreen()
 
+    def subject(self) -> Subject:
+        """Return the pod and the run that a command given now is about."""
+        return self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+
     # -- by command
 
     def do_back(self, args: str) -> None:
@@ -78,24 +82,17 @@ class Going(Telling):
         """Open the page of the pod under the cursor. With a pod's name in `args`, go to its row in
         the fleet.
         """
-        if not args:
-            pod = None
-            if isinstance(self.screen, ConsoleScreen):
-                pod = self.screen.subject().pod
-            if pod is None:
-                self.say(commands.NEEDS["pod"], severity="warning")
-            elif not (isinstance(self.screen, ConsoleScreen) and self.screen.place == commands.POD):
-                self.open_pod(pod)
-            return
-        if not any(pod.name == args for pod in self.fleet.pods):
-            self.say(
-                f"There is no pod {args!r}; there are "
-                f"{', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.",
-                severity="warning",
-            )
-            return
-        self.do_fleet("")
-        self.call_later(self._select, args)
+        pod = self.subject().pod
+        if args and self.fleet.pod(args) is not None:
+            self.do_fleet("")
+            self.call_later(self._select, args)
+        elif args:
+            known = ", ".join(sorted(self.fleet.sessions)) or "none"
+            self.say(f"There is no pod {args!r}; there are {known}.", severity="warning")
+        elif pod is None:
+            self.say(commands.NEEDS["pod"], severity="warning")
+        elif getattr(self.screen, "place", "") != commands.POD:
+            self.open_pod(pod)
 
     def _select(self, pod: str) -> None:
         if isinstance(self.screen, FleetScreen):
@@ -104,17 +101,18 @@ class Going(Telling):
     def do_run(self, args: str) -> None:
         """Open the run named in `args`, as RUN or POD/RUN."""
         pod_name, slash, run_name = args.rpartition("/")
-        found = []
-        for p in self.fleet.pods:
-            if run_name in p.runs and (not slash or p.name == pod_name):
-                found.append((p, p.runs[run_name]))
+        found = [
+            pod
+            for pod in self.fleet.pods
+            if run_name in pod.runs and (not slash or pod.name == pod_name)
+        ]
         if len(found) == 1:
             self.do_fleet("")
-            self.call_later(self.open_run, *found[0])
+            self.call_later(self.open_run, found[0], found[0].runs[run_name])
         elif found:
             self.say(
-                f"{run_name} runs on {', '.join(p.name for p, _ in found)}; say which: :run "
-                f"{found[0][0].name}/{run_name}",
+                f"{run_name} runs on {', '.join(pod.name for pod in found)}; say which: :run "
+                f"{found[0].name}/{run_name}",
                 severity="warning",
             )
         else:
@@ -124,10 +122,7 @@ class Going(Telling):
         """Open the logs of the run under the cursor. `args` is a source or a path, or "" for all
         sources merged.
         """
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
+        subject = self.subject()
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
@@ -135,28 +130,20 @@ class Going(Telling):
         """Open the notes of the run under the cursor."""
         from bs4_console.tui.screens.notes import NotesScreen
 
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
+        subject = self.subject()
         if subject.pod is not None and subject.run is not None:
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
     def do_file(self, args: str) -> None:
         """Open the file of the pod whose path is in `args`. Without a path, begin to type one."""
-        screen = self.screen
-        if not isinstance(screen, ConsoleScreen):
-            return
-        pod = screen.subject().pod
-        if not args:
-            screen.do_command("file ")
-        elif pod is not None:
+        if not args and isinstance(self.screen, ConsoleScreen):
+            self.screen.do_command("file ")
+        elif (pod := self.subject().pod) is not None:
             self.open_file(pod, args)
 
     def do_incident(self, args: str) -> None:
         """Open the worst open incident under the cursor, or the one whose failure is in `args`."""
-        if isinstance(self.screen, ConsoleScreen):
-            self.open_incident(self.screen.subject(), args)
+        self.open_incident(self.subject(), args)
 
     # -- by name
 
@@ -183,10 +170,8 @@ class Going(Telling):
         if source is not None and source.startswith(("/", "~/")):
             self.open_file(pod, source)
             return
-        known = []
-        for stream in pod.streams:
-            if stream.startswith(f"log/{run}/"):
-                known.append(stream.rpartition("/")[2])
+        begin = f"log/{run}/"
+        known = [name.rpartition("/")[2] for name in pod.streams if name.startswith(begin)]
         if source is not None and source not in known:
             self.say(
                 f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.",
@@ -215,16 +200,12 @@ class Going(Telling):
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
-        found = []
-        for i in subject.incidents:
-            if failure in ("", i.failure):
-                found.append(i)
-        if subject.pod is None or not found:
-            self.say(
-                f"There is no open incident {failure} here.".replace("  ", " "), severity="warning"
-            )
-            return
-        self.push_screen(IncidentScreen(subject.pod, found[0].id))
+        for incident in subject.incidents:
+            if subject.pod is not None and failure in ("", incident.failure):
+                self.push_screen(IncidentScreen(subject.pod, incident.id))
+                return
+        wanted = " ".join(["There is no open incident", *failure.split(), "here."])
+        self.say(wanted, severity="warning")
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
         """Open the page of a playbook for the subject's run, and make a plan. Without a playbook,
@@ -234,20 +215,15 @@ class Going(Telling):
 
         if subject.pod is None or subject.run is None:
             return
-        incident = None
-        for i in subject.incidents:
-            if playbook in ("", i.playbook, i.failure):
-                incident = i
-                break
+        fitting = (i.id for i in subject.incidents if playbook in ("", i.playbook, i.failure))
+        incident = next(fitting, None)
         if incident is None and not playbook:
             self.say(
                 "No incident is open here, so name the playbook: :plan ID (Tab shows them).",
                 severity="warning",
             )
             return
-        screen = IncidentScreen(
-            subject.pod, incident.id if incident else None, subject.run.name, playbook or None
-        )
+        screen = IncidentScreen(subject.pod, incident, subject.run.name, playbook or None)
         self.push_screen(screen)
         screen.call_after_refresh(screen.do_plan, "")
 
@@ -295,9 +271,7 @@ class Going(Telling):
         """
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
             return
-        waiting = []
         for pod in self.fleet.pods:
             if pod.link.state == "host key?" and pod.name not in self._greeted:
-                waiting.append(pod)
-        if waiting:
-            self.show_host_key(waiting[0])
+                self.show_host_key(pod)
+                return

@@ -40,6 +40,11 @@ class Subject:
     run: RunState | None = None
 
     @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of pod and run, each "" if there is none."""
+        return self.pod.name if self.pod else "", self.run.name if self.run else ""
+
+    @property
     def incidents(self) -> list[IncidentView]:
         """Return the open incidents of the run, or those of the pod itself if there is no run."""
         return [] if self.pod is None else status.incidents_of(self.pod, self.run)

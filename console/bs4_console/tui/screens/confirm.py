@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Least rows of the terminal for showing each step's command, if the plan behind the question shows
 #: the commands at any size.
 ROOMY = 36
+#: What stands below a text that goes on.
+MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 #: Least rows of the question that are shown on any terminal.
 LEAST = 3
 
@@ -92,11 +94,9 @@ class Confirmation(Question[bool]):
             lines = self._question(width - 1)
         self.query_one(VerticalScroll).styles.max_height = room
         self.query_one("#question", Panel).show(lines)
-        said: Line
-        if self._complaint or not more:
-            said = [(self._complaint, "bad bold")]
-        else:
-            said = [("PgDn", "key"), (" the rest", "dim")]
+        said: Line = [(self._complaint, "bad bold")]
+        if more and not self._complaint:
+            said = MORE
         key, no = ("⏎", "esc") if self.typed else ("y", "n")
         answer: Line = [
             (key, "key"),
@@ -164,11 +164,11 @@ class ConfirmScreen(Confirmation):
             [("It ", ""), (does, role), (".", "")],
             [],
         ]
-        for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
-            folded = fold(text, width, "", 2)
+        for step in self.plan.plan.get("steps", []):
+            folded = fold(touched(step), width, "", 2)
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
-            if command and commands:
-                lines += fold(f"$ {command}", width, "accent", 4)
+            if commands and step.get("command"):
+                lines += fold(f"$ {step['command']}", width, "accent", 4)
         for text in self._beside:
             lines += fold(text, width, "dim", 2)
         lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
@@ -178,26 +178,15 @@ class ConfirmScreen(Confirmation):
         return lines
 
 
-def commands_of(plan: dict[str, Any]) -> list[str]:
-    """Return the exact command of each step, or "" for a step that the agent does without one."""
-    rows = []
-    for step in plan.get("steps", []):
-        rows.append(str(step.get("command") or ""))
-    return rows
-
-
-def blast(plan: dict[str, Any]) -> list[str]:
-    """Return what each step of the plan touches, as a phrase."""
-    found: list[str] = []
-    for step in plan.get("steps", []):
-        shown = step.get("shown") or {}
-        processes = shown.get("processes") or step.get("targets") or []
-        directories = shown.get("directories") or []
-        title = str(step.get("title", step.get("kind", "")))
-        if directories:
-            total = sum(d.get("bytes") or 0 for d in directories)
-            title += f" ({words.size(total)}, nothing is deleted)"
-        elif processes and str(len(processes)) not in title:
-            title += f" ({words.count(len(processes), 'process')})"
-        found.append(title)
-    return found
+def touched(step: dict[str, Any]) -> str:
+    """Return what a step of a plan touches, as a phrase."""
+    shown = step.get("shown") or {}
+    processes = shown.get("processes") or step.get("targets") or []
+    directories = shown.get("directories") or []
+    title = str(step.get("title", step.get("kind", "")))
+    if directories:
+        total = sum(d.get("bytes") or 0 for d in directories)
+        return f"{title} ({words.size(total)}, nothing is deleted)"
+    if processes and str(len(processes)) not in title:
+        return f"{title} ({words.count(len(processes), 'process')})"
+    return title

@@ -57,8 +57,7 @@ class FleetScreen(TableScreen):
     def subject(self) -> Subject:
         """Return the pod and the run of the row under the cursor."""
         row = self.row()
-        pods = {pod.name: pod for pod in self.console_app.fleet.pods}
-        pod = pods.get(row.key[0]) if row else None
+        pod = self.console_app.fleet.pod(row.key[0]) if row else None
         return Subject(pod, pod.runs.get(row.key[1]) if pod and row else None)
 
     def draw(self) -> None:
@@ -78,10 +77,9 @@ class FleetScreen(TableScreen):
         lines = self.filter_note(kept, total, "row")
         if not lines and (app.settings.group or app.settings.sort):
             line: Line = [(" ", "")]
-            if app.settings.sort:
-                line += [("sorted by ", "dim"), (app.settings.sort, "bold"), ("  ", "")]
-            if app.settings.group:
-                line += [("grouped by ", "dim"), (app.settings.group, "bold"), ("  ", "")]
+            for how, by in ("sorted by ", app.settings.sort), ("grouped by ", app.settings.group):
+                if by:
+                    line += [(how, "dim"), (by, "bold"), ("  ", "")]
             line += [
                 (app.keys["sort"], "key @sort"),
                 (" sorts  ", "dim"),
@@ -90,16 +88,11 @@ class FleetScreen(TableScreen):
             ]
             lines.append(line)
         elif not lines and old and not self.show_old:
-            lines.append(
-                [
-                    (f" {words.count(old, 'old run')} folded away, ", "dim"),
-                    (self.console_app.keys["old"], "key @old"),
-                    (" shows them", "dim"),
-                ]
-            )
+            folded = f" {words.count(old, 'old run')} folded away, "
+            lines.append([(folded, "dim"), (app.keys["old"], "key @old"), (" shows them", "dim")])
         # Without a table the note fills the screen, so that the key bar stays at the bottom.
         self.query_one("#note").styles.height = "auto" if app.fleet.pods else "1fr"
-        if not self.console_app.fleet.pods:
+        if not app.fleet.pods:
             lines += [
                 [],
                 [("  No pods yet.", "bold")],
@@ -109,13 +102,10 @@ class FleetScreen(TableScreen):
         self.query_one("#note", Panel).show(lines)
 
     def _detail(self) -> None:
-        panel = self.query_one("#detail", Panel)
-        subject = self.subject()
-        if subject.pod is None or self.size.height < 16:
-            panel.display = False
-            return
-        panel.display = True
-        panel.show(self._detail_lines(subject))
+        panel, subject = self.query_one("#detail", Panel), self.subject()
+        panel.display = subject.pod is not None and self.size.height >= 16
+        if panel.display:
+            panel.show(self._detail_lines(subject))
 
     def _detail_lines(self, subject: Subject) -> list[Line]:
         """Return the details of a row: its name with the key to press, what is wrong in full, and
@@ -161,32 +151,24 @@ class FleetScreen(TableScreen):
         if pod.lost is not None and status.taken(pod):
             return pod.lost.next_step, signs
         if subject.incidents:
-            summary = subject.incidents[0].summary
-            return summary, [
-                (app.keys["incident"], "key @incident"),
+            key = app.keys["incident"]
+            return subject.incidents[0].summary, [
+                (key, "key @incident"),
                 (" evidence and fix ", "@incident"),
             ]
-        if (
-            pod.lost is not None
-            and status.lost(pod) is not None
-            and pod.lost.word != "network-only"
-        ):
+        cut_off = pod.lost is not None and pod.lost.word == "network-only"
+        if pod.lost is not None and status.lost(pod) is not None and not cut_off:
             return pod.lost.next_step, signs
         if status.link_down(pod):
-            if pod.lost is not None and pod.lost.word == "network-only":
-                return pod.lost.next_step, [
-                    (app.keys["retry"], "key @retry"),
-                    (" reconnect now ", "@retry"),
-                ]
-            # The next step of an error is not understood without its detail.
-            if pod.link.state == "error":
+            known = pod.link.next_step
+            if pod.lost is not None and cut_off:
+                known = pod.lost.next_step
+            elif pod.link.state == "error":
+                # The next step of an error is not understood without its detail.
                 known = f"{pod.link.detail} {pod.link.next_step}".strip()
-            else:
-                known = pod.link.next_step
-            return known or "It is tried again by itself.", [
-                (app.keys["retry"], "key @retry"),
-                (" reconnect now ", "@retry"),
-            ]
+            if not (known or cut_off):
+                known = "It is tried again by itself."
+            return known, [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
         if not pod.link.up and subject.run is None:
             return "What runs here is not known yet.", []
         launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
@@ -239,14 +221,11 @@ class FleetScreen(TableScreen):
         """
         self.filter_text = ""
         self.draw_safely()
-        found = None
         for row in self.table.rows:
             if row.key[0] == pod:
-                found = row.key
-                break
-        if found is not None:
-            self.table.cursor = found
-        return found is not None
+                self.table.cursor = row.key
+                return True
+        return False
 
     def point_at(self, pod: str, run: str) -> None:
         """Put the cursor on this row, if it is shown."""
@@ -264,8 +243,8 @@ class FleetScreen(TableScreen):
             case "old":
                 return self._old > 0
             case "urgent":
-                here = self.table.index
-                return any(row.rank >= 2 and i != here for i, row in enumerate(self.table.rows))
+                here = self.table.selected
+                return any(row.rank >= 2 and row is not here for row in self.table.rows)
             case "sort" | "group":
                 return len(self.table.rows) > 1
         return True
@@ -319,28 +298,26 @@ class FleetScreen(TableScreen):
         """Put the cursor on the next row that needs a person, going round at the end. Folded groups
         are unfolded if no other row does.
         """
-        rows = self.table.rows
-        troubled = []
-        for i, row in enumerate(rows):
-            if row.rank >= 2 and row.banner is None:
-                troubled.append(i)
-        if not troubled and self._folded:
+        wanted = self._next_urgent()
+        if wanted is None and self._folded:
             self._folded.clear()
             self.draw_safely()
-            rows = self.table.rows
-            troubled = []
-            for i, row in enumerate(rows):
-                if row.rank >= 2 and row.banner is None:
-                    troubled.append(i)
-        if not troubled:
-            self.console_app.say(
-                "Nothing needs you here."
-                + (" The filter may hide what does." if self.filter_text else "")
-            )
+            wanted = self._next_urgent()
+        if wanted is not None:
+            self.table.cursor = wanted.key
             return
-        self.table.cursor = rows[
-            next((i for i in troubled if i > self.table.index), troubled[0])
-        ].key
+        hidden = " The filter may hide what does." if self.filter_text else ""
+        self.console_app.say(f"Nothing needs you here.{hidden}")
+
+    def _next_urgent(self) -> view.Row | None:
+        """Return the next row below the cursor that needs a person, from the top again after the
+        last one.
+        """
+        rows, behind = self.table.rows, self.table.index + 1
+        for row in (*rows[behind:], *rows[:behind]):
+            if row.rank >= 2 and row.banner is None:
+                return row
+        return None
 
     def do_old(self, args: str) -> None:
         """Show or hide runs that ended more than a day ago."""

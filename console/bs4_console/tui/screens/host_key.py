@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
+_COMPARE = (
+    "Compare it with what the provider shows, or with `ssh-keyscan` from a place you trust. If it "
+    "is the same, accept it in another terminal:"
+)
+
+
 class HostKeyScreen(Question[None]):
     """The dialog with a pod's host key."""
 
@@ -58,15 +64,13 @@ class HostKeyScreen(Question[None]):
             [(f"First contact with {self.pod.name}", "bold"), (f"  {self.pod.address}", "dim")],
             [],
         ]
-        lines += fold(self.pod.link.detail, width, "accent")
-        lines += [[]]
-        lines += fold(
-            "Compare it with what the provider shows, or with `ssh-keyscan` from a place you "
-            "trust. If it is the same, accept it in another terminal:",
-            width,
-        )
-        lines += [[], [("  $ ", "dim"), (self.command, "accent bold")], []]
         lines += [
+            *fold(self.pod.link.detail, width, "accent"),
+            [],
+            *fold(_COMPARE, width),
+            [],
+            [("  $ ", "dim"), (self.command, "accent bold")],
+            [],
             [
                 ("y", "key"),
                 (" copy the command    ", ""),
@@ -74,7 +78,7 @@ class HostKeyScreen(Question[None]):
                 (" try again    ", ""),
                 ("esc", "key"),
                 (" later", "dim"),
-            ]
+            ],
         ]
         self.query_one(Panel).show(lines)
 

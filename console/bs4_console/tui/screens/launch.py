@@ -20,6 +20,7 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
 from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.screens.confirm import MORE
 from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
@@ -54,7 +55,6 @@ UNSAID = {
 
 #: Least rows of the plan that are shown on any terminal.
 LEAST = 3
-_MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 
 
 class LaunchScreen(Question[str]):
@@ -180,9 +180,7 @@ class LaunchScreen(Question[str]):
         for name, text in FIELDS.items():
             self.query_one(f"#label-{name}", Panel).show([[(text, "dim")]])
         head, shown = self._head(width), self._shown(width)
-        answer: list[Line] = [
-            *(fold(self._complaint, width, "bad bold") if self._complaint else [])
-        ]
+        answer = fold(self._complaint, width, "bad bold") if self._complaint else []
         # A long plan is scrolled between question and keys, because these must stay on the screen.
         fixed = (
             len(head)
@@ -200,17 +198,18 @@ class LaunchScreen(Question[str]):
             self._room = scroll.styles.max_height = room
         more: Line = []
         if len(shown) > room:
-            more = spread([], _MORE, width)
+            more = spread([], MORE, width)
         self.query_one("#answer", Panel).show([more, *answer, cut(self._answer(), width)])
 
     def _head(self, width: int) -> list[Line]:
         """Return the question, and the result of the preflight in one line."""
-        if self.plan is None:
-            title = f"Start a run on {self.pod.name}"
-        else:
+        title = f"Start a run on {self.pod.name}"
+        if self.plan is not None:
             title = f"{self.plan.plan['title']} on {self.pod.name}?"
-        found = findings.summary(self.checks, self.memory)
-        return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
+        lines = fold(title, width, "bold")
+        if found := findings.summary(self.checks, self.memory):
+            lines.append(cut(found, width))
+        return [*lines, []]
 
     def _shown(self, width: int) -> list[Line]:
         """Return what forbade the start, beside the form. With a plan, return its steps, then the
@@ -219,17 +218,14 @@ class LaunchScreen(Question[str]):
         width -= 2
         known = findings.lines(self.checks, width)
         if self.plan is None:
-            if known:
-                return [[], *known]
-            return []
+            return [[], *known] if known else []
         lines: list[Line] = []
         for number, step in enumerate(self.plan.plan["steps"], 1):
             lines += [
                 [(f"{number}. ", "dim"), (str(step["title"]), "bold")],
                 *plans.command_lines(str(step["command"]), width),
             ]
-            directories = step["shown"].get("directories") or []
-            for entry in directories:
+            for entry in step["shown"].get("directories") or []:
                 lines.append([("     moves ", "dim"), (str(entry["path"]), "")])
         for text in guide.words(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
@@ -302,12 +298,7 @@ class LaunchScreen(Question[str]):
         self._complaint = ""
         if self._working:
             return
-        if self.plan is not None:
-            if event.value.strip() == self.plan.run:
-                self._start(self.plan)
-            else:
-                self._complaint = f"That is not {self.plan.run}; nothing was done."
-        else:
+        if self.plan is None:
             try:
                 asked = self.asked()
             except ValueError as error:
@@ -315,6 +306,10 @@ class LaunchScreen(Question[str]):
             else:
                 self._working = f"{self.pod.name} is looked at, and makes the plan"
                 cast("ConsoleApp", self.app).spawn("launch", self._make(asked))
+        elif event.value.strip() == self.plan.run:
+            self._start(self.plan)
+        else:
+            self._complaint = f"That is not {self.plan.run}; nothing was done."
         self.tell()
 
     async def _make(self, asked: Asked) -> None:

@@ -81,9 +81,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         """
         run = self.pod.runs.get(self.run_name)
         offset = self.pod.link.clock_offset or 0.0
-        begin = 0.0
-        if run:
-            begin = min((a.started_t for a in run.view.attempts.values()), default=0.0)
+        attempts = run.view.attempts.values() if run else ()
+        begin = min((attempt.started_t for attempt in attempts), default=0.0)
         t = await self.pane.time_here(begin, self.moment_end() + offset)
         if t is None:
             self.console_app.say(
@@ -92,7 +91,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
             return
         # The end of the second that the line shows, because the record of a step may be from later
         # in that second.
-        self.cursor.at = at = (round(t) + WITHIN_S if abs(t - round(t)) < EXACT_S else t) - offset
+        if abs(t - round(t)) < EXACT_S:
+            t = round(t) + WITHIN_S
+        self.cursor.at = at = t - offset
         self.redraw()
         self.console_app.say(
             f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host "
@@ -112,16 +113,11 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
 
     def do_source(self, args: str) -> None:
         """Show the next source, or the source in `args`."""
-        names = []
-        for stream in self.pane.streams():
-            names.append(stream.rpartition("/")[2])
         if args:
             self.do_logs(args)
             return
-        ring: list[str | None] = [None, *names]
-        here = 0
-        if self.pane.source in ring:
-            here = ring.index(self.pane.source)
+        ring: list[str | None] = [None, *self.pane.sources()]
+        here = ring.index(self.pane.source) if self.pane.source in ring else 0
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
@@ -129,9 +125,7 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         if args.startswith(("/", "~/")):
             self.console_app.open_file(self.pod, args)
             return
-        names = []
-        for stream in self.pane.streams():
-            names.append(stream.rpartition("/")[2])
+        names = self.pane.sources()
         if args and args not in names:
             self.console_app.say(
                 f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.",

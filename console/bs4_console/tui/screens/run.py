@@ -96,16 +96,11 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def draw(self) -> None:
         """Bring all panels up to date. How much they show depends on the height of the screen."""
-        app, run, width, height = (
-            self.console_app,
-            self.run_state,
-            self.size.width,
-            self.size.height,
-        )
+        app, run, (width, height) = self.console_app, self.run_state, self.size
+        small = height < 30
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
-        alarm = self._alarm(run, width, 1 if height < 30 else 3)
-        others = self.others()
-        if others:
+        alarm = self._alarm(run, width, 1 if small else 3)
+        if others := self.others():
             alarm.append(legend(others, app.keys, width))
         self.query_one("#alarm", Panel).show(alarm)
         for name in ("#gpus", "#host", "LogPane"):
@@ -113,27 +108,23 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if self.curves_large:
             self._draw_large(run, others, width - 2, height - 4 - len(alarm))
             return
-        self._draw_curves(run, others, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
-        if height < 30:
-            most = 5
-        elif height < TALL:
-            most = 9
-        else:
-            most = 17
-        self.query_one("#gpus", Panel).show(
-            self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most]
-        )
+        tall, most = 7, 9
+        if small:
+            tall, most = 4, 5
+        elif height >= TALL:
+            tall, most = 10, 17
+        self._draw_curves(run, others, width - 2, tall)
+        compact = height < ROOMY or width < 90
+        self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=compact)[:most])
         lines = self._host_lines(run, width)
-        if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
-            lines.append(cut(kept, width))
-        if self.cursor.at is None and (height >= 30 or store.wrong(self.pod, run.name)):
-            if kept := store.line(self.pod, run.name, app.clock, width):
-                lines += [kept]
-            else:
-                lines += []
         if self.cursor.at is None:
-            lines += doing.lines(self.pod, run.name, app.clock, width, 1 if height < 30 else 2)
-        if height >= 30 and (said := notes.newest(run.view.notes, width, 1)):
+            if not small and (kept := self._checkpoints.line()):
+                lines.append(cut(kept, width))
+            shown = not small or store.wrong(self.pod, run.name)
+            if shown and (kept := store.line(self.pod, run.name, app.clock, width)):
+                lines.append(kept)
+            lines += doing.lines(self.pod, run.name, app.clock, width, 1 if small else 2)
+        if not small and (said := notes.newest(run.view.notes, width, 1)):
             lines.append(said)
         self.query_one("#host", Panel).show(lines)
 
@@ -179,13 +170,12 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         newest = int(self.pod.latest.get("t") or 0)
-        if run.trainer_steps:
-            samples = self.cursor.stretch(self.pod, *self._shown_times(newest))
-        else:
-            samples = list(self.pod.telemetry)
-        note = ""
-        if self.cursor.fetches(self.pod):
-            note = "reading telemetry of then…"
+        samples = (
+            self.cursor.stretch(self.pod, *self._shown_times(newest))
+            if run.trainer_steps
+            else list(self.pod.telemetry)
+        )
+        note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
         if self._curves_changed(
             run, others, width, height, self.curves_only, len(samples), newest // 5, note
         ):
@@ -209,18 +199,15 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         """
         begin, end = self.curve_view.window(*self._steps(), self.moment)
         times = self.step_times()
-        shown = []
-        for step, t in times.items():
-            if begin - 1 <= step <= end:
-                shown.append(t)
+        shown = [t for step, t in times.items() if begin - 1 <= step <= end]
         if not shown:
             return newest, newest
-        first_took = 0.0
+        first, last = min(shown), max(shown)
         if begin == min(times):
-            first_took = self.run_state.step_seconds() or 0.0
-        return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(
-            shown
-        )
+            first -= self.run_state.step_seconds() or 0.0
+        if end >= max(times):
+            last = max(newest, last) + 1.0
+        return first, last
 
     def _curves_changed(self, run: RunState, others: Sequence[Other], *shown: object) -> bool:
         steps = (
@@ -248,13 +235,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if t is None:
             return None
         times = self.step_times()
+        steps = list(times) or [1]
         at = bisect_right(list(times.values()), t + EXACT_S)
-        steps = list(times)
-        if at:
-            return steps[at - 1]
-        if steps:
-            return steps[0] - 1
-        return 0
+        return steps[at - 1] if at else steps[0] - 1
 
     def step_times(self) -> dict[int, float]:
         """Return the time at which each step ended, by the pod's clock in seconds since the epoch.
@@ -312,12 +295,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         t, here = self.cursor.of(self.pod), self.moment
         if here is None:
             here = steps[-1]
-        between = t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S
-        at = (
-            (steps.index(here) if here in steps else -1)
-            + count
-            + (1 if between and count < 0 else 0)
-        )
+        at = (steps.index(here) if here in steps else -1) + count
+        if t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S and count < 0:
+            at += 1
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:

@@ -55,44 +55,23 @@ class StopScreen(Confirmation):
                 width,
                 "warn",
             )
-        named = []
-        for c in living:
-            named.append(f"{c.get('component') or '?'} {c.get('pid')}")
+        named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
         most = len(named) if commands else MOST
         if named:
-            more = ""
-            if len(named) > most:
-                more = f" and {len(named) - most} more"
+            more = f" and {len(named) - most} more" if len(named) > most else ""
             lines += fold(
                 f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
             )
         for i, step in enumerate(steps, 1):
+            limit = f"at most {step.seconds:.0f} s"
             if commands:
-                lines += command_lines(step.command, width, 0)
-                lines.append(
-                    [
-                        (
-                            (
-                                f"    at most {step.seconds:.0f} "
-                                f"s{', then for who still lives' if i < len(steps) else ''}"
-                            ),
-                            "dim",
-                        )
-                    ]
-                )
+                then = ", then for who still lives" if i < len(steps) else ""
+                lines += [*command_lines(step.command, width, 0), [(f"    {limit}{then}", "dim")]]
             else:
-                signal, _, pids = step.command.partition(" ")[2].partition(" ")
-                to = words.count(len(pids.split()), "process")
-                lines.append(
-                    cut(
-                        [
-                            ("$ ", "dim"),
-                            (f"kill {signal}", "accent"),
-                            (f" to {to}, at most {step.seconds:.0f} s", ""),
-                        ],
-                        width,
-                    )
-                )
+                _, signal, *pids = step.command.split(" ")
+                to = f" to {words.count(len(pids), 'process')}, {limit}"
+                line = [("$ ", "dim"), (f"kill {signal}", "accent"), (to, "")]
+                lines.append(cut(line, width))
         lines += fold(
             "Files stay as they are. What was trained since the last checkpoint is lost.",
             width,

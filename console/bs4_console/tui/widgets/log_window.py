@@ -222,6 +222,10 @@ class LogWindow(Vertical):
         """Return all log streams of the run."""
         return sources(self.pod, self.run)
 
+    def sources(self) -> list[str]:
+        """Return the names of the run's sources."""
+        return [stream.rpartition("/")[2] for stream in self.streams()]
+
     def _wanted_streams(self) -> list[str]:
         if self.source is None:
             return self.streams()
