@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, spread, width_of
+from bs4_console.tui.ink import Line, spread, text_of, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -44,25 +44,16 @@ class TopBar(Panel):
             left += [(" › ", "dim"), (part, "bold" if i == len(trail) - 1 else "")]
         state: Line = self._moment()
         if read_only:
-            state += [("  read-only", "warn")]
+            state.append(("  read-only", "warn"))
         if quiet:
-            state += [("  alerts off", "warn")]
-        state += [(f"  {words.of_day(clock.wall())} ", "dim")]
+            state.append(("  alerts off", "warn"))
+        state.append((f"  {words.of_day(clock.wall())} ", "dim"))
         link, signs = _link(pod, clock)
-        room = self.size.width - width_of(left) - 1
         few = tally(rows, short=True)
-        choices: list[Line] = [
-            [*link, *tally(rows), *state],
-            [*link, *few, *state],
-            [*signs, *few, *state],
-            [*signs, *few[:-1], *state],
-        ]
-        right = [*few, *state]
-        for line in choices:
-            if width_of(line) <= room:
-                right = line
-                break
-        self.show([spread(left, right, self.size.width)])
+        room = self.size.width - width_of(left) - width_of(state) - 1
+        choices = (link + tally(rows), link + few, signs + few, signs + few[:-1])
+        right = next((line for line in choices if width_of(line) <= room), few)
+        self.show([spread(left, right + state, self.size.width)])
 
     def _moment(self) -> Line:
         """Return where the time cursor is, on a screen that follows it."""
@@ -78,12 +69,8 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
     """
     if pod is None:
         return [], []
-    seen = status.age(pod, clock)
-    age: Line = [
-        (words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "dim"),
-        ("  ", ""),
-    ]
-    link = status.link_line(pod)
+    seen, link = status.age(pod, clock), status.link_line(pod)
+    age: Line = [(words.old(seen), "warn" if status.is_old(seen) else "dim"), ("  ", "")]
     return [*link, ("  data ", "dim"), *age], [link[0], (" ", ""), *age]
 
 
@@ -101,16 +88,12 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
         (2, "▲", "warning", "warn"),
     ):
         if ranks[rank]:
-            line += [
-                (f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)
-            ]
-    if not line:
-        line = []
-        if running:
-            line = [("✔  " if short else "✔ nothing needs you  ", "good")]
-    if short:
-        return [*line, (words.count(pods, "pod"), "dim")]
-    return [*line, (f"{words.count(pods, 'pod')} · {running} running", "dim")]
+            text = f"{sign} {ranks[rank]}" if short else f"{sign} {ranks[rank]} {word}"
+            line.append((f"{text}  ", role))
+    if running and not line:
+        line.append(("✔  " if short else "✔ nothing needs you  ", "good"))
+    known = words.count(pods, "pod")
+    return [*line, (known if short else f"{known} · {running} running", "dim")]
 
 
 class KeyBar(Panel):
@@ -126,19 +109,22 @@ class KeyBar(Panel):
         Help, back and the command line are always shown.
         """
         line: Line = [(" ", "")]
-        entries = list(hints)
-        always = []
-        for e in entries:
-            if e[2].id in ("help", "back", "command"):
-                always.append(e)
-        room = width - sum(len(k) + len(t) + 4 for k, t, _ in always)
-        for key, title, command in [*(e for e in entries if e not in always), *always]:
-            cells = len(key) + len(title) + 4
-            if command.id not in ("help", "back", "command"):
-                if cells > room:
-                    continue
+        always: Line = []
+        room = width
+        offered = []
+        for key, title, command in hints:
+            hint = [(key, f"key @{command.id}"), (f" {title}", f"@{command.id}"), ("   ", "")]
+            if command.id in ("help", "back", "command"):
+                always += hint
+                room -= len(key) + len(title) + 4
+            else:
+                offered.append(hint)
+        for hint in offered:
+            cells = len(text_of(hint))
+            if cells <= room:
                 room -= cells
-            line += [(key, f"key @{command.id}"), (f" {title}", f"@{command.id}"), ("   ", "")]
+                line += hint
+        line += always
         while width_of(line) > width and line and not line[-1][0].strip():
             line.pop()
         self.show([line])

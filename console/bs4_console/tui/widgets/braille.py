@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 
 from bs4_console.tui.ink import Line
@@ -64,36 +65,28 @@ def plot(
     the time cursor. At least one value of `found` or `others` has to be drawable.
     """
     count = width * 2
-    values, line = (
-        _columns(scaled(found, log), count, first, last),
-        _columns(scaled(mean, log), count, first, last) if mean else None,
-    )
-    beside = [
-        (overlay, _columns(scaled(overlay.points, log), count, first, last)) for overlay in others
-    ]
-    low, high = _range([values, *(columns for _, columns in beside)])
+    drawn = [found, *(overlay.points for overlay in others)]
+    values, *beside = [_columns(scaled(points, log), count, first, last) for points in drawn]
+    low, high = _range([values, *beside])
     canvas = _Canvas(width, height)
     layers = []
-    for overlay, columns in beside:
+    for overlay, columns in zip(others, beside, strict=True):
         layers.append(canvas.layer())
         end = _draw(layers[-1], columns, low, high, dash=DASHES[overlay.dash]).end
         if end is not None:
             canvas.letters.setdefault(end, overlay.letter)
     dots, cells = canvas.layer(), canvas.layer()
-    if line:
+    if mean:
         _draw(dots, values, low, high, joined=False)
-    own = _draw(cells, line or values, low, high)
-    if others and own.end is not None:
+        values = _columns(scaled(mean, log), count, first, last)
+    own = _draw(cells, values, low, high)
+    if others:
         canvas.own = own.end
     cursor = None
     if at is not None:
-        cursor = round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
-    rows = []
-    for y in range(height):
-        rows.append(
-            canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor)
-        )
-    return rows
+        cursor = round((at - first) * (count - 1) / max(1, last - first)) // 2
+    rows = [canvas.line(y, cells, dots, layers, set(), cursor) for y in range(height - 1)]
+    return [*rows, canvas.line(height - 1, cells, dots, layers, own.broken, cursor)]
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
@@ -104,8 +97,10 @@ def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
         return found
     rows = []
     for step, value in found:
-        if value > 0 or not math.isfinite(value):
-            rows.append((step, math.log10(value) if math.isfinite(value) else value))
+        if not math.isfinite(value):
+            rows.append((step, value))
+        elif value > 0:
+            rows.append((step, math.log10(value)))
     return rows
 
 
@@ -115,11 +110,7 @@ def finite(values: Sequence[float]) -> Sequence[float]:
     """
     if math.isfinite(sum(values)):
         return values
-    found = []
-    for value in values:
-        if math.isfinite(value):
-            found.append(value)
-    return found
+    return list(filter(math.isfinite, values))
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
@@ -134,9 +125,7 @@ _step = itemgetter(0)
 
 def height_of(value: float, log: bool) -> float:
     """Return the value, or its logarithm with `log`."""
-    if log:
-        return math.log10(value)
-    return value
+    return math.log10(value) if log else value
 
 
 class _Canvas:
@@ -164,29 +153,23 @@ class _Canvas:
         cursor: int | None,
     ) -> Line:
         """Return row `y` of the canvas as a line."""
+        drawn = [(cells[y], "accent"), *((layer[y], "") for layer in layers), (dots[y], "dim")]
         line: Line = []
         for x in range(self.width):
-            under = 0
-            for layer in layers:
-                if layer[y][x]:
-                    under = layer[y][x]
-                    break
+            character, role = " ", "accent"
             if x in broken:
                 character, role = "×", "bad bold"
             elif (x, y) == self.own:
                 character, role = OWN, "accent bold"
             elif (x, y) in self.letters:
                 character, role = self.letters[x, y], "bold"
-            elif cells[y][x]:
-                character, role = chr(0x2800 + cells[y][x]), "accent"
-            elif under:
-                character, role = chr(0x2800 + under), ""
             else:
-                if dots[y][x]:
-                    character, role = (chr(0x2800 + dots[y][x]), "dim")
-                else:
-                    character, role = (" ", "accent")
-            role = f"{role} cursor".strip() if x == cursor else role
+                for row, topmost in drawn:
+                    if row[x]:
+                        character, role = chr(0x2800 + row[x]), topmost
+                        break
+            if x == cursor:
+                role = f"{role} cursor".strip()
             if line and line[-1][1] == role:
                 line[-1] = (line[-1][0] + character, role)
             else:
@@ -276,10 +259,9 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
     begin = 0
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
-        # The column ends before the first step that is nearer to the next column.
-        if x == count - 1:
-            end = len(steps)
-        else:
+        end = len(steps)
+        if x < count - 1:
+            # The column ends before the first step that is nearer to the next column.
             end = max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
         part = values[begin:end]
         numbers = finite(part)
@@ -296,24 +278,18 @@ def _joined(before: Column, now: tuple[float | None, float | None, bool], broken
     """Merge two parts of one column. A step that lies just between two columns may be in either."""
     if before is None:
         return (now[0], now[1], now[2] or broken)
-    numbers = []
-    for value in (*before[:2], *now[:2]):
-        if value is not None:
-            numbers.append(value)
+    numbers = _numbers([before, now])
     return (min(numbers, default=None), max(numbers, default=None), before[2] or now[2] or broken)
 
 
+def _numbers(columns: Iterable[Column]) -> list[float]:
+    """Return the least and the greatest value of each column that has any."""
+    ends = chain(*(column[:2] for column in columns if column is not None))
+    return [value for value in ends if value is not None]
+
+
 def _range(lines: Sequence[Sequence[Column]]) -> tuple[float, float]:
-    held = []
-    for columns in lines:
-        for column in columns:
-            if column is not None:
-                held.append(column)
-    numbers = []
-    for column in held:
-        for value in column[:2]:
-            if value is not None:
-                numbers.append(value)
+    numbers = _numbers(chain(*lines))
     return min(numbers), max(numbers)
 
 

@@ -91,18 +91,15 @@ class CurveCommands:
         gone is left out.
         """
         made: list[Other] = []
-        pods = {pod.name: pod for pod in self.console_app.fleet.pods}
-        for number, key in enumerate(self.compared):
-            letter = "BCDE"[number]
-            pod, slash, run = key.rpartition("/")
+        for number, (letter, key) in enumerate(zip("BCDE", self.compared, strict=False)):
+            name, slash, run = key.rpartition("/")
             if not slash:
                 made.append(Other(letter, number, f"attempt {key}", self.run_state, int(key)))
-            elif pod in pods and run in pods[pod].runs:
-                if pod == self.pod.name:
-                    name = run
-                else:
-                    name = f"{run} on {pod}"
-                made.append(Other(letter, number, name, pods[pod].runs[run]))
+                continue
+            pod = self.console_app.fleet.pod(name)
+            if pod is not None and run in pod.runs:
+                title = run if pod.name == self.pod.name else f"{run} on {pod.name}"
+                made.append(Other(letter, number, title, pod.runs[run]))
         return made
 
     def do_compare(self, args: str) -> None:
@@ -115,17 +112,14 @@ class CurveCommands:
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
         elif not args:
-            attempts = []
-            for number in overtaken_attempts(self.run_state):
-                attempts.append(str(number))
-            if not attempts:
+            self.compared = tuple(map(str, overtaken_attempts(self.run_state)[:MOST]))
+            if not self.compared:
                 self.console_app.say(
                     f"No attempt of {self.run_name} was overtaken by another; name a run to "
                     "compare with."
                 )
                 self.ask(":", "compare ", self.console_app.complete)
                 return
-            self.compared = tuple(attempts[:MOST])
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)
         self.redraw()
@@ -151,7 +145,7 @@ class CurveCommands:
             attempts = overtaken_attempts(self.run_state)
             if int(args) in attempts:
                 return args
-            known = ", ".join(str(number) for number in sorted(attempts)) or "none"
+            known = ", ".join(map(str, sorted(attempts))) or "none"
             say(
                 f"Attempt {args} was not overtaken by a later one, so there is nothing of it "
                 f"beside the curves; {known} was.",
@@ -160,25 +154,19 @@ class CurveCommands:
             return None
         wanted_pod, slash, wanted = args.rpartition("/")
         found = []
-        for p in self.console_app.fleet.pods:
-            if wanted in p.runs and (not slash or p.name == wanted_pod):
-                found.append(p.name)
-        found = [name for name in found if (name, wanted) != (self.pod.name, self.run_name)]
-        if not found:
-            mine = wanted == self.run_name and wanted_pod in ("", self.pod.name)
-            say(
-                "That is this run itself."
-                if mine
-                else f"There is no run {args!r}; Tab shows those there are.",
-                severity="warning",
-            )
-        elif len(found) > 1:
-            say(
-                f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}",
-                severity="warning",
-            )
+        for pod in self.console_app.fleet.pods:
+            itself = (pod.name, wanted) == (self.pod.name, self.run_name)
+            if wanted in pod.runs and not itself and (not slash or pod.name == wanted_pod):
+                found.append(pod.name)
         if len(found) == 1:
             return f"{found[0]}/{wanted}"
+        complaint = f"There is no run {args!r}; Tab shows those there are."
+        if found:
+            pods = ", ".join(found)
+            complaint = f"{wanted} is on {pods}; say which: :compare {found[0]}/{wanted}"
+        elif wanted == self.run_name and wanted_pod in ("", self.pod.name):
+            complaint = "That is this run itself."
+        say(complaint, severity="warning")
         return None
 
     # -- commands
@@ -187,11 +175,8 @@ class CurveCommands:
         """Show the curves on the whole screen, or only the one in `args`. Without a name, give the
         log its place back if they are large.
         """
-        wanted = (
-            next((title for title in TITLES if title.lower().startswith(args.lower())), None)
-            if args
-            else ""
-        )
+        titles = TITLES if args else ("",)
+        wanted = next((t for t in titles if t.lower().startswith(args.lower())), None)
         if wanted is None:
             self.console_app.say(
                 f"There is no curve {args!r}; there are {', '.join(TITLES)}.", severity="warning"
@@ -208,14 +193,8 @@ class CurveCommands:
     def do_smooth(self, args: str) -> None:
         """Show a running mean with the weight in `args`, or with the next weight."""
         try:
-            if args:
-                weight = float(args)
-            else:
-                weight = WEIGHTS[0]
-                for w in WEIGHTS:
-                    if w > self.curve_view.weight:
-                        weight = w
-                        break
+            heavier = (weight for weight in WEIGHTS if weight > self.curve_view.weight)
+            weight = float(args) if args else next(heavier, WEIGHTS[0])
         except ValueError:
             weight = -1.0
         if not 0 <= weight < 1:

@@ -76,15 +76,10 @@ class Other:
         """Return the curve of a metric. `orchestrator` takes the orchestrator's steps and not the
         trainer's.
         """
-        if orchestrator:
-            rows = self.run.orchestrator_steps
-        else:
-            rows = self.run.trainer_steps
-        return Overlay(
-            self.letter,
-            self.dash,
-            points(rows, key) if self.attempt is None else overtaken(rows, key, self.attempt),
-        )
+        rows = rows_of(self.run, orchestrator=orchestrator)
+        if self.attempt is None:
+            return Overlay(self.letter, self.dash, points(rows, key))
+        return Overlay(self.letter, self.dash, overtaken(rows, key, self.attempt))
 
     @property
     def steps(self) -> int:
@@ -99,15 +94,17 @@ def curves(
     others: Sequence[Other] = (),
 ) -> list[Curve]:
     """Return the run's curves, with `more` all of them. `bands` are the healthy ranges by key."""
-    return [
-        Curve(
-            title,
-            points(run.orchestrator_steps if orchestrator else run.trainer_steps, key),
-            (bands or {}).get(key),
-            [other.overlay(key, orchestrator) for other in others],
-        )
-        for key, title, orchestrator in METRICS + (MORE if more else ())
-    ]
+    made = []
+    for key, title, orchestrator in METRICS + (MORE if more else ()):
+        own = points(rows_of(run, orchestrator=orchestrator), key)
+        overlays = [other.overlay(key, orchestrator) for other in others]
+        made.append(Curve(title, own, (bands or {}).get(key), overlays))
+    return made
+
+
+def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
+    """Return the steps of the run's orchestrator, or of its trainer."""
+    return run.orchestrator_steps if orchestrator else run.trainer_steps
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
@@ -117,11 +114,11 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
     if known is None:
-        found = ((row["step"], row.get(key)) for row in counted)
         made = []
-        for step, value in found:
+        for row in counted:
+            value = row.get(key)
             if isinstance(value, (int, float, str)):
-                made.append((step, math.nan if isinstance(value, str) else value))
+                made.append((row["step"], math.nan if isinstance(value, str) else value))
         known = (counted, made)
     _POINTS[id(counted), key] = known
     while len(_POINTS) > _POINTS_KEPT:
@@ -134,9 +131,7 @@ def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     step replaces what earlier ones did from there on, and the last row of a step counts. Computed
     again only when a row came, because all curves are drawn from it.
     """
-    newest = None
-    if isinstance(rows, Reversible):
-        newest = next(reversed(rows), None)
+    newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
     known = _LINEAGES.get(id(rows))
     if newest is not None and known is not None and known[0] == key:
@@ -173,17 +168,14 @@ def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
     if cut is None:
         return []
-    mine = []
-    for row in rows:
-        if (row.get("attempt") or 0) == attempt and row["step"] >= cut - 1:
-            mine.append(row)
     values = {}
-    for row in mine:
-        if (value := _value(row, key)) is not None:
+    for row in rows:
+        value, mine = _value(row, key), (row.get("attempt") or 0) == attempt
+        if mine and row["step"] >= cut - 1 and value is not None:
             values[row["step"]] = value
-    if any(step >= cut for step in values):
-        return sorted(values.items())
-    return []
+    if max(values, default=cut - 1) < cut:
+        return []
+    return sorted(values.items())
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
@@ -216,25 +208,20 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
 
 def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
     def mean(sample: Mapping[str, Any]) -> float | None:
-        here = []
-        for d in (sample.get("gpus") or {}).get("devices") or []:
-            if isinstance(d.get(key), (int, float)):
-                here.append(d[key])
+        devices = (sample.get("gpus") or {}).get("devices") or []
+        here = [d[key] for d in devices if isinstance(d.get(key), (int, float))]
         return sum(here) / len(here) if here else None
 
     return mean
 
 
 def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
-    devices = []
+    used = total = 0.0
     for d in (sample.get("gpus") or {}).get("devices") or []:
         if d.get("mem_used") is not None and d.get("mem_total"):
-            devices.append(d)
-    if devices:
-        return words.percent(
-            sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices)
-        )
-    return None
+            used += d["mem_used"]
+            total += d["mem_total"]
+    return words.percent(used, total)
 
 
 def _cpu(sample: Mapping[str, Any]) -> float | None:
@@ -271,10 +258,7 @@ def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> lis
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
     for sample in telemetry if ends else ():
         place = bisect_left(ends, (float(sample["t"]), -1))
-        if place < len(ends):
-            step = ends[place][1]
-        else:
-            step = ends[-1][1] + 1
+        step = ends[place][1] if place < len(ends) else ends[-1][1] + 1
         for title, read in MACHINE:
             if (value := read(sample)) is not None:
                 found[title].setdefault(step, []).append(value)

@@ -37,9 +37,8 @@ class CurveView:
         """
         if self.steps is None or self.steps > last - first:
             return first, last
-        if self.end is None:
-            end = last
-        else:
+        end = last
+        if self.end is not None:
             end = min(max(self.end, first + self.steps - 1), last)
         if at is not None and not end - self.steps < at <= end:
             end = min(max(at + self.steps // 2, first + self.steps - 1), last)
@@ -72,13 +71,9 @@ class CurveView:
         """Return what differs from the default, for example "log, mean 0.9, steps 120 … 187"."""
         said = ["log"] if self.log else []
         if self.weight:
-            said += [f"mean {self.weight:g}"]
-        else:
-            said += []
+            said.append(f"mean {self.weight:g}")
         if self.steps is not None:
-            said += [f"steps {first} … {last}"]
-        else:
-            said += []
+            said.append(f"steps {first} … {last}")
         return ", ".join(said)
 
 

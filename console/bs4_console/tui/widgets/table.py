@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bs4_console.tui.ink import Line, pad
+from bs4_console.tui.ink import Line, joined, pad
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
@@ -68,16 +68,12 @@ class RowTable(ScrollView, can_focus=True):
     @property
     def index(self) -> int:
         """Return the position of the cursor, or 0 if its row is gone."""
-        if self.cursor:
-            return self._at.get(self.cursor, 0)
-        return 0
+        return self._at.get(self.cursor, 0) if self.cursor else 0
 
     @property
     def selected(self) -> Row | None:
         """Return the row under the cursor, or None if there are no rows."""
-        if self.rows:
-            return self.rows[self.index]
-        return None
+        return self.rows[self.index] if self.rows else None
 
     def show(self, rows: Sequence[Row]) -> None:
         """Replace the rows, and repaint those that differ."""
@@ -150,10 +146,9 @@ class RowTable(ScrollView, can_focus=True):
         kept: list[Column] = []
         room = width
         for column in sorted(self._columns, key=lambda c: -c.importance):
-            if column.most:
-                wide = sizes[column.id]
-            else:
-                wide = min(sizes[column.id], column.least)
+            wide = sizes[column.id]
+            if not column.most:
+                wide = min(wide, column.least)
             if not kept or wide + GAP <= room:
                 kept.append(column)
                 room -= wide + (GAP if len(kept) > 1 else 0)
@@ -174,18 +169,14 @@ class RowTable(ScrollView, can_focus=True):
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
-            titles = []
-            for c, w in self._widths:
-                titles.append(pad([(self._title(c), "head")], w, c.align))
-            return ink.strip([(" ", ""), *self._join(titles)], width).apply_style(self.rich_style)
+            titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
+            return ink.strip(_join(titles), width).apply_style(self.rich_style)
         index = y - 1 + round(self.scroll_y)
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
         row = self.rows[index]
-        line = row.banner or [
-            (" ", ""),
-            *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]),
-        ]
+        cells = [pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]
+        line = row.banner or _join(cells)
         return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(
             self.rich_style
         )
@@ -196,12 +187,6 @@ class RowTable(ScrollView, can_focus=True):
             return column.title
         return column.title + ("▴" if self.mark.startswith("-") else "▾")
 
-    @staticmethod
-    def _join(cells: list[Line]) -> Line:
-        line: Line = []
-        for cell in cells:
-            if line:
-                line += [(" " * GAP, ""), *cell]
-            else:
-                line += cell
-        return line
+
+def _join(cells: list[Line]) -> Line:
+    return [(" ", ""), *joined(cells, (" " * GAP, ""))]
