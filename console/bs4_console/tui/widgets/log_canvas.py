@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, cast
 
 from rich.cells import cell_len
@@ -99,10 +100,8 @@ class LogCanvas(Widget):
         if top == self._top and shown == self._shown:
             return
         before, self._top, self._shown = self._shown, top, shown
-        changed = []
-        for y in range(max(len(before), len(shown))):
-            if before[y : y + 1] != shown[y : y + 1]:
-                changed.append(y)
+        rows = zip_longest(before, shown)
+        changed = [y for y, (old, new) in enumerate(rows) if old != new]
         self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
         if self.budget.limited:
             self.budget.spend([self.render_line(y) for y in changed])
@@ -116,7 +115,7 @@ class LogCanvas(Widget):
 
     def visible_text(self) -> str:
         """Return the text of the lines on the screen, cut at its right edge."""
-        return "\n".join(text_of(self._line(number))[GUTTER:] for number, *_ in self._shown)
+        return "\n".join(text_of(self._line(number))[GUTTER:] for number in self.on_screen)
 
     # -- which lines
 
@@ -135,24 +134,16 @@ class LogCanvas(Widget):
         """Return (number, text if it may still change, lines folded into it) for each line on the
         screen.
         """
-        rows = min(len(self.lens) - top, self.size.height)
-        numbers = []
-        for i in range(max(0, rows)):
-            numbers.append(self.lens.number(top + i))
-        folded = self.lens.folded
         found = []
-        for n in numbers:
-            found.append(
-                (n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0))
-            )
+        for position in range(top, min(len(self.lens), top + self.size.height)):
+            n = self.lens.number(position)
+            changing = self.store.line(n)[1] if n >= self.store.end else None
+            found.append((n, changing, self.lens.folded.get(n, 0)))
         return found
 
     def to_copy(self) -> list[str]:
         """Return the lines on the screen in full. A very long line is cut and says so."""
-        found = []
-        for number, *_ in self._shown:
-            found.append(text_of(self._line(number, 0))[GUTTER:])
-        return found
+        return [text_of(self._line(number, 0))[GUTTER:] for number in self.on_screen]
 
     def held(self, number: int) -> bool:
         """Return True if the store has this line, finished or not."""
@@ -180,13 +171,11 @@ class LogCanvas(Widget):
             self._cache.clear()
             self._cache_key = key
         number, changing, folded = self._shown[y]
-        strip = None
-        if changing is None and not folded:
-            strip = self._cache.get(number)
+        if changing is not None or folded:
+            return self._draw(number, width).apply_style(base)
+        strip = self._cache.get(number)
         if strip is None:
-            strip = self._draw(number, width).apply_style(base)
-            if changing is None and not folded:
-                self._cache[number] = strip
+            strip = self._cache[number] = self._draw(number, width).apply_style(base)
         return strip
 
     def _draw(self, number: int, width: int) -> Strip:
@@ -200,10 +189,7 @@ class LogCanvas(Widget):
                 *((part, f"cursor {role}") for part, role in line),
                 (" " * max(0, width - cells), "cursor"),
             ]
-        if cells - self._side <= width:
-            more = ""
-        else:
-            more = self._more(number)
+        more = self._more(number) if cells - self._side > width else ""
         head = self._fixed_width()
         left, right = head + self._side, self._side + width - len(more)
         end = self._ink.strip([(more, "dim")], len(more))
@@ -220,9 +206,7 @@ class LogCanvas(Widget):
         it includes the length in bytes.
         """
         size = size_of(self.store.line(number)[1])
-        if size > LINE_CELLS:
-            return f" {size:,} bytes ›"
-        return "›"
+        return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
 
     def _fixed_width(self) -> int:
         return GUTTER + log_lines.source_width(self.names())

@@ -36,8 +36,8 @@ class LogCommands:
         if kind == "/":
             pane.set_filter(text)
         elif kind == "hide ":
-            kept = self._before or ""
-            pane.set_filter(AND.join(part for part in (kept, f"!{text}" if text else "") if part))
+            out = f"!{text}" if text else ""
+            pane.set_filter(AND.join(filter(None, (self._before, out))))
         elif kind == "find ":
             pane.find(text, final=final)
         elif kind == "highlight " and (final or text):
@@ -102,11 +102,9 @@ class LogCommands:
         """Show only lines of the level in `args` and worse. Without a level, or with an unknown
         one, take the next level.
         """
-        names = list(LEVELS)
-        now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)
-        self.pane.set_filter(
-            floor=LEVELS[args if args in LEVELS else names[(now + 1) % len(names)]]
-        )
+        floors = list(LEVELS.values())
+        after = (floors.index(self.pane.view.floor) + 1) % len(floors)
+        self.pane.set_filter(floor=LEVELS.get(args, floors[after]))
         self.pane.pulse()
 
     def do_bookmark(self, args: str) -> None:
@@ -129,28 +127,19 @@ class LogCommands:
     def do_copy(self, args: str) -> None:
         """Copy the lines on the screen."""
         lines = self.pane.view.to_copy()
-        text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
-        cut = ""
-        if long:
-            cut = (
-                f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies "
-                "one whole"
-            )
-        self._app.copy(
-            text,
-            f"Copied the {count(len(lines), 'line')} on the screen, "
-            f"{count(len(text), 'character')}{cut}.",
-        )
+        text = "\n".join(lines)
+        said = f"Copied the {count(len(lines), 'line')} on the screen, "
+        said += count(len(text), "character")
+        if long := sum(len(line) > LINE_CELLS for line in lines):
+            key = self._app.keys["copy-entry"]
+            said += f"; {long} of them cut at {LINE_CELLS:,}, {key} copies one whole"
+        self._app.copy(text, f"{said}.")
 
     def do_copy_entry(self, args: str) -> None:
         """Copy the entry of the current line, with its traceback or JSON."""
-        text, missing = self.pane.entry_text(), self.pane.entry_missing()
-        lacks = ""
-        if missing:
-            lacks = f", but {missing:,} bytes of it are only on the pod"
-        whole = "\n".join(text)
-        self._app.copy(
-            whole,
-            f"Copied the entry, {count(len(text), 'line')}, "
-            f"{count(len(whole), 'character')}{lacks}.",
-        )
+        lines = self.pane.entry_text()
+        text = "\n".join(lines)
+        said = f"Copied the entry, {count(len(lines), 'line')}, {count(len(text), 'character')}"
+        if missing := self.pane.entry_missing():
+            said += f", but {missing:,} bytes of it are only on the pod"
+        self._app.copy(text, f"{said}.")

@@ -88,10 +88,7 @@ class LogDetail(Question[None]):
             20,
             (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1,
         )
-        if self._fetch:
-            where = self._where
-        else:
-            where = count(len(self.lines), "line")
+        where = self._where if self._fetch else count(len(self.lines), "line")
         self.query_one("#head", Panel).show(
             [spread([(self.title_text, "head")], [(where, "dim")], width)]
         )
@@ -99,8 +96,7 @@ class LogDetail(Question[None]):
         for line in self.lines:
             text = line.lstrip(" ")
             folded = fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
-            for row in folded:
-                shown.append(self._marked.apply(text_of(row), ""))
+            shown += [self._marked.apply(text_of(row), "") for row in folded]
         self.query_one("#entry", Panel).show(shown)
         keys: Line = [
             ("esc", "key"),
@@ -131,10 +127,9 @@ class LogDetail(Question[None]):
     def action_copy(self) -> None:
         """Copy the entry, or the part of it that is shown."""
         text = "\n".join(self.lines)
+        what = f"the entry, {count(len(self.lines), 'line')}"
         if self._fetch:
             what = f"{self._where} of the line"
-        else:
-            what = f"the entry, {count(len(self.lines), 'line')}"
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:

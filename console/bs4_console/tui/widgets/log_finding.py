@@ -88,24 +88,21 @@ class LogFinding(LogWindow):
         first.
         """
         view = self.view
-        here = None
-        if 0 <= (at := view.from_here(direction)) < len(view.lens):
+        here, at = None, view.from_here(direction)
+        if 0 <= at < len(view.lens):
             here = view.lens.number(at)
-        cut = []
-        for n in self._store.cut_lines():
-            if view.seen(n) and (here is None or (n - here) * direction > 0):
-                cut.append(n)
-        if direction > 0:
-            return cut
-        return cut[::-1]
+        cut = [
+            n
+            for n in self._store.cut_lines()
+            if view.seen(n) and (here is None or (n - here) * direction > 0)
+        ]
+        return cut[::direction]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
-        text, where = self.view.find_text, "above" if direction < 0 else "below"
+        text = self.view.find_text
+        where, other = ("above", "below") if direction < 0 else ("below", "above")
         if turn and self.view.next_match(-direction):
-            self._app.say(
-                f"{text} does not occur {where}: this is the next one "
-                f"{'below' if direction < 0 else 'above'}."
-            )
+            self._app.say(f"{text} does not occur {where}: this is the next one {other}.")
         elif turn:
             self._find_further(-direction)
             return
@@ -131,9 +128,7 @@ class LogFinding(LogWindow):
     ) -> None:
         text = self.view.find_text
         for number in cut:
-            place = None
-            if self.view.held(number):
-                place = self._store.place(number)
+            place = self._store.place(number) if self.view.held(number) else None
             if place is not None and await self.match_in(feed, place, text) is not None:
                 self._busy, self._spot = "", place
                 self.pulse()

@@ -54,15 +54,13 @@ class Marks:
 
     def apply(self, text: str, role: str) -> Line:
         """Return the text as a line in which the matches are marked. The rest gets `role`."""
+        patterns = [(word, "mark bold") for word in self.words]
+        if self.find:
+            patterns.insert(0, (self.find, self.role))
         spans: list[tuple[int, int, str]] = []
-        for pattern, marked in [
-            *([(self.find, self.role)] if self.find else []),
-            *((word, "mark bold") for word in self.words),
-        ]:
+        for pattern, marked in patterns:
             looked = text[: find_reach(pattern.pattern)]
-            for m in pattern.finditer(looked):
-                if m.end() > m.start():
-                    spans.append((m.start(), m.end(), marked))
+            spans += [(*m.span(), marked) for m in pattern.finditer(looked) if m.group()]
         line: Line = []
         at = 0
         for begin, end, marked in sorted(spans):
@@ -83,9 +81,7 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 def source_width(names: Sequence[str]) -> int:
     """Return the width of the source column in cells. Returns 0 if there is only one source."""
-    if len(names) > 1:
-        return min(12, max(map(len, names))) + 1
-    return 0
+    return min(12, max(map(len, names))) + 1 if len(names) > 1 else 0
 
 
 def source_span(names: Sequence[str], source: int) -> Line:
@@ -118,25 +114,12 @@ def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
     shown = present(raw, reach)
     role = level_role(shown.level)
-    level = shown.level
-    if level is not None and level >= ERROR:
-        rest_role = role
-    elif level is not None and level <= DEBUG:
-        rest_role = "dim"
-    else:
-        rest_role = ""
+    # Errors and debug lines have their role in whole, the others only in the level's word.
+    rest_role = role if role in ("bad", "dim") else ""
     found = _HEAD.match(shown.text)
-    if found:
-        clock, word = (found[1] or "", found[2] or "")
-    else:
-        clock, word = ("", "")
-    times = f"×{folded + 1:,}"
-    more: Line = []
+    clock, word = found.groups("") if found else ("", "")
+    line: Line = [(clock, "dim"), (word, role)]
     if folded:
-        more = [(f" {times}" if word else f"{times} ", "accent bold")]
-    return [
-        (clock, "dim"),
-        (word, role),
-        *more,
-        *marks.apply(shown.text[len(clock) + len(word) :], rest_role),
-    ]
+        times = f"×{folded + 1:,}"
+        line.append((f" {times}" if word else f"{times} ", "accent bold"))
+    return [*line, *marks.apply(shown.text[len(clock) + len(word) :], rest_role)]

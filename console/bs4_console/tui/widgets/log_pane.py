@@ -4,7 +4,7 @@ filled from the pod.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 
 from bs4_console.errors import ConsoleError
 from bs4_console.logs.detail import entry, spell_out
@@ -23,6 +23,10 @@ from bs4_console.tui.widgets.panel import Panel
 LONG_BYTES = 32 * 1024
 #: Bytes of a long line that are shown before a match.
 LEAD_BYTES = 400
+
+
+def _in_source(place: Place) -> tuple[int, int]:
+    return place[1:]
 
 
 class LogPane(LogFinding):
@@ -47,14 +51,10 @@ class LogPane(LogFinding):
         except ConsoleError as error:
             self._app.say(f"{error.message} {error.next_step}", severity="warning")
             return
-        feed, number = self._feed, self.view.current
+        feed = self._feed
         if feed is None:
             return
-        clock = None
-        for c in self._clocks(number):
-            if c is not None:
-                clock = c
-                break
+        clock = self._clock_at(self.view.current)
 
         async def work() -> None:
             try:
@@ -72,37 +72,28 @@ class LogPane(LogFinding):
         """Return when the current line was written, in seconds since the epoch by the pod's clock,
         or None if that cannot be told. `begin` and `end` limit the time.
         """
-        feed, number = self._feed, self.view.current
-        place = None
-        if number is not None:
-            place = self._store.place(number)
+        feed, place = self._feed, self.current_place()
         if feed is None or place is None:
             return None
-        clock = None
-        for c in self._clocks(number):
-            if c is not None:
-                clock = c
-                break
+        clock, (source, generation, offset) = self._clock_at(self.view.current), place
         return await written_at(
-            feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end
+            feed.pages, feed.streams[source], f"{generation}:{offset}", clock, begin, end
         )
 
-    def _clocks(self, number: int | None) -> Sequence[int | None]:
+    def _clock_at(self, number: int | None) -> int | None:
+        """Return the clock of the line, or of the nearest one of the 200 above it that has one."""
         if number is None:
-            return []
-        found = []
+            return None
         for n in range(number, max(self._store.first, number - 200) - 1, -1):
-            found.append(clock_of(self._store.line(n)[1]))
-        return found
+            if (clock := clock_of(self._store.line(n)[1])) is not None:
+                return clock
+        return None
 
     # -- bookmarks, entries
 
     def bookmark(self) -> None:
         """Mark the current line, or remove its mark."""
-        view, number = self.view, self.view.current
-        place = None
-        if number is not None:
-            place = self._store.place(number)
+        view, number, place = self.view, self.view.current, self.current_place()
         if number is None or place is None:
             self._app.say("There is no line of a log here to mark.", severity="warning")
             return
@@ -114,27 +105,22 @@ class LogPane(LogFinding):
         """Go to the next bookmark in the order of the log, down if `direction` is 1, up if it is
         -1, going round at the ends.
         """
-        view, number = self.view, self.view.current
-        marks = sorted(view.bookmarks, key=lambda place: place[1:])
+        view = self.view
+        marks = sorted(view.bookmarks, key=_in_source)
         if not marks:
             self._app.say(
                 f"No line is marked; {self._app.keys['bookmark']} marks the one pointed at."
             )
             return
-        here = None
-        if number is not None and not view.following:
-            here = self._store.place(number)
-        if here in view.bookmarks:
+        here = None if view.following else self.current_place()
+        if here is None:
+            target = marks[0 if direction > 0 else -1]
+        elif here in view.bookmarks:
             target = marks[(marks.index(here) + direction) % len(marks)]
         else:
-            beyond = []
-            for mark in marks:
-                if here is not None and (mark[1:] > here[1:]) == (direction > 0):
-                    beyond.append(mark)
-            if beyond:
-                target = beyond[0] if direction > 0 else beyond[-1]
-            else:
-                target = marks[0 if direction > 0 else -1]
+            # The first mark below, or the last one above; beyond the ends, round to the other one.
+            below = bisect_right(marks, _in_source(here), key=_in_source)
+            target = marks[(below if direction > 0 else below - 1) % len(marks)]
         held = self._store.number_at(target)
         if held is not None:
             view.point_at(held)
@@ -179,35 +165,25 @@ class LogPane(LogFinding):
             data: bytes = chunk.data
             return data.split(b"\n")[0]
 
-        text = self.view.find_text or next(
-            (term.text for term in self.view.wanted.terms if not term.out), ""
-        )
-        match = None
-        if text:
-            match = await self.match_in(feed, place, text)
+        text = self.view.find_text or self.view.filtered_text
+        match = await self.match_in(feed, place, text) if text else None
         at = max(0, (match or 0) - LEAD_BYTES)
-        self._app.push_screen(
-            LogDetail(
-                title, [part(await fetch(at))], fetch, begin=at, size=size, marks=self.view.marks
-            )
-        )
+        first, marks = [part(await fetch(at))], self.view.marks
+        self._app.push_screen(LogDetail(title, first, fetch, begin=at, size=size, marks=marks))
 
     def _entry(self) -> list[bytes]:
         number = self.view.current
-        if number is None:
-            return []
-        return entry(self._store, number)
+        return [] if number is None else entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """Return the lines of the current line's entry, each up to `limit` characters. A longer one
         says how long it is.
         """
-        shown = spell_out(self._entry())
-        return [
-            plain(text.encode("utf-8", "replace"), limit)
-            + (f" … {len(text):,} characters in all" if len(text) > limit else "")
-            for text in shown
-        ]
+        shown = []
+        for text in spell_out(self._entry()):
+            more = f" … {len(text):,} characters in all" if len(text) > limit else ""
+            shown.append(plain(text.encode("utf-8", "replace"), limit) + more)
+        return shown
 
     def entry_missing(self) -> int:
         """Return how many bytes of the current line's entry are only on the pod."""

@@ -107,18 +107,17 @@ class LogView(LogCanvas, can_focus=True):
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
-        held = []
-        for number, *_ in self._shown:
-            if self.held(number):
-                held.append(number)
-        if held:
-            return held[-1]
-        return None
+        return next(filter(self.held, reversed(self.on_screen)), None)
 
     @property
     def wanted(self) -> LogFilter:
         """Return the filter as it is set: pattern, least level and folding."""
         return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
+
+    @property
+    def filtered_text(self) -> str:
+        """Return the first pattern that the filter lets through, or "" if there is none."""
+        return next((term.text for term in self.wanted.terms if not term.out), "")
 
     # -- what the screen tells it
 
@@ -126,14 +125,8 @@ class LogView(LogCanvas, can_focus=True):
         """Show another log. Filter, level and find stay."""
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
-        self.following, self._anchor, self._top, self._side, self.spot, self._arrived = (
-            True,
-            0,
-            0,
-            0,
-            None,
-            False,
-        )
+        self.following, self.spot, self._arrived = True, None, False
+        self._anchor = self._top = self._side = 0
         self.forget()
 
     def set_filter(
@@ -144,24 +137,19 @@ class LogView(LogCanvas, can_focus=True):
         """
         self._settle()
         self._hold_anchor()
-        if text is None:
-            self.filter_text = self.filter_text
-        else:
+        if text is not None:
             self.filter_text = text
-        self.floor = self.floor if floor is None else floor
-        self.fold = self.fold if fold is None else fold
-        self.lens.set(
-            self.wanted,
-            None if self.following else (self._anchor if self.spot is None else self.spot),
-        )
+        if floor is not None:
+            self.floor = floor
+        if fold is not None:
+            self.fold = fold
+        around = self._anchor if self.spot is None else self.spot
+        self.lens.set(self.wanted, None if self.following else around)
         self._remark()
         if not self.following and self.spot is not None:
             self.lens.step()
-            row = 0
-            for y, (number, *_) in enumerate(self._shown):
-                if number == self.spot:
-                    row = y
-                    break
+            shown = self.on_screen
+            row = shown.index(self.spot) if self.spot in shown else 0
             if len(self.lens):
                 self._anchor = self.lens.number(max(0, self.lens.position(self.spot) - row))
         self.forget()
@@ -181,15 +169,8 @@ class LogView(LogCanvas, can_focus=True):
 
     def _remark(self) -> None:
         """Set what is marked in the text: the find, otherwise the filter."""
-        wanted = []
-        for term in self.wanted.terms:
-            if not term.out:
-                wanted.append(term.text)
-        text = self.find_text or (wanted[0] if wanted else "")
-        if text:
-            self._marks.find = log_lines.for_text(text)
-        else:
-            self._marks.find = None
+        text = self.find_text or self.filtered_text
+        self._marks.find = log_lines.for_text(text) if text else None
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
@@ -224,16 +205,12 @@ class LogView(LogCanvas, can_focus=True):
         """Scroll sideways to the match in the line pointed at, if it is beyond the edge. Returns
         False if the match is not in the part of the line that is held.
         """
-        if (
-            not self.find_text
-            or self._marks.find is None
-            or self.spot is None
-            or not self.held(self.spot)
-        ):
+        find, spot = self._marks.find, self.spot
+        if not self.find_text or find is None or spot is None or not self.held(spot):
             return True
-        line = self.store.line(self.spot)[1]
-        text = present(line, find_reach(self._marks.find.pattern) or len(line) or 1).text
-        found = self._marks.find.search(text)
+        line = self.store.line(spot)[1]
+        text = present(line, find_reach(find.pattern) or len(line) or 1).text
+        found = find.search(text)
         if found is None:
             return False
         begin, end = cell_len(text[: found.start()]), cell_len(text[: found.end()])
@@ -272,6 +249,9 @@ class LogView(LogCanvas, can_focus=True):
         self.spot = number
         if number not in self.on_screen:
             self._bring_to(self.lens.position(number) - self.size.height // 2)
+        self._forget_and_tell()
+
+    def _forget_and_tell(self) -> None:
         self.forget()
         self.post_message(self.Told())
 
@@ -281,32 +261,22 @@ class LogView(LogCanvas, can_focus=True):
         """
         line: Line = []
         if self.floor:
-            line += [
-                (" · ", "dim"),
-                (LEVEL_NAMES.get(self.floor, str(self.floor)) + " and worse", "accent"),
-            ]
+            level = LEVEL_NAMES.get(self.floor, str(self.floor))
+            line += [(" · ", "dim"), (f"{level} and worse", "accent")]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
         if self.fold:
-            line += [
-                (" · ", "dim"),
-                ("folded", "accent"),
-                (f" {sum(self.lens.folded.values()):,} alike", "dim"),
-            ]
+            alike = sum(self.lens.folded.values())
+            line += [(" · ", "dim"), ("folded", "accent"), (f" {alike:,} alike", "dim")]
         if self._side:
-            line += [(f" · from column {self._side}", "dim")]
+            line.append((f" · from column {self._side}", "dim"))
+        line.append((" · ", "dim"))
         if self.following:
-            return [*line, (" · ", "dim"), ("following", "good")]
+            return [*line, ("following", "good")]
         unseen = self.unseen + unread
         new = f" +{unseen:,} new" if unseen else ""
-        return [
-            *line,
-            (" · ", "dim"),
-            ("‖ paused", "warn"),
-            (new, "warn bold"),
-            (" space follows", "dim"),
-        ]
+        return [*line, ("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
 
     # -- keys and mouse
 
@@ -331,13 +301,11 @@ class LogView(LogCanvas, can_focus=True):
             self._bring_to(position if by < 0 else position - self.size.height + 1)
         if position == 0 or self._top <= self.size.height:
             self.post_message(self.AtTop())
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def action_page(self, direction: int) -> None:
         """Scroll by a page, down if `direction` is 1, up if it is -1."""
-        self._settle()
-        self._go(self._top + direction * max(1, self.size.height - 2))
+        self._scroll(direction * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
         """Ask for the oldest line of all."""
@@ -353,8 +321,7 @@ class LogView(LogCanvas, can_focus=True):
     def action_last(self) -> None:
         """Follow the log's end again."""
         self.following, self.spot, self._arrived = True, None, False
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def action_side(self, direction: int) -> None:
         """Scroll sideways by SIDE_STEP columns, to the right if `direction` is 1."""
@@ -373,14 +340,16 @@ class LogView(LogCanvas, can_focus=True):
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         """Scroll up by WHEEL_LINES lines."""
         event.stop()
-        self._settle()
-        self._go(self._top - WHEEL_LINES)
+        self._scroll(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
         """Scroll down by WHEEL_LINES lines."""
         event.stop()
+        self._scroll(WHEEL_LINES)
+
+    def _scroll(self, by: int) -> None:
         self._settle()
-        self._go(self._top + WHEEL_LINES)
+        self._go(self._top + by)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
         """Scroll to the left by SIDE_STEP columns."""
@@ -414,8 +383,7 @@ class LogView(LogCanvas, can_focus=True):
             default=0,
         )
         self._side = min(max(0, column), max(0, longest - SIDE_STEP))
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def _pointer(self) -> int:
         """Return the position of the line pointed at, within the screen. Without one, return the
@@ -454,10 +422,7 @@ class LogView(LogCanvas, can_focus=True):
         position = min(max(position, 0), self._last_top())
         if self.following:
             self._pause()
-        if len(self.lens):
-            self._anchor = self.lens.number(position)
-        else:
-            self._anchor = self.store.first
+        self._anchor = self.lens.number(position) if len(self.lens) else self.store.first
         self._top = position
 
     def _pause(self) -> None:

@@ -205,12 +205,15 @@ class LogWindow(Vertical):
         self._broken = True
         self._busy = ""
 
+    def current_place(self) -> Place | None:
+        """Return the place of the current line, or None if there is none."""
+        number = self.view.current
+        return None if number is None else self._store.place(number)
+
     def _here(self) -> dict[str, str]:
         """Return each stream's cursor near the current line."""
         feed = self._feed
-        if feed is None:
-            return {}
-        return near(self._store, self.view.current, feed.streams)
+        return {} if feed is None else near(self._store, self.view.current, feed.streams)
 
     # -- which streams
 
@@ -227,9 +230,7 @@ class LogWindow(Vertical):
         return [stream.rpartition("/")[2] for stream in self.streams()]
 
     def _wanted_streams(self) -> list[str]:
-        if self.source is None:
-            return self.streams()
-        return [self.stream_of(self.source)]
+        return self.streams() if self.source is None else [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
         if self._feed and self.source is None:
@@ -245,10 +246,7 @@ class LogWindow(Vertical):
         view = self.view
         if view.following:
             return True
-        if len(view.lens):
-            here = view.lens.number(view.position)
-        else:
-            here = self._store.first
+        here = view.lens.number(view.position) if len(view.lens) else self._store.first
         return self._store.end - here < AHEAD_LINES
 
     def _lacks_older(self, view: LogView) -> bool:
@@ -262,13 +260,9 @@ class LogWindow(Vertical):
         )
 
     def _fetch_older(self, feed: LogFeed) -> None:
-        if (
-            self._store.full
-            and not self.view.following
-            and (number := self.view.current) is not None
-        ):
+        if self._store.full and not self.view.following and self.view.current is not None:
             # The window has its full size, so it has to move.
-            if (place := self._store.place(number)) is not None:
+            if (place := self.current_place()) is not None:
                 self.go_to(self._here(), place)
         elif not feed.at_start and not feed.paging:
             self._app.spawn(f"older lines of {self.run}", self._older(feed))
@@ -280,14 +274,10 @@ class LogWindow(Vertical):
     @on(LogView.Told)
     def _told(self, event: LogView.Told) -> None:
         event.stop()
-        moved = (
-            self._at is not None
-            or self._moment is not None
-            or (self._feed is not None and self._feed.loaded and not self._feed.live)
-        )
-        if self.view.following and (
-            moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)
-        ):
+        feed, moved = self._feed, self._at is not None or self._moment is not None
+        if feed is not None:
+            moved = moved or feed.unread > AHEAD_LINES or (feed.loaded and not feed.live)
+        if self.view.following and moved:
             # The end may be gigabytes away, so the log is opened again at its end.
             self.open(self.source)
         self.pulse()
@@ -331,10 +321,7 @@ class LogWindow(Vertical):
         if feed.sifted:
             # The held lines came through another filter, so the window is filled again around the
             # same line.
-            number = self.view.current
-            place = None
-            if number is not None:
-                place = self._store.place(number)
+            place = self.current_place()
             if self.view.following or place is None:
                 self.open(self.source)
             else:

@@ -56,10 +56,7 @@ class MomentCommands(Beside):
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
             return None
-        if step in times:
-            nearest = step
-        else:
-            nearest = min(times, key=lambda known: abs(known - step))
+        nearest = min(times, key=lambda known: abs(known - step))
         return times[nearest] - (pod.link.clock_offset or 0.0)
 
     def step_times(self) -> dict[int, float]:
@@ -67,9 +64,7 @@ class MomentCommands(Beside):
         seconds since the epoch. Empty if there is no run.
         """
         run = self.subject().run
-        if run is None:
-            return {}
-        return step_times(run)
+        return {} if run is None else step_times(run)
 
     def moment_moved(self) -> None:
         """Show everything at the new moment of the cursor."""
@@ -82,9 +77,8 @@ class MomentCommands(Beside):
         clock.
         """
         pod = self.subject().pod
-        return newest(
-            [pod] if pod is not None else self.console_app.fleet.pods, self.console_app.clock
-        )
+        pods = self.console_app.fleet.pods if pod is None else [pod]
+        return newest(pods, self.console_app.clock)
 
     def move_cursor(self, at: float | None) -> None:
         """Put the cursor at this moment, in seconds since the epoch by this machine's clock, or at
@@ -104,9 +98,8 @@ class MomentCommands(Beside):
         except UsageError as error:
             self.console_app.say(error.message, severity="warning")
             return
-        if wanted.step is None:
-            self.move_cursor(wanted.at)
-        elif (at := self.time_of_step(wanted.step)) is not None:
+        at = wanted.at if wanted.step is None else self.time_of_step(wanted.step)
+        if wanted.step is None or at is not None:
             self.move_cursor(at)
         else:
             self.console_app.say(
@@ -169,9 +162,7 @@ def step_times(run: RunState) -> dict[int, float]:
     for t, group in groupby(found, key=lambda pair: pair[0]):
         steps = [step for _, step in group]
         behind = bisect_right(found, (t, steps[-1]))
-        room = 1.0
-        if behind < len(found):
-            room = min(1.0, found[behind][0] - t)
+        room = min(1.0, found[behind][0] - t) if behind < len(found) else 1.0
         times |= {step: t + room * i / len(steps) for i, step in enumerate(steps)}
     return times
 

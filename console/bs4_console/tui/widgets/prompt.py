@@ -5,6 +5,7 @@ it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import ClassVar, Literal
 
 from textual import on
@@ -46,23 +47,15 @@ class PromptInput(Input):
     """An input with history on the arrows and completion on Tab."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "older", "Earlier", show=False, id="prompt.older"),
-        Binding("down", "newer", "Later", show=False, id="prompt.newer"),
-        Binding("tab", "complete", "Complete", show=False, id="prompt.complete"),
+        Binding("up", "ask(-1)", "Earlier", show=False, id="prompt.older"),
+        Binding("down", "ask(1)", "Later", show=False, id="prompt.newer"),
+        Binding("tab", "ask(0)", "Complete", show=False, id="prompt.complete"),
         Binding("escape", "leave", "Leave", show=False, id="prompt.leave"),
     ]
 
-    def action_older(self) -> None:
-        """Ask the prompt for the entry before this one."""
-        self.post_message(Prompt.Asked(-1))
-
-    def action_newer(self) -> None:
-        """Ask the prompt for the entry after this one."""
-        self.post_message(Prompt.Asked(1))
-
-    def action_complete(self) -> None:
-        """Ask the prompt to complete the text."""
-        self.post_message(Prompt.Asked(0))
+    def action_ask(self, what: int) -> None:
+        """Ask the prompt for an earlier (-1) or later (1) entry, or to complete the text (0)."""
+        self.post_message(Prompt.Asked(what))
 
     def action_leave(self) -> None:
         """Tell the prompt that Esc was pressed."""
@@ -209,10 +202,7 @@ class Prompt(Vertical):
             return
         history = self._history.get(self.kind, [])
         self._back = min(max(self._back - event.what, 0), len(history))
-        if self._back:
-            self.field.value = history[-self._back]
-        else:
-            self.field.value = ""
+        self.field.value = history[-self._back] if self._back else ""
         self.field.cursor_position = len(self.field.value)
 
     def _complete_now(self) -> None:
@@ -220,27 +210,18 @@ class Prompt(Vertical):
         if not offers:
             self._tabbed = self.field.value
             return
-        if len(offers) == 1:
-            common = offers[0]
-        else:
-            common = _common(offers)
+        completed = _common(offers)
+        # After a directory more is typed.
+        if len(offers) == 1 and not completed.endswith("/"):
+            completed += " "
         # Everything after the command is one argument, because a path may have spaces.
         word, space, _ = self.field.value.partition(" ")
-        # After a directory more is typed.
-        end = ""
-        if len(offers) == 1 and not common.endswith("/"):
-            end = " "
-        if space:
-            self.field.value = f"{word} {common}{end}"
-        else:
-            self.field.value = f"{common}{end}"
+        self.field.value = f"{word} {completed}" if space else completed
         self.field.cursor_position = len(self.field.value)
 
     def _tell(self) -> None:
         line: Line = [(" ", "")]
-        offers = []
-        if self.field.value:
-            offers = list(self._complete(self.field.value))
+        offers = list(self._complete(self.field.value)) if self.field.value else []
         if len(offers) > OFFERED:
             line += [(f"{len(offers):,} names  ", "dim")]
         for offer in offers[:OFFERED]:
@@ -261,10 +242,5 @@ def _last(offer: str, typed: str) -> str:
 
 def _common(offers: Sequence[str]) -> str:
     """Return the longest beginning that all offers share."""
-    first, last = min(offers), max(offers)
-    length = min(len(first), len(last))
-    for i, (a, b) in enumerate(zip(first, last, strict=False)):
-        if a != b:
-            length = i
-            break
-    return first[:length]
+    pairs = zip(min(offers), max(offers), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
