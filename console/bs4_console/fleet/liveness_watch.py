@@ -81,10 +81,8 @@ class RealLooks:
                 next_step=error.next_step,
             )
         asked = witness.witness_of(known)
-        found: Sight | None = None
-        if asked is not None:
-            found = await asked.look()
-        return found
+        sight: Sight | None = None if asked is None else await asked.look()
+        return sight
 
     async def port(self, pod: str) -> PortWord | None:
         """Return what answers at the pod's SSH port (see `at_its_port`). Returns None if the pod is
@@ -95,11 +93,9 @@ class RealLooks:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError:
             return None
-        word: PortWord | None
         if known.jump or known.is_local:
-            word = None
-        else:
-            word = await look.at_its_port(known.host, known.port or 22)
+            return None
+        word: PortWord = await look.at_its_port(known.host, known.port or 22)
         return word
 
     def network(self) -> bool:
@@ -139,25 +135,14 @@ class _Known:
         """Append a sign. `instead` replaces the newest sign of the same source if that has the same
         word and value, so that a state that continues is kept once.
         """
-        if instead:
-            last = None
-            for i in range(len(self.signs) - 1, -1, -1):
-                if self.signs[i].source == sign.source:
-                    last = i
-                    break
-            if last is not None and (self.signs[last].word, self.signs[last].value) == (
-                sign.word,
-                sign.value,
-            ):
-                del self.signs[last]
+        last = self.newest(sign.source)
+        if instead and last and (last.word, last.value) == (sign.word, sign.value):
+            self.signs.remove(last)
         self.signs.append(sign)
 
     def newest(self, source: Source) -> Sign | None:
         """Return the newest sign of a source, or None if there is none."""
-        for sign in reversed(self.signs):
-            if sign.source == source:
-                return sign
-        return None
+        return next((sign for sign in reversed(self.signs) if sign.source == source), None)
 
 
 class LostWatch:
@@ -173,12 +158,8 @@ class LostWatch:
         clock: Callable[[], float] = time.monotonic,
         rules: Rules | None = None,
     ) -> None:
-        self._pods, self._looks, self._clock, self._rules = (
-            pods,
-            looks or RealLooks(),
-            clock,
-            rules or Rules(),
-        )
+        self._pods, self._looks = pods, looks or RealLooks()
+        self._clock, self._rules = clock, rules or Rules()
         self._known: dict[str, _Known] = {}
 
     async def run(self) -> None:
@@ -188,13 +169,13 @@ class LostWatch:
                 self.tick()
                 await asyncio.sleep(TICK_S)
         finally:
-            asked = []
-            for known in self._known.values():
-                if known.asking is not None:
-                    asked.append(known.asking)
+            asked = self._asked()
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
+
+    def _asked(self) -> list[asyncio.Task[None]]:
+        return [known.asking for known in self._known.values() if known.asking is not None]
 
     def tick(self) -> None:
         """Collect the signs that this machine knows, judge each pod, and start a poll of the
@@ -217,9 +198,7 @@ class LostWatch:
 
     async def settled(self) -> None:
         """Wait until all polls under way have been answered. For tests."""
-        await asyncio.gather(
-            *(known.asking for known in self._known.values() if known.asking is not None)
-        )
+        await asyncio.gather(*self._asked())
 
     # -- signs
 
@@ -233,9 +212,8 @@ class LostWatch:
             known.add(Sign(now, "ssh", link.state, link.detail))
         known.tried = (link.state, link.attempts)
         if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:
-            known.signs += [
-                Sign(now, "boot", "", value=one) for one in (known.boot, boot) if known.boot
-            ]
+            if known.boot:
+                known.signs += [Sign(now, "boot", "", value=b) for b in (known.boot, boot)]
             known.boot = boot
         if link.up and (run := _newest(pod)) is not None:
             self._note_run(pod, run, known, now)
@@ -252,10 +230,8 @@ class LostWatch:
         step that came since the link is up, because steps that are read again prove nothing.
         """
         if run.word in ("finished", "failed", "stopped"):
-            known.add(
-                Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word),
-                instead=True,
-            )
+            word = "finished" if run.word == "finished" else "failed"
+            known.add(Sign(now, "run", word, run.word), instead=True)
         elif run.step_seen is not None and run.step_seen > pod.link.since:
             known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
 
@@ -264,26 +240,20 @@ class LostWatch:
         internet, or "" if neither is known.
         """
         provider = known.newest("provider")
-        if (provider is not None and provider.word != "unknown") or any(
-            other.link.up for other in self._pods() if other is not pod
-        ):
+        answered = provider is not None and provider.word != "unknown"
+        if answered or any(other.link.up for other in self._pods() if other is not pod):
             return "up"
-        if self._looks.network():
-            return ""
-        return "down"
+        return "" if self._looks.network() else "down"
 
     # -- asking
 
     def _due(self, pod: PodState, known: _Known) -> bool:
         if known.asking is not None and not known.asking.done():
             return False
+        waited = self._clock() - known.asked
         if pod.link.state in SILENT:
-            return self._clock() - known.asked >= SILENT_S
-        return (
-            pod.link.up
-            and bool(pod.ledger.open_incidents())
-            and self._clock() - known.asked >= WRONG_S
-        )
+            return waited >= SILENT_S
+        return waited >= WRONG_S and pod.link.up and bool(pod.ledger.open_incidents())
 
     async def _ask(self, pod: PodState, known: _Known) -> None:
         sight = await self._looks.provider(pod.name)
@@ -307,20 +277,15 @@ class LostWatch:
         """Return what is known of a pod that does not answer. For a pod that answers, return a
         verdict only if it has rebooted: the pod itself reports everything else.
         """
-        found = judge(
-            pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules
-        )
-        if pod.link.state in SILENT:
-            return found
-        if pod.link.up and found.word == "rebooted":
-            return found
-        return None
+        signs = sorted(known.signs, key=lambda sign: sign.t)
+        found = judge(pod.name, signs, self._clock(), self._rules)
+        rebooted = pod.link.up and found.word == "rebooted"
+        return found if rebooted or pod.link.state in SILENT else None
 
 
 def _newest(pod: PodState) -> RunState | None:
-    started = [run for run in pod.runs.values() if run.view.attempt is not None]
-    return max(
-        started,
-        key=lambda run: run.view.attempt.started_t if run.view.attempt else 0.0,
-        default=None,
-    )
+    newest, started = None, float("-inf")
+    for run in pod.runs.values():
+        if run.view.attempt is not None and run.view.attempt.started_t > started:
+            newest, started = run, run.view.attempt.started_t
+    return newest

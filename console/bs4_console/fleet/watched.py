@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from bs4_console.checks.outside import Lookout
@@ -50,14 +50,13 @@ class Fleet:
         self._problem_listeners: list[Callable[[str], None]] = []
         self._source = source
         self._entries: dict[str, Pod] = {}
-        if source is None:
-            self._watch = None
-        else:
-            self._watch = InventoryWatch(source.inventory)
+        self._watch = None
         for session in sessions:
             self.add(session)
-        for pod in source.inventory.list() if source is not None else ():
-            self._enter(pod)
+        if source is not None:
+            self._watch = InventoryWatch(source.inventory)
+            for pod in source.inventory.list():
+                self._enter(pod)
 
     def _enter(self, pod: Pod) -> None:
         if self._source is not None:
@@ -147,8 +146,7 @@ class Fleet:
         del self._entries[name]
         session, task = self.sessions.pop(name), self._tasks.pop(name, None)
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await _end([task])
         await session.close()
         self._changed(session.state)
 
@@ -164,14 +162,19 @@ class Fleet:
 
     async def stop(self) -> None:
         """Cancel all tasks, wait for them, and close the sessions."""
-        beside = [*self._looking, *([self._following] if self._following is not None else [])]
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        beside = list(self._looking)
+        if self._following is not None:
+            beside.append(self._following)
+        await _end(beside)
         self._looking.clear()
         self._following = None
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await _end(self._tasks.values())
         self._tasks.clear()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
+
+
+async def _end(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel the tasks and wait for them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

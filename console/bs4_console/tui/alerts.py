@@ -13,6 +13,8 @@ from bs4_console.tui.clipboard import past_tmux
 from bs4_console.tui.ink import harmless, text_of
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from bs4_console.tui.views.fleet import Row
     from bs4_console.ui_state import Settings
 
@@ -96,7 +98,7 @@ def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
     return key[0] in silenced or f"{key[0]}/{key[1]}" in silenced
 
 
-def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str]:
+def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, SeverityLevel]:
     """Turn alerts off, or on again, in the settings. `what` is "run", "pod", "all", or "" for the
     run if there is one and the pod otherwise. Returns what to tell the person, and the severity of
     that message.
@@ -105,12 +107,9 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str
         return f"{what!r} cannot be silenced; say run, pod or all.", "warning"
     if what == "all":
         settings.quiet = not settings.quiet
-        return (
-            "No alerts any more, until you give :silence all again."
-            if settings.quiet
-            else "Alerts are told again.",
-            "information",
-        )
+        if settings.quiet:
+            return "No alerts any more, until you give :silence all again.", "information"
+        return "Alerts are told again.", "information"
     if not pod or (what == "run" and not run):
         return f"Select a {what or 'pod'} first.", "warning"
     name = pod if what == "pod" or not run else f"{pod}/{run}"

@@ -54,7 +54,8 @@ class CheckpointLine:
         run = self._pod.runs.get(self._run)
         if run is None:
             return None
-        return (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
+        attempt = run.view.attempt
+        return run.word, 0 if attempt is None else attempt.number
 
     def _ended(self) -> None:
         self._asking = False
@@ -67,9 +68,7 @@ class CheckpointLine:
         pause = LOOK_S
         try:
             found = await checkpoints.of_pod(session, self._run)
-            if found["resumable"] is not None:
-                pause = LOOK_S
-            else:
+            if found["resumable"] is None:
                 pause = FIRST_S
             self._text = _told(
                 checkpoints.line(found),
@@ -86,22 +85,16 @@ class CheckpointLine:
 
 
 def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
-    full = found["forecast"]["full_t"]
-    sets = found["checkpoints"]
-    nothing = bool(sets) and not any(one["complete"] for one in sets)
-    # Every first checkpoint is incomplete while it is being written.
-    ages = [one["age_s"] for one in sets]
-    fresh = nothing and all(age is not None and age < WRITTEN_S for age in ages)
-    stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)
-    wrong = stuck or (full is not None and full - now < SOON_S)
-    said = "the first checkpoint is being written"
-    if not fresh:
-        said = text
-    line: Line = [
-        (" ckpts  ", "head"),
-        ("▲ " if wrong else "", "warn bold"),
-        (said, "warn bold" if wrong else ""),
-    ]
+    full, sets = found["forecast"]["full_t"], found["checkpoints"]
+    wrong = full is not None and full - now < SOON_S
+    if sets and not any(one["complete"] for one in sets):
+        # Every first checkpoint is incomplete while it is being written.
+        ages = [one["age_s"] for one in sets]
+        if None not in ages and max(ages) < WRITTEN_S:
+            text = "the first checkpoint is being written"
+        wrong = wrong or any(age is not None and age >= WRITTEN_S for age in ages)
+    line: Line = [(" ckpts  ", "head")]
+    line += [("▲ ", "warn bold"), (text, "warn bold")] if wrong else [(text, "")]
     if order:
-        return [*line, (f"   {order}", "dim")]
+        line.append((f"   {order}", "dim"))
     return line

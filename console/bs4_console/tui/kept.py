@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RESTORE_S = 5.0
 #: Least seconds between two writes, so that a cursor moving down the fleet is written once.
 SAVE_S = 1.0
+#: What the settings keep of the place where the person is.
+_KEPT = ("pod", "run", "place", "source", "incident")
 _PLACES = (
     commands.POD,
     commands.RUN,
@@ -71,11 +73,8 @@ class Kept:
         if now > self._until or screen.prompt.is_open:
             self.give_up()
             return
-        left = app.settings
-        if pins.reopen(
-            app,
-            {name: getattr(left, name) for name in ("pod", "run", "place", "source", "incident")},
-        ):
+        place = {name: getattr(app.settings, name) for name in _KEPT}
+        if pins.reopen(app, place):
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
@@ -86,21 +85,19 @@ class Kept:
             # The last place is not restored yet. The place where the person waits must not
             # overwrite it.
             return
-        screens = []
+        shown: ConsoleScreen | None = None
         for screen in app.screen_stack:
-            if isinstance(screen, ConsoleScreen) and screen.ready:
-                screens.append(screen)
-        if not screens:
-            return
-        shown = screens[0]
-        for screen in reversed(screens):
-            if screen.place in _PLACES:
+            if not isinstance(screen, ConsoleScreen) or not screen.ready:
+                continue
+            # The topmost of the places, else the lowest screen.
+            if shown is None or screen.place in _PLACES:
                 shown = screen
-                break
+        if shown is None:
+            return
         place = pins.of(shown, shown.subject())
         if place["pod"] or shown.place != commands.FLEET:
-            left.pod, left.run, left.place = place["pod"], place["run"], place["place"]
-            left.source, left.incident = place.get("source", ""), place.get("incident", "")
+            for name in _KEPT:
+                setattr(left, name, place.get(name, ""))
 
     def look(self, app: ConsoleApp) -> None:
         """Save the settings in the background if they have changed since they were written. Called

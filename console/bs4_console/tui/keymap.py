@@ -62,14 +62,14 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
         return {}, [
             f'{path}: `keys` is no table; write each line as command-id = "key" under [keys].'
         ]
-    complaints = []
-    for name in data:
-        if name != "keys":
-            complaints.append(f"{path} has {name!r} outside of [keys]; it is left out.")
-    for name, key in keys.items():
+    complaints = [
+        f"{path} has {name!r} outside of [keys]; it is left out." for name in data if name != "keys"
+    ]
+    for name, key in list(keys.items()):
         if not isinstance(key, str):
             complaints.append(f'keys.toml: {name} = {key!r} is no text; write {name} = "key".')
-    return {name: key for name, key in keys.items() if isinstance(key, str)}, complaints
+            del keys[name]
+    return keys, complaints
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
@@ -79,35 +79,23 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     accepted: dict[str, str] = {}
     complaints: list[str] = []
     for name, keys in wanted.items():
-        command = commands.BY_ID.get(name)
-        if keys != ",":
-            spelled = [spell(key.strip()) for key in keys.split(",")]
-        else:
-            spelled = ["comma"]
+        named = ["comma"] if keys == "," else [key.strip() for key in keys.split(",")]
+        spelled = {key: spell(key) for key in named}
         usual = "its usual key stays"
-        if command is None:
+        if name not in commands.BY_ID:
             complaints.append(f"keys.toml: there is no command {name!r}{_near(name)}.")
-        elif (
-            bad := next(
-                (
-                    key.strip()
-                    for key, word in zip(keys.split(","), spelled, strict=False)
-                    if not word
-                ),
-                None,
-            )
-        ) is not None:
+        elif bad := [key for key, word in spelled.items() if not word]:
             complaints.append(
-                f"keys.toml: {bad!r} for {name} is no key, {usual}; write one like x, R, "
+                f"keys.toml: {bad[0]!r} for {name} is no key, {usual}; write one like x, R, "
                 "ctrl+r, f5 or question_mark."
             )
-        elif taken := next((word for word in spelled if word in MOVING | FIXED), None):
+        elif taken := [word for word in spelled.values() if word in MOVING | FIXED]:
             complaints.append(
-                f"keys.toml: {commands.key_text(taken)!r} for {name} is taken "
-                f"({_why(taken)}), {usual}."
+                f"keys.toml: {commands.key_text(taken[0])!r} for {name} is taken "
+                f"({_why(taken[0])}), {usual}."
             )
         else:
-            accepted[name] = ",".join(spelled)
+            accepted[name] = ",".join(spelled[key] for key in named)
     while clash := _clash(accepted):
         name, other, key = clash
         del accepted[name]
@@ -124,21 +112,15 @@ def spell(key: str) -> str:
     """
     from textual.keys import Keys, _character_to_key
 
-    if key not in ("+", ""):
-        *modifiers, base = key.split("+")
-    else:
-        *modifiers, base = ["+" if key else ""]
+    *modifiers, base = [key] if key == "+" else key.split("+")
     if not base or not set(modifiers) <= _MODIFIERS:
         return ""
-    if len(base) == 1:
-        if base.isprintable() and base != " ":
-            return "+".join([*modifiers, _character_to_key(base)])
-        return ""
-    if base in {member.value for member in Keys} or base in _named():
+    known = {member.value for member in Keys}
+    if len(base) == 1 and base.isprintable() and base != " ":
+        return "+".join([*modifiers, _character_to_key(base)])
+    if len(base) > 1 and (base in known or base in _named()):
         return "+".join([*modifiers, base])
-    if key in {member.value for member in Keys}:
-        return key
-    return ""
+    return key if len(base) > 1 and key in known else ""
 
 
 def _named() -> frozenset[str]:
@@ -152,9 +134,7 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
     """Return the first two commands that would have the same key on one screen, as (the user's
     entry, the other command, the key). Returns None if there are none.
     """
-    keys = {}
-    for c in commands.COMMANDS:
-        keys[c.id] = accepted[c.id].split(",") if c.id in accepted else list(c.keys)
+    keys = {c.id: accepted.get(c.id, ",".join(c.keys)).split(",") for c in commands.COMMANDS}
     for name in reversed(list(accepted)):
         for command in commands.COMMANDS:
             if command.id != name and command.where & commands.BY_ID[name].where:
@@ -165,13 +145,9 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
 
 
 def _why(key: str) -> str:
-    if key in FIXED:
-        return "it always leaves"
-    return "it moves about"
+    return "it always leaves" if key in FIXED else "it moves about"
 
 
 def _near(name: str) -> str:
     near = difflib.get_close_matches(name, commands.BY_ID, n=1)
-    if near:
-        return f", did you mean {near[0]}"
-    return "; `?` and docs/commands.md list them"
+    return f", did you mean {near[0]}" if near else "; `?` and docs/commands.md list them"

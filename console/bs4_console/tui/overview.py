@@ -59,35 +59,25 @@ class Overview:
         """Return each pod with a token that changes as soon as the pod's rows have to be made
         again.
         """
-        many, now = len(pods) > MANY, clock.mono()
-        return [
-            (
-                pod,
-                (
-                    0 if many else self._versions.get(pod.name, 0),
-                    int(now + number / len(pods)) if many else int(now),
-                ),
-            )
-            for number, pod in enumerate(pods)
-        ]
+        now = clock.mono()
+        if len(pods) <= MANY:
+            return [(pod, (self._versions.get(pod.name, 0), int(now))) for pod in pods]
+        return [(pod, (0, int(now + i / len(pods)))) for i, pod in enumerate(pods)]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
         """Return the rows in the order of the pods. A row that has not changed is the same object
         as before.
         """
-        found = []
+        found: list[view.Row] = []
         for pod, token in self.tokens(pods, clock):
-            for row in self._rows.of(pod, token, partial(self._made, pod, clock)):
-                found.append(row)
+            found += self._rows.of(pod, token, partial(self._made, pod, clock))
         return found
 
     def _made(self, pod: PodState, clock: Clock) -> list[view.Row]:
         self.made += 1
-        known = {}
-        for row in self._known.get(pod.name, []):
-            known[row.key] = row
-        rows = self._known[pod.name] = [
-            known[row.key] if known.get(row.key) == row else row
-            for row in view.readable_rows(pod, clock)
-        ]
+        known = {row.key: row for row in self._known.get(pod.name, ())}
+        rows = self._known[pod.name] = view.readable_rows(pod, clock)
+        for i, row in enumerate(rows):
+            if known.get(row.key) == row:
+                rows[i] = known[row.key]
         return rows

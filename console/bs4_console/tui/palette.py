@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from bs4_console.tui import commands
-from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -32,10 +31,7 @@ class ConsoleCommands(Provider):
 
     def _offers(self) -> Iterator[tuple[str, str, commands.Command, str]]:
         """Yield (text, help, command, arguments) for each entry."""
-        place = ""
-        if isinstance(self.screen, ConsoleScreen):
-            place = self.screen.place
-        for command in commands.at(place):
+        for command in commands.at(getattr(self.screen, "place", "")):
             if command.id != "palette":
                 key = self._console.keys.get(command.id, "")
                 about = _ABOUT.split(command.help, maxsplit=1)[0].rstrip(".")

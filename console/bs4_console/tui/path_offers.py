@@ -37,11 +37,7 @@ class PathOffers:
         if found is None:
             self._ask(pod, beginning)
             return ()
-        rows = []
-        for path in found.names:
-            if path.startswith(beginning):
-                rows.append(path)
-        return rows
+        return [path for path in found.names if path.startswith(beginning)]
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
         """Return the answer for this beginning, or a complete answer for a shorter beginning in the
@@ -52,12 +48,9 @@ class PathOffers:
             asked, found = self._known.get((pod.name, beginning[:length]), (0.0, None))
             # The pod names a hidden file only if its dot was typed.
             dot = beginning[:length].endswith("/") and beginning[length : length + 1] == "."
-            if (
-                found is not None
-                and now - asked <= HOLDS_S
-                and not dot
-                and (length == len(beginning) or not found.more)
-            ):
+            if found is None or dot or now - asked > HOLDS_S:
+                continue
+            if length == len(beginning) or not found.more:
                 return found
         return None
 

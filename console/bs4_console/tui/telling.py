@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from textual.app import App
+from textual.notifications import SeverityLevel
 from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
@@ -30,21 +31,13 @@ class Telling(App[int]):
         self.messages: deque[Said] = deque(maxlen=KEPT)
         self._after_failure: dict[str, Callable[[], None]] = {}
 
-    def say(self, text: str, more: str = "", severity: str = "information") -> None:
+    def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
         """Show a toast, and keep the text in the list of messages. `more` is the next step or a
         detail. `severity` is "information", "warning" or "error".
         """
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = harmless(f"{text} {more}".strip())
-        self.notify(
-            shown,
-            severity="error"
-            if severity == "error"
-            else "warning"
-            if severity == "warning"
-            else "information",
-            markup=False,
-        )
+        self.notify(shown, severity=severity, markup=False)
 
     def copy(self, text: str, said: str) -> None:
         """Copy `text` to the clipboard, and say `said` and how it was copied."""

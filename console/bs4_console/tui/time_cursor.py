@@ -66,9 +66,7 @@ class TimeCursor:
 
     def of(self, pod: PodState) -> float | None:
         """Return the cursor's moment by the pod's own clock, or None for now."""
-        if self._at is None:
-            return None
-        return self._at + self.offset(pod)
+        return None if self._at is None else self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
         """Return the telemetry record nearest to the cursor, or None if none is near. A record that
@@ -83,9 +81,7 @@ class TimeCursor:
         if held is None or (held[1] is None and self._app.clock.mono() - held[0] > AGAIN_S):
             self._wanted[pod.name] = t
             self._read()
-        if held:
-            return held[1]
-        return None
+        return held[1] if held else None
 
     def waits(self, pod: PodState) -> bool:
         """Return True if the pod's record is still to be read."""
@@ -101,14 +97,12 @@ class TimeCursor:
         if begin >= until - 1.0:
             return recent
         key = (int(begin), min(math.ceil(until / _GRAIN_S) * _GRAIN_S, int(end) + 1))
-        known = self._stretches.get(pod.name)
-        if known is None or known[0] != key:
+        known, records = self._stretches.get(pod.name, (None, []))
+        if known != key:
             self._wanted_stretches[pod.name] = key
             self._read()
-        return [
-            *(record for record in (known[1] if known else ()) if begin <= record["t"] < until),
-            *recent,
-        ]
+        older = [record for record in records if begin <= record["t"] < until]
+        return [*older, *recent]
 
     def fetches(self, pod: PodState) -> bool:
         """Return True if a stretch of this pod's telemetry is still to be read."""
@@ -139,9 +133,7 @@ class TimeCursor:
                 if self._wanted:
                     name, t = next(iter(self._wanted.items()))
                     history = self._history(name)
-                    found = None
-                    if history:
-                        found = await asyncio.to_thread(history.near, t)
+                    found = await asyncio.to_thread(history.near, t) if history else None
                     self._keep(name, t, found)
                     if self._wanted.get(name) == t:
                         del self._wanted[name]
@@ -166,16 +158,12 @@ class TimeCursor:
 
     def _history(self, name: str) -> History | None:
         session = self._app.fleet.sessions.get(name)
-        directory = None
-        if session is not None:
-            directory = session.mirror.directory("telemetry")
+        directory = session.mirror.directory("telemetry") if session else None
         if directory is None:
             return None
         if directory not in self._histories:
             # Imported here, so that the first paint does not wait for the agent's streams.
-            from bs4_console.pods.history import (
-                History,
-            )
+            from bs4_console.pods.history import History
 
             self._histories[directory] = History(directory)
         return self._histories[directory]
