@@ -47,11 +47,9 @@ async def resolved(
     the trainer for a config that can be read and does not tell its trainer. Raises UsageError if
     the config does not tell the trainer, or tells another one than `asked` names.
     """
-    given = replace(
-        asked,
-        cwd=asked.cwd or HOMES.get(asked.trainer, ""),
-        component=asked.component or ("rl" if asked.trainer else ""),
-    )
+    given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""))
+    if asked.trainer and not asked.component:
+        given = replace(given, component="rl")
     if setup and asked.trainer:
         return given
     places, read = [given.cwd] if given.cwd else list(dict.fromkeys(HOMES.values())), False
@@ -73,9 +71,8 @@ async def resolved(
     if asked.trainer:
         return given
     if not read:
-        where = ""
-        if not asked.config.startswith(("/", "~")):
-            where = f" in {' or '.join(places)}"
+        absolute = asked.config.startswith(("/", "~"))
+        where = "" if absolute else f" in {' or '.join(places)}"
         raise UsageError(
             f"{asked.config} cannot be read{where}, so it does not tell which trainer it is for.",
             "Name a config that is on the pod, and the directory of the trainer when it is "
@@ -103,13 +100,12 @@ def of_verl(text: str) -> str | None:
     except (tomllib.TOMLDecodeError, RecursionError):
         return None  # the look before the start says what is wrong with it, and where
     keys = list(_keys(data, ""))
-    trainer = set()
     for key in keys:
-        if key.startswith("trainer."):
-            trainer.add(key.removeprefix("trainer.").lstrip("+"))
-    if not trainer & _OWN and not any(key.startswith("actor_rollout_ref.") for key in keys):
-        return None
-    return component_of(keys) or "rl"
+        section, _, name = key.partition(".")
+        of_trainer = section == "trainer" and name.lstrip("+") in _OWN
+        if of_trainer or key.startswith("actor_rollout_ref."):
+            return component_of(keys) or "rl"
+    return None
 
 
 def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
@@ -133,10 +129,7 @@ async def _text(live: PodSession, config: str, cwd: str) -> str | None:
         if error.type != "bad-config":
             raise
         return None
-    files = answer.get("files")
-    first = None
-    if isinstance(files, list) and files:
-        first = files[0]
-    if isinstance(first, list) and len(first) == 2:
-        return str(first[1])
+    match answer.get("files"):
+        case [[_, text], *_]:
+            return str(text)
     return None

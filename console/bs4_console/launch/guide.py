@@ -5,14 +5,15 @@ first step.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
+from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
 from bs4_console.preflight.checks import VERL, Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
 
@@ -26,6 +27,13 @@ TRAINERS = tuple(HOMES)
 AUTO = "auto"
 #: How many links a query is tried over, and the seconds to wait for each.
 LINKS, RELINK_S = 3, 60.0
+#: What is told of a config -> its key.
+_NAMED = {
+    "model": "model",
+    "version": "version",
+    "adapter": "lora_name",
+    "based on": "based_on",
+}
 Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -69,12 +77,13 @@ def under_way(state: PodState, run: str) -> ActionView | None:
     """Return the newest launch of the run that has not ended, or None. It is followed and not
     started a second time.
     """
-    found = [
-        a
-        for a in state.ledger.actions.values()
-        if a.kind == "launch" and a.run == run and not a.ended
-    ]
-    return max(found, key=lambda a: a.accepted_t, default=None)
+    found = [action for action in launches(state, run) if not action.ended]
+    return max(found, key=attrgetter("accepted_t"), default=None)
+
+
+def launches(state: PodState, run: str) -> list[ActionView]:
+    """Return all launches of the run."""
+    return [a for a in state.ledger.actions.values() if (a.kind, a.run) == ("launch", run)]
 
 
 def trains_already(state: PodState, asked: Asked) -> RunState | None:
@@ -82,16 +91,12 @@ def trains_already(state: PodState, asked: Asked) -> RunState | None:
     nothing to start. Returns None otherwise, also for a `fresh` launch.
     """
     run = state.runs.get(asked.run)
-    if (
-        run is None
-        or run.view.attempt is None
-        or run.view.attempt.state != "running"
-        or run.view.attempt.ended_t is not None
-    ):
+    attempt = None if run is None else run.view.attempt
+    if run is None or attempt is None or asked.fresh:
         return None
-    if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh:
-        return run
-    return None
+    lives = attempt.state == "running" and attempt.ended_t is None
+    same = (run.view.trainer, run.view.config) == (asked.trainer, asked.config)
+    return run if lives and same else None
 
 
 @dataclass(frozen=True)
@@ -128,11 +133,8 @@ class Looked:
 
 def sentence(check: Check) -> str:
     """Return why a check complains and what to do about it, as sentences."""
-    if check.why.endswith((".", "!", "?")):
-        why = check.why
-    else:
-        why = f"{check.why}."
-    return f"{why} {check.fix}".strip()
+    stop = "" if check.why.endswith((".", "!", "?")) else "."
+    return f"{check.why}{stop} {check.fix}".strip()
 
 
 async def look(live: PodSession, asked: Asked) -> Looked:
@@ -179,11 +181,8 @@ async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
     start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
     NotApplicableError with the pod's reason if it makes no plan.
     """
-    key = await live.submit(
-        "plan",
-        launch=asked.body(),
-        record={name: value for name, value in record.items() if value is not None},
-    )
+    kept = {name: value for name, value in record.items() if value is not None}
+    key = await live.submit("plan", launch=asked.body(), record=kept)
     async for action in live.follow_action(key):
         if action.state == "failed":
             error = str(action.result.get("error", ""))
@@ -213,14 +212,15 @@ async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]
     """
     async for action in live.follow_action(key):
         yield action
-        waiting = []
-        for step in action.steps:
-            if step.state == "waiting" or (
-                step.state == "running" and not step.title.startswith("Wait")
-            ):
-                waiting.append(step)
-        if action.steps and not waiting:
+        if action.steps and not any(map(_is_to_come, action.steps)):
             return
+
+
+def _is_to_come(step: StepView) -> bool:
+    """Return True for a step that waits, or that runs and is not itself a wait."""
+    return step.state == "waiting" or (
+        step.state == "running" and not step.title.startswith("Wait")
+    )
 
 
 def must_type(view: PlanView) -> bool:
@@ -232,31 +232,24 @@ def words(view: PlanView, state: PodState, price: float | None = None) -> list[s
     """Return the lines that a person reads beside the plan's steps: why it resumes at that step,
     notes, environment, model, and cost. `price` is in US dollars per hour.
     """
-    body = view.plan
-    lines = []
+    return list(_said(view.plan, state.runs.get(view.run), price))
+
+
+def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
-        lines = [f"because {body['why']}"]
+        yield f"because {body['why']}"
     for text in body.get("notes", []):
-        lines.append(f"note: {text}")
+        yield f"note: {text}"
+    shown = (step["shown"] for step in body["steps"] if step["kind"] == "start")
+    start: Mapping[str, Any] = next(shown, {})
+    if environment := start.get("environment"):
+        yield "environment: " + " ".join(f"{name}={value}" for name, value in environment.items())
     config = body.get("config") or {}
-    start: Mapping[str, Any] = next(
-        (step["shown"] for step in body["steps"] if step["kind"] == "start"), {}
-    )
-    if start.get("environment"):
-        lines.append(
-            "environment: "
-            + " ".join(f"{name}={value}" for name, value in start["environment"].items())
-        )
-    named = []
-    for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name")):
-        if config.get(key):
-            named.append(f"{name} {config[key]}")
-    if config.get("based_on"):
-        named.append(f"based on {config['based_on']}")
+    named = [f"{name} {config[key]}" for name, key in _NAMED.items() if config.get(key)]
     if named:
-        lines.append(f"config: {', '.join(named)}")
-    lines.append(_cost(body, state.runs.get(view.run), price))
-    return [line for line in lines if line]
+        yield f"config: {', '.join(named)}"
+    if cost := _cost(body, run, price):
+        yield cost
 
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
@@ -264,33 +257,23 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
     Returns only the price if the pace or the last step is unknown, and "" if the price is unknown
     too.
     """
-    pace = None
-    if run is not None and run.series("time_s"):
-        pace = run.step_seconds()
-    last = run.view.max_steps if run is not None else None
     rate = "" if price is None else f"${price:.2f} an hour"
-    if pace is None or last is None:
-        if rate:
-            return f"cost: {rate}"
-        return ""
+    pace = run.step_seconds() if run is not None and run.series("time_s") else None
+    if run is None or pace is None or run.view.max_steps is None:
+        return f"cost: {rate}" if rate else ""
+    last = run.view.max_steps
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
-    money = ""
-    if price is not None:
-        money = f", about ${hours * price:.2f} at {rate}"
-    return (
-        f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, "
-        f"as before{money}"
-    )
+    money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
+    shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"
+    return f"estimate: {hours:.1f} h to step {last} at {shown} s a step, as before{money}"
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
     """Return how the launch ended and what to do next, as lines."""
     run, pod = action.run, state.name
-    # verl prints everything through its driver, so the launcher's log is its trainer's log.
     known = state.runs.get(run)
-    source = "launcher"
-    if known is not None and known.view.trainer == VERL:
-        source = "trainer"
+    # verl prints everything through its driver, so the launcher's log is its trainer's log.
+    source = "trainer" if known is not None and known.view.trainer == VERL else "launcher"
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",

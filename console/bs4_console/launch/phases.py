@@ -18,6 +18,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,7 @@ class Phases:
     def after(self, phase: Phase) -> Phase | None:
         """Return the phase that follows, or None after the last one."""
         at = self.phases.index(phase) + 1
-        if at < len(self.phases):
-            return self.phases[at]
-        return None
+        return self.phases[at] if at < len(self.phases) else None
 
 
 @dataclass(frozen=True)
@@ -138,10 +137,8 @@ def read(file: Path) -> Phases:
         found.append(_phase(file, number, table, last=number == len(tables)))
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
-    cwd, output_dir = (
-        str(data.get("cwd", HOMES[data["trainer"]])),
-        str(data.get("output_dir", "outputs")),
-    )
+    cwd = str(data.get("cwd", HOMES[data["trainer"]]))
+    output_dir = str(data.get("output_dir", "outputs"))
     return Phases(data["run"], data["trainer"], cwd, output_dir, tuple(found))
 
 
@@ -202,29 +199,19 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
     The phase is None, and the config part empty, before the first launch. Raises UsageError if the
     run was launched without phases.
     """
-    found = [
-        a
-        for a in state.ledger.actions.values()
-        if a.kind == "launch" and a.run == wanted.run and "attempt" in a.result
-    ]
-    if not found:
+    started = [action for action in guide.launches(state, wanted.run) if "attempt" in action.result]
+    if not started:
         return None, {}
-    plan = max(found, key=lambda a: a.accepted_t).body.get("plan") or {}
+    plan = max(started, key=attrgetter("accepted_t")).body.get("plan") or {}
     name = str(plan.get("record", {}).get("phase", ""))
-    phase = None
-    for one in wanted.phases:
-        if one.name == name:
-            phase = one
-            break
-    if phase is None:
-        what = "it was launched without phases"
-        if name:
-            what = f"its last launch was of phase {name!r}"
-        raise UsageError(
-            f"{wanted.run} is no run of this file: {what}.",
-            "Take its own phase file, or another name for the run.",
-        )
-    return phase, plan.get("config", {})
+    for phase in wanted.phases:
+        if phase.name == name:
+            return phase, plan.get("config", {})
+    what = f"its last launch was of phase {name!r}" if name else "it was launched without phases"
+    raise UsageError(
+        f"{wanted.run} is no run of this file: {what}.",
+        "Take its own phase file, or another name for the run.",
+    )
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
@@ -241,9 +228,9 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
 
 def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
     """Return True if the condition holds and a complete checkpoint exists, and the reason why."""
-    saved = "nothing is saved complete yet"
-    if newest is not None:
-        saved = f"step {newest} is the newest that is complete"
+    saved = f"step {newest} is the newest that is complete"
+    if newest is None:
+        saved = "nothing is saved complete yet"
     if until.step is not None:
         return newest is not None and newest >= until.step, f"{saved}, {until.step} is wanted"
     if until.reward is not None:

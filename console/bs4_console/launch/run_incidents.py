@@ -40,9 +40,9 @@ def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> li
     """Return what an incident is and how to see more of it, as sentences. If it is critical and the
     run is `stoppable`, they also say how to stop the run.
     """
-    fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
-    if incident.playbook is None:
-        fix = f"playbook show {incident.failure}"
+    fix = f"playbook show {incident.failure}"
+    if incident.playbook is not None:
+        fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
     lines = [
         f"{incident.severity} on {incident.run}: {incident.title} ({incident.failure}).",
         f"See `bs4-console check --pod {pod}` and `bs4-console {fix}`.",

@@ -25,20 +25,16 @@ class StopStep:
 
 def processes(run: RunState) -> list[dict[str, Any]]:
     """Return the run's living processes as telemetry lists them. Empty if none is known to live."""
-    if run.alive:
-        return list(run.components)
-    return []
+    return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
     """Return the actions on the run that are under way. A stop ends them before it does anything
     else.
     """
-    rows = []
-    for a in pod.ledger.actions.values():
-        if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore"):
-            rows.append(a)
-    return rows
+    ended = ("launch", "playbook", "restore")
+    actions = pod.ledger.actions.values()
+    return [a for a in actions if a.run == run and not a.ended and a.kind in ended]
 
 
 def steps(run: RunState) -> list[StopStep]:
@@ -58,18 +54,11 @@ def steps(run: RunState) -> list[StopStep]:
     except BadRequest:
         policy = None  # a trainer that only a newer agent knows
     if policy is not None:
-        if policy.target == "tree":
-            told = living
-        else:
-            told = []
-            for c in living:
-                if c.get("component") == "launcher":
-                    told.append(c)
-        found = []
-        for name, seconds in policy.signals:
-            if told:
-                found.append(StopStep(_kill(name, told), seconds))
-        if policy.target == "tree" and policy.signals[-1][0] == "SIGKILL":
+        tree = policy.target == "tree"
+        targets = [c for c in living if tree or c.get("component") == "launcher"]
+        if targets:
+            found = [StopStep(_kill(name, targets), seconds) for name, seconds in policy.signals]
+        if tree and policy.signals[-1][0] == "SIGKILL":
             return found
     return [
         *found,

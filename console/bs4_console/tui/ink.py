@@ -188,6 +188,11 @@ def cut(line: Line, width: int) -> Line:
     return kept
 
 
+def fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    """Return the lines, each cut to `width` cells."""
+    return [cut(line, width) for line in lines]
+
+
 def whole(parts: Iterable[Line], width: int) -> Line:
     """Join the parts that fit into `width` cells, in order. Only the first part is cut; every other
     is taken whole or left out.

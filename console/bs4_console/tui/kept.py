@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from textual.css.query import NoMatches
@@ -73,8 +74,7 @@ class Kept:
         if now > self._until or screen.prompt.is_open:
             self.give_up()
             return
-        place = {name: getattr(app.settings, name) for name in _KEPT}
-        if pins.reopen(app, place):
+        if pins.reopen(app, asdict(app.settings)):
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:

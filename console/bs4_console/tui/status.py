@@ -258,16 +258,13 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         )
     if run and (phrase := late(pod, run, clock)):
         found.append((phrase, "warn"))
-    found += [(phrase, "warn") for phrase in full_disks(pod)]
+    phrases = full_disks(pod)
     gpus = pod.latest.get("gpus") or {}
     if gpus.get("state") in ("stale", "error"):
-        found.append(
-            (
-                f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}",
-                "warn",
-            )
-        )
-    return [*found, *((note, "warn") for note in pod.notes.values())]
+        detail = gpus.get("detail") or "the driver does not answer"
+        phrases.append(f"GPU data {gpus['state']}: {detail}")
+    phrases += pod.notes.values()
+    return found + [(phrase, "warn") for phrase in phrases]
 
 
 def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:

@@ -25,8 +25,8 @@ from bs4_console.tui.commands.command import (
     POD,
     RUN,
     Command,
+    key_text,
 )
-from bs4_console.tui.commands.keys import key_text
 
 __all__ = [
     "BY_ID",

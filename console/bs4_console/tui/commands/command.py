@@ -33,6 +33,30 @@ NEEDS: Mapping[str, str] = {
     ),
 }
 
+#: Textual key name -> the sign that the screen shows.
+_KEY_TEXT = {
+    "enter": "⏎",
+    "escape": "esc",
+    "slash": "/",
+    "colon": ":",
+    "question_mark": "?",
+    "dollar_sign": "$",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "ctrl+p": "^p",
+    "ctrl+c": "^c",
+    "at": "@",
+    "comma": ",",
+    "full_stop": ".",
+    "exclamation_mark": "!",
+    "apostrophe": "'",
+    "quotation_mark": '"',
+    "plus": "+",
+    "minus": "-",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
@@ -65,3 +89,8 @@ class Command:
 def on(*places: str) -> frozenset[str]:
     """Return the screens as a set, for `where`."""
     return frozenset(places)
+
+
+def key_text(key: str) -> str:
+    """Return a Textual key name as the screen shows it, for example "?" for "question_mark"."""
+    return _KEY_TEXT.get(key, key)

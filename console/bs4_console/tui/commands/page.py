@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bs4_console.tui.commands.command import EVERYWHERE, Command
-from bs4_console.tui.commands.keys import key_text
+from bs4_console.tui.commands.command import EVERYWHERE, Command, key_text
 
 
 def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None = None) -> str:

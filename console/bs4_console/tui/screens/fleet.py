@@ -229,7 +229,7 @@ class FleetScreen(TableScreen):
 
     def point_at(self, pod: str, run: str) -> None:
         """Put the cursor on this row, if it is shown."""
-        if any(row.key == (pod, run) for row in self.table.rows):
+        if self.table.has((pod, run)):
             self.table.cursor = (pod, run)
 
     def hints(self, command: commands.Command) -> bool:

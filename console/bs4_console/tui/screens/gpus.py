@@ -58,6 +58,9 @@ class GpusScreen(MomentCommands, TableScreen):
             return view.now(pod, self.console_app.clock)
         return view.then(pod, self.cursor.sample(pod), reading=self.cursor.waits(pod))
 
+    def _all_seen(self) -> list[view.Seen]:
+        return [self._seen(pod) for pod in self.console_app.fleet.pods]
+
     def _rows_of(self, seen: Sequence[view.Seen]) -> list[Row]:
         """Return the rows of all pods. Rows of now are made again only for pods that have changed,
         rows at the time cursor always.
@@ -65,7 +68,7 @@ class GpusScreen(MomentCommands, TableScreen):
         app = self.console_app
         if self.cursor.at is not None:
             return view.rows(seen, compact=self.compact)
-        tokens = app.overview.tokens([one.pod for one in seen], app.clock)
+        tokens = app.overview.tokens(app.fleet.pods, app.clock)
         return view.arrange(
             self._rows.of(
                 pod, (token, self.compact), partial(view.pod_rows, one, compact=self.compact)
@@ -76,7 +79,7 @@ class GpusScreen(MomentCommands, TableScreen):
     def draw(self) -> None:
         """Bring the table and the note up to date."""
         app = self.console_app
-        seen = [self._seen(pod) for pod in app.fleet.pods]
+        seen = self._all_seen()
         rows = self._rows_of(seen)
         kept = self.sifted(rows)
         self.table.show(kept)
@@ -108,11 +111,9 @@ class GpusScreen(MomentCommands, TableScreen):
 
     def do_copy(self, args: str) -> None:
         """Copy the table as text."""
-        head = view.summary([self._seen(pod) for pod in self.console_app.fleet.pods])
-        lines = [text_of(head), *(row.text for row in self.table.rows)]
-        self.console_app.copy(
-            "\n".join(lines), f"Copied {words.count(len(self.table.rows), 'row')}."
-        )
+        lines = [text_of(view.summary(self._all_seen()))]
+        lines += [row.text for row in self.table.rows]
+        self.console_app.copy("\n".join(lines), f"Copied {words.count(len(lines) - 1, 'row')}.")
 
 
 def _holders(seen: view.Seen, index: str, pid: str) -> Iterator[str]:

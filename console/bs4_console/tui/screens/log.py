@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.widget import Widget
 
 from bs4_console.pods.state import PodState
+from bs4_console.pods.streams import file_stream
 from bs4_console.tui import commands, words
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
-from bs4_console.tui.widgets.file_pane import FilePane
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands
@@ -141,6 +141,23 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     def do_incident(self, args: str) -> None:
         """Open the run's worst open incident, or the one whose failure is in `args`."""
         self.console_app.open_incident(self.subject(), args)
+
+
+class FilePane(LogPane):
+    """A LogPane for a file. The file's path takes the place of the run's name."""
+
+    NOUN = "file"
+
+    def __init__(self, pod: PodState, path: str) -> None:
+        super().__init__(pod, path, path)
+
+    def stream_of(self, source: str) -> str:
+        """Return the stream with the content of the file at this path."""
+        return file_stream(source)
+
+    def streams(self) -> list[str]:
+        """Return the stream of the file, as a list."""
+        return [file_stream(self.run)]
 
 
 class FileScreen(LogScreen):

@@ -43,7 +43,7 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
         if counts[state]:
             said = _SAID[state][counts[state] > 1]
             line += [(f"{sign} {counts[state]} {said}", role), ("   ", "")]
-    if any(_TOO_MUCH in text for text in memory):
+    if _TOO_MUCH in "\n".join(memory):
         line.append(("✖ memory does not fit", "bad bold"))
     elif any(text.strip().startswith(_NONE) for text in memory):
         line.append(("? memory not estimated", "warn"))

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, joined, pad
+from bs4_console.tui.ink import Line, cut, fitted, joined, pad
 from bs4_console.tui.views.run import bar, is_old
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ def _lines(
     xids = recent_xids(gpus, now)
     if compact:
         return [cut(head, width), *_compact(devices, xids, width, stale)]
-    shown = [head]
-    shown += [_device(device, xids, width, stale) for device in devices]
-    return [cut(line, width) for line in shown]
+    return fitted([head, *(_device(device, xids, width, stale) for device in devices)], width)
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:

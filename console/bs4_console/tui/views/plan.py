@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, Span, cut, fold
+from bs4_console.tui.ink import Line, Span, cut, fitted, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +106,7 @@ def plan_lines(
         lines += command_lines(str(step.get("command") or ""), width)
         lines += _touched(step, width)
     lines += [[], [("then ", "head"), (verify_words(body.get("verify") or {}), "")]]
-    return [cut(line, width) for line in lines]
+    return fitted(lines, width)
 
 
 def _expires(left: float | None) -> Span:
@@ -205,7 +205,7 @@ def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) ->
     ]
     for number, step in enumerate(action.steps, 1):
         lines += _acted(number, step, clock.wall() + offset, width)
-    return [cut(line, width) for line in (*lines, [], *verdict(action, width))]
+    return fitted([*lines, [], *verdict(action, width)], width)
 
 
 def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line]:

@@ -193,8 +193,7 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
     # Dead and stopped components come first, so that they are not cut off at the right.
-    order = {name: i for i, name in enumerate(COMPONENTS)}
-    names = sorted(grouped, key=lambda name: (order.get(name, 99), name))
+    names = sorted(grouped, key=lambda name: _placed(name, COMPONENTS))
     names.sort(key=lambda name: not any(_count(grouped[name])))
     line: Line = []
     for name in names:
@@ -204,8 +203,16 @@ def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) 
 
 def _count(found: Iterable[dict[str, Any]]) -> tuple[int, int]:
     """Return how many of the processes are dead, and how many are stopped."""
-    states = [component.get("state") for component in found]
-    return sum(map(states.count, DEAD)), sum(map(states.count, STOPPED))
+    dead = stopped = 0
+    for component in found:
+        dead += component.get("state") in DEAD
+        stopped += component.get("state") in STOPPED
+    return dead, stopped
+
+
+def _placed(name: str, order: Sequence[str]) -> tuple[int, str]:
+    """Return the key that sorts names in this order, and others behind them by name."""
+    return order.index(name) if name in order else len(order), name
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
@@ -329,8 +336,7 @@ def sources(pod: PodState, run: str) -> list[str]:
     """Return the log streams of the run, the usual ones first."""
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]
-    order = {name: i for i, name in enumerate(SOURCES)}
-    return sorted(found, key=lambda name: (order.get(name.removeprefix(prefix), 99), name))
+    return sorted(found, key=lambda name: _placed(name.removeprefix(prefix), SOURCES))
 
 
 def short(stream: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bs4_console.checks.outside import beside_the_pod
 from bs4_console.pods.witness import without_the_pod
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, fold, width_of
+from bs4_console.tui.ink import Line, fitted, fold, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +35,10 @@ def lines(
     also for those that were not polled.
     """
     found: list[Line] = [
-        cut(
-            [
-                ("WITNESSES ", "head"),
-                ("never a ground by themselves: what the pod itself says counts more", "dim"),
-            ],
-            width,
-        ),
+        [
+            ("WITNESSES ", "head"),
+            ("never a ground by themselves: what the pod itself says counts more", "dim"),
+        ]
     ]
     if link:
         found.append(
@@ -53,7 +50,7 @@ def lines(
         found += _told(_name("provider"), pod.provider, clock, width)
     else:
         found.append([*_name("provider"), (f"not asked: {_unasked(pod)}", "dim")])
-    return [cut(line, width) for line in found]
+    return fitted(found, width)
 
 
 def _name(text: str) -> Line:

@@ -254,8 +254,7 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
     """
     columns: list[Column] = [None] * count
     scale = (count - 1) / max(1, last - first)
-    steps = [step for step, _ in found]
-    values = [value for _, value in found]
+    steps, values = zip(*found, strict=True) if found else ((), ())
     begin = 0
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))

@@ -248,13 +248,17 @@ MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
 TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title, _ in MACHINE)
 
 
+def step_ends(run: RunState) -> list[tuple[float, int]]:
+    """Return (the pod's wall time at its end, step) of each step that counts, in order."""
+    counted = lineage(run.trainer_steps)
+    return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
+
+
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
     """Return the curves of GPUs and host: their mean over the time of each step. Telemetry after
     the last step counts for the step under way.
     """
-    ends = sorted(
-        (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
-    )
+    ends = step_ends(run)
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
     for sample in telemetry if ends else ():
         place = bisect_left(ends, (float(sample["t"]), -1))
@@ -262,7 +266,8 @@ def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> lis
         for title, read in MACHINE:
             if (value := read(sample)) is not None:
                 found[title].setdefault(step, []).append(value)
-    return [
-        Curve(title, sorted((step, sum(v) / len(v)) for step, v in found[title].items()))
-        for title, _ in MACHINE
-    ]
+    made = []
+    for title, values in found.items():
+        means = sorted((step, sum(v) / len(v)) for step, v in values.items())
+        made.append(Curve(title, means))
+    return made

@@ -115,9 +115,13 @@ def chart(
     return [*rows, pad(_healthy(curve.band) if labelled else below, width)]
 
 
+def _finite_values(line: Sequence[Point]) -> Sequence[float]:
+    return finite([value for _, value in line])
+
+
 def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
     """Return the least and the greatest value that can be drawn, or () if there is none."""
-    numbers = finite([value for _, value in line])
+    numbers = _finite_values(line)
     if log:
         numbers = [value for value in numbers if value > 0]
     return (min(numbers), max(numbers)) if numbers else ()
@@ -155,7 +159,7 @@ def _title(
     for other in curve.others if width >= _LABELLED else ():
         theirs = _number(_value_of(other.points, at))
         title += [(f"  {other.letter} ", "dim"), (theirs, "")]
-    numbers = finite([value for _, value in shown])
+    numbers = _finite_values(shown)
     if broken := len(shown) - len(numbers):
         title.append((f" {broken} NaN", "bad"))
     if view.log and (hidden := sum(number <= 0 for number in numbers)):

@@ -13,10 +13,11 @@ from bs4_console.logs.jump import parse, resolve
 from bs4_console.logs.store import LINE_BYTES, Place
 from bs4_console.logs.text import clock_of, plain, size_of
 from bs4_console.logs.written import written_at
-from bs4_console.tui.ink import Line
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, cut, spread, width_of
+from bs4_console.tui.views.run import short
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding
-from bs4_console.tui.widgets.log_title import title
 from bs4_console.tui.widgets.panel import Panel
 
 #: Most bytes of a line that the dialog shows in full. Parts of a longer line are read from the pod.
@@ -38,7 +39,48 @@ class LogPane(LogFinding):
         self.query_one(Panel).show([self._title()])
 
     def _title(self) -> Line:
-        return title(self)
+        """Return the title line: what is shown of the log, how, and what it waits for."""
+        feed, view, store, names = self._feed, self.view, self._store, self.streams()
+        what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
+        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
+        if self._moment is not None:
+            left += [(" · ", "dim"), (f"at {words.of_day(self._moment, seconds=True)}", "accent")]
+        if self._at is not None:
+            left.append((" · at the evidence", "accent"))
+        if store.repeats is not None and store.repeats.dropped:
+            left.append((f" · {store.repeats.dropped:,} repeated left out", "dim"))
+        left += view.title(feed.unread if feed else 0)
+        if view.find_text:
+            left += [(" · ", "dim"), (f"find {view.find_text}", "accent")]
+            if self.search is not None:
+                more = "" if self.search.finished else "…"
+                left.append((f" {words.count(self.search.total, 'line')}{more}", "dim"))
+        if view.bookmarks:
+            left.append((f" · ◆ {len(view.bookmarks)}", "warn"))
+        if feed is not None and feed.left_out:
+            left.append((f" · {feed.left_out / 1e6:,.0f} MB passed over to keep up", "dim"))
+        left += self._hindrance()
+        held = "lines held" if feed and not feed.at_start else "lines"
+        right: Line = [(f"{len(store):,} {held} ", "dim")]
+        width = self.size.width
+        return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
+
+    def _hindrance(self) -> Line:
+        """Return what the log waits for, or why nothing comes."""
+        feed, dot = self._feed, (" · ", "dim")
+        line: Line = []
+        if self._busy:
+            line += [dot, (self._busy, "warn")]
+        elif feed is not None and feed.paging and self.view.lens.filter.active:
+            line += [dot, (f"sifting older lines {feed.reached}", "dim")]
+        if self._broken:
+            fault = f"ended with a fault, {self._app.keys['messages']} tells it"
+            line += [dot, (fault, "bad bold")]
+        elif feed is None or not feed.loaded:
+            line += [dot, ((feed and feed.waiting) or "reading…", "warn")]
+        elif feed.waiting:
+            line += [dot, (f"stands still: {feed.waiting}", "warn bold")]
+        return line
 
     # -- going somewhere
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bs4_console.errors import UsageError
 from bs4_console.logs.moment import parse
 from bs4_console.tui import status
-from bs4_console.tui.widgets.curve_data import lineage
+from bs4_console.tui.widgets.curve_data import step_ends
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,9 +155,7 @@ def step_times(run: RunState) -> dict[int, float]:
     epoch. Steps that a later attempt did again do not count. Logs have whole seconds, so several
     steps of one second are spread over that second.
     """
-    found = sorted(
-        (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
-    )
+    found = step_ends(run)
     times: dict[int, float] = {}
     for t, group in groupby(found, key=lambda pair: pair[0]):
         steps = [step for _, step in group]

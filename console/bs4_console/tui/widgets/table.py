@@ -75,6 +75,10 @@ class RowTable(ScrollView, can_focus=True):
         """Return the row under the cursor, or None if there are no rows."""
         return self.rows[self.index] if self.rows else None
 
+    def has(self, key: tuple[str, str]) -> bool:
+        """Return True if there is a row with this key."""
+        return key in self._at
+
     def show(self, rows: Sequence[Row]) -> None:
         """Replace the rows, and repaint those that differ."""
         before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
