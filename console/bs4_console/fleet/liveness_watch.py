@@ -213,7 +213,8 @@ class LostWatch:
         known.tried = (link.state, link.attempts)
         if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:
             if known.boot:
-                known.signs += [Sign(now, "boot", "", value=b) for b in (known.boot, boot)]
+                known.signs.append(Sign(now, "boot", "", value=known.boot))
+                known.signs.append(Sign(now, "boot", "", value=boot))
             known.boot = boot
         if link.up and (run := _newest(pod)) is not None:
             self._note_run(pod, run, known, now)

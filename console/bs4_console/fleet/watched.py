@@ -103,7 +103,8 @@ class Fleet:
 
             watch = LostWatch(lambda: self.pods)
             self._looking = [
-                asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)
+                asyncio.create_task(self._lookout.run(), name="outside"),
+                asyncio.create_task(watch.run(), name="outside"),
             ]
 
     def _start_sessions(self) -> None:

@@ -95,7 +95,7 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
                 f"({_why(taken[0])}), {usual}."
             )
         else:
-            accepted[name] = ",".join(spelled[key] for key in named)
+            accepted[name] = ",".join(spelled.values())
     while clash := _clash(accepted):
         name, other, key = clash
         del accepted[name]

@@ -4,6 +4,7 @@ run's screen shows how far the merge is (views/doing.py).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bs4_console.checkpoints import merge
@@ -37,12 +38,8 @@ def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
 
 async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> None:
     view = await merge.plan(session, asked)
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            app.spawn(f"merge {asked.run}", _carry_out(app, session, view))
-
-    app.push_screen(ConfirmScreen(view, session.state, merge.words(view)), answered)
+    question = ConfirmScreen(view, session.state, merge.words(view))
+    app.confirm(question, f"merge {asked.run}", partial(_carry_out, app, session, view))
 
 
 async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> None:
@@ -51,8 +48,4 @@ async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> No
     """
     key = await merge.begin(session, view)
     async for action in session.follow_action(key):
-        if action.ended:
-            app.say(
-                f"{view.run}: {merge.told(action)}",
-                severity="information" if action.state == "done" else "error",
-            )
+        app.say_end(action, f"{view.run}: {merge.told(action)}")

@@ -8,10 +8,11 @@ import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
 from textual.notifications import SeverityLevel
+from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
@@ -19,6 +20,9 @@ from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import harmless
 from bs4_console.tui.screens.messages import KEPT, Said
+
+if TYPE_CHECKING:
+    from bs4_console.pods.state import ActionView
 
 
 class Telling(App[int]):
@@ -38,6 +42,22 @@ class Telling(App[int]):
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = harmless(f"{text} {more}".strip())
         self.notify(shown, severity=severity, markup=False)
+
+    def say_end(self, action: ActionView, text: str) -> None:
+        """Say how the action has ended. While it goes on nothing is said."""
+        if action.ended:
+            self.say(text, severity="information" if action.state == "done" else "error")
+
+    def confirm(
+        self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Show a question, and run `work` in the background if the answer is yes."""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.spawn(what, work())
+
+        self.push_screen(question, answered)
 
     def copy(self, text: str, said: str) -> None:
         """Copy `text` to the clipboard, and say `said` and how it was copied."""

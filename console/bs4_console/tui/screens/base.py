@@ -8,6 +8,7 @@ import contextlib
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
@@ -358,11 +359,7 @@ class ConsoleScreen(Screen[None]):
                         self.place == commands.RUN and self.subject().run is run
                     ):
                         app.open_run(pod, run)
-                if action.ended:
-                    app.say(
-                        guide.verdict(action, pod)[0],
-                        severity="information" if action.state == "done" else "error",
-                    )
+                app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
         """Write `args` as a note about the run, or ask for the text if it is empty."""
@@ -398,14 +395,9 @@ class ConsoleScreen(Screen[None]):
 
         subject, session = self.subject(), self.session()
         pod, run = subject.pod, subject.run
-        if pod is None or run is None or session is None:
-            return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.console_app.spawn(f"stop {run.name}", self._submit_stop(session, run.name))
-
-        self.console_app.push_screen(StopScreen(pod, run), answered)
+        if pod is not None and run is not None and session is not None:
+            work = partial(self._submit_stop, session, run.name)
+            self.console_app.confirm(StopScreen(pod, run), f"stop {run.name}", work)
 
     async def _submit_stop(self, session: PodSession, run: str) -> None:
         """Submit the stop and tell how it ends. The agent carries it out even if this console
@@ -415,12 +407,7 @@ class ConsoleScreen(Screen[None]):
         key = await session.submit("stop", run=run)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
-            if action.ended:
-                done = action.state == "done"
-                app.say(
-                    f"{run}: {action.detail or action.state}",
-                    severity="information" if done else "error",
-                )
+            app.say_end(action, f"{run}: {action.detail or action.state}")
 
 
 def _merges(run: RunState) -> bool:
@@ -463,6 +450,11 @@ class Question(ModalScreen[ScreenResultType]):
         """Bring the dialog's text up to date, unless its widgets are being built or taken down."""
         with contextlib.suppress(NoMatches):
             self.tell()
+
+    def action_page(self, way: int) -> None:
+        """Scroll the dialog by a page, down if `way` is positive. Works from a field too."""
+        scroll = self.query_one(VerticalScroll)
+        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def on_mount(self) -> None:
         """Show the dialog's text."""

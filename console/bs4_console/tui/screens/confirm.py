@@ -119,13 +119,6 @@ class Confirmation(Question[bool]):
             return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")]
         return lines
 
-    def action_page(self, way: int) -> None:
-        """Scroll the question by a page, down if `way` is positive. Works from the name's field
-        too.
-        """
-        scroll = self.query_one(VerticalScroll)
-        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
-
     def action_answer(self, yes: bool) -> None:
         """Close the dialog with the answer. A `y` is ignored if the name has to be typed."""
         if yes and self.typed:

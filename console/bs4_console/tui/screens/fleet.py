@@ -64,8 +64,9 @@ class FleetScreen(TableScreen):
         """Bring table, note and details up to date."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
-        old = self._old = sum(row.old for row in rows)
-        kept = self.sifted(row for row in rows if self.show_old or not row.old)
+        recent = [row for row in rows if not row.old]
+        old = self._old = len(rows) - len(recent)
+        kept = self.sifted(rows if self.show_old else recent)
         self.table.display = bool(app.fleet.pods)
         self.table.mark = app.settings.sort
         self.table.show(view.arrange(kept, app.settings.sort, app.settings.group, self._folded))

@@ -5,6 +5,7 @@ verdict.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.widget import Widget
@@ -247,10 +248,6 @@ class IncidentScreen(MomentCommands, PageScreen):
                 return
         self.console_app.say("No line of a log is among the evidence.")
 
-    def do_logs(self, args: str) -> None:
-        """Open the run's logs. `args` is a source, or "" for all sources merged."""
-        self.console_app.open_logs(self.pod, self.run_name, args or None)
-
     def do_plan(self, args: str) -> None:
         """Request a plan of the playbook in `args`, or of the one that is shown."""
         if args:
@@ -283,20 +280,16 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def do_apply(self, args: str) -> None:
         """Ask for confirmation, then carry out the plan that is shown."""
-        plan = self.plan
+        app, plan = self.console_app, self.plan
         if plan is None:
             return
-        if plans.expiry(plan, self.pod, self.console_app.clock) == 0:
-            self.console_app.say(
+        if plans.expiry(plan, self.pod, app.clock) == 0:
+            app.say(
                 "This plan has expired: what it saw is history. Make a new one.", severity="warning"
             )
             return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.console_app.spawn(f"run {plan.playbook}", self._run_plan(plan))
-
-        self.console_app.push_screen(ConfirmScreen(plan, self.pod), answered)
+        question = ConfirmScreen(plan, self.pod)
+        app.confirm(question, f"run {plan.playbook}", partial(self._run_plan, plan))
 
     async def _run_plan(self, plan: PlanView) -> None:
         session = self.session()

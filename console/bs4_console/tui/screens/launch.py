@@ -141,8 +141,9 @@ class LaunchScreen(Question[str]):
         is not valid.
         """
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
-        if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
-            raise ValueError(f"Say the {missing[0]}.")
+        for name in ("config", "run"):
+            if not said[name]:
+                raise ValueError(f"Say the {FIELDS[name]}.")
         if said["trainer"] not in ("", *TRAINERS):
             raise ValueError(
                 f"The trainer is {' or '.join(TRAINERS)}; left empty, the one that the "
@@ -270,11 +271,6 @@ class LaunchScreen(Question[str]):
             (" ", ""),
             ("change it", "dim"),
         ]
-
-    def action_page(self, way: int) -> None:
-        """Scroll the plan by a page, down if `way` is positive. Works from the name's field too."""
-        scroll = self.query_one("#shown")
-        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def action_back(self) -> None:
         """Go back from the plan to the form, or close the dialog. A launch that was submitted goes

@@ -138,10 +138,6 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         """Open the entry of the current line."""
         self.do_expand(args)
 
-    def do_incident(self, args: str) -> None:
-        """Open the run's worst open incident, or the one whose failure is in `args`."""
-        self.console_app.open_incident(self.subject(), args)
-
 
 class FilePane(LogPane):
     """A LogPane for a file. The file's path takes the place of the run's name."""

@@ -331,23 +331,15 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
     def do_open(self, args: str) -> None:
         """Open the run's worst open incident, or its logs if there is none."""
         if self.subject().incidents:
-            self.do_incident("")
+            self.console_app.open_incident(self.subject())
         else:
-            self.do_logs("")
-
-    def do_incident(self, args: str) -> None:
-        """Open the run's worst open incident, or the one whose failure is in `args`."""
-        self.console_app.open_incident(self.subject(), args)
+            self.console_app.open_logs(self.pod, self.run_name)
 
     def do_plan(self, args: str) -> None:
         """Open the page of the playbook in `args`, or of that of the worst incident, and make a
         plan.
         """
         self.console_app.open_plan(self.subject(), args)
-
-    def do_logs(self, args: str) -> None:
-        """Open the run's logs. `args` is a source or a path, or "" for all sources merged."""
-        self.console_app.open_logs(self.pod, self.run_name, args or None)
 
     def do_back(self, args: str) -> None:
         """Leave the time cursor, then the large curves, then the screen."""

@@ -202,7 +202,8 @@ def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
 
 def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Span:
     """Return a bar for a row that reaches into the healthy range, a blank for others."""
-    above, below = (_value_at(y + d, rows, low, high, log) for d in (-0.5, 0.5))
+    above = _value_at(y - 0.5, rows, low, high, log)
+    below = _value_at(y + 0.5, rows, low, high, log)
     return ("┃", "good") if below <= band[1] and above >= band[0] else (" ", "")
 
 

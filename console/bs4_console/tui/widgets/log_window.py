@@ -106,7 +106,6 @@ class LogWindow(Vertical):
     def open(self, source: str | None, at: str | None = None) -> None:
         """Start over with a source, at its end or at the cursor `at`."""
         self._stop()
-        self._resting = self._broken = False
         self.source, self._at, self._moment = source, at, None
         if self._session is None:
             return
@@ -137,7 +136,7 @@ class LogWindow(Vertical):
         goes back to the end.
         """
         self._stop()
-        self._at, self._resting, self._broken, self._moment = None, False, False, t
+        self._at, self._moment = None, t
         if self._session is not None:
             self._start(self._look_at(self._new_feed(self._session), t), "log")
 
@@ -146,7 +145,6 @@ class LogWindow(Vertical):
         None the first line there is.
         """
         self._stop()
-        self._resting = self._broken = False
         self._moment = None
         if self._session is not None:
             self._start(self._from_here(places, None, spot), "log")
@@ -199,7 +197,7 @@ class LogWindow(Vertical):
     def _stop(self) -> None:
         if self._worker is not None:
             self._worker.cancel()
-        self._worker = None
+        self._worker, self._resting, self._broken = None, False, False
 
     def _failed(self) -> None:
         self._broken = True

@@ -137,17 +137,21 @@ class MomentCommands(Beside):
 
     def do_earlier(self, args: str) -> None:
         """Move the cursor back by one step or minute, or by the number in `args`."""
-        self.move_by(-(int(args) if args.isdigit() else 1))
+        self.move_by(-_number(args))
 
     def do_later(self, args: str) -> None:
         """Move the cursor forward by one step or minute, or by the number in `args`."""
-        self.move_by(int(args) if args.isdigit() else 1)
+        self.move_by(_number(args))
 
     def move_by(self, count: int) -> None:
         """Move the cursor by this many minutes. Beyond the newest moment it goes back to now."""
         end = self.moment_end()
         at = (end if self.cursor.at is None else self.cursor.at) + count * MINUTE
         self.move_cursor(at if at < end else None)
+
+
+def _number(args: str) -> int:
+    return int(args) if args.isdigit() else 1
 
 
 def step_times(run: RunState) -> dict[int, float]:
@@ -158,7 +162,7 @@ def step_times(run: RunState) -> dict[int, float]:
     found = step_ends(run)
     times: dict[int, float] = {}
     for t, group in groupby(found, key=lambda pair: pair[0]):
-        steps = [step for _, step in group]
+        _, steps = zip(*group, strict=True)
         behind = bisect_right(found, (t, steps[-1]))
         room = min(1.0, found[behind][0] - t) if behind < len(found) else 1.0
         times |= {step: t + room * i / len(steps) for i, step in enumerate(steps)}
