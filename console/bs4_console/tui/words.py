@@ -106,9 +106,7 @@ def size(count: float | None) -> str:
 
 def gib(count: float | None) -> str:
     """Return bytes as whole GiB without a unit, for columns: 62. Returns "–" for None."""
-    if count is None:
-        return NONE
-    return f"{count / (1 << 30):.0f}"
+    return whole(None if count is None else count / (1 << 30))
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
@@ -125,9 +123,7 @@ def whole(value: float | None) -> str:
 
 def whole_percent(value: float | None) -> str:
     """Return a whole number with a percent sign: 97%. Returns "–" for None."""
-    if value is None:
-        return NONE
-    return f"{value:.0f}%"
+    return NONE if value is None else f"{value:.0f}%"
 
 
 def number(value: float | None) -> str:

@@ -297,14 +297,12 @@ class ConsoleScreen(Screen[None]):
 
     def do_ssh(self, args: str) -> None:
         """Copy the ssh command for a shell on the pod, and show it."""
-        pod = self.subject().pod
-        if pod is None:
-            return
         from bs4_console.pods import shell
 
-        if pod.address in ("", "local"):
+        pod = self.subject().pod
+        if pod is not None and pod.address in ("", "local"):
             self.console_app.say(f"{pod.name} is this machine: open a shell here.")
-        else:
+        elif pod is not None:
             command = shlex.join(shell.argv(pod.name, pod.address))
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
@@ -317,18 +315,17 @@ class ConsoleScreen(Screen[None]):
         subject, session = self.subject(), self.session()
         if subject.pod is None:
             return
-        form, pod = LaunchScreen(subject.pod, subject.run, args), subject.pod
+        app, form = self.console_app, LaunchScreen(subject.pod, subject.run, args)
 
         def started(key: str | None) -> None:
             if key and session is not None and form.plan is not None:
-                name = form.plan.run
-                self.console_app.say(
-                    f"{name} is being started on {pod.name}; it is called good when its "
-                    "first step is done."
+                app.say(
+                    f"{form.plan.run} is being started on {form.pod.name}; it is called good "
+                    "when its first step is done."
                 )
-                self.console_app.spawn(f"start {name}", self._watch_launch(session, key))
+                app.spawn(f"start {form.plan.run}", self._watch_launch(session, key))
 
-        self.console_app.push_screen(form, started)
+        app.push_screen(form, started)
 
     async def _watch_launch(self, session: PodSession, key: str) -> None:
         """Follow the launch until it has ended. Opens the run as soon as there is one, unless the

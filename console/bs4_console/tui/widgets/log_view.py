@@ -287,9 +287,7 @@ class LogView(LogCanvas, can_focus=True):
         if not len(self.lens):
             return
         self._settle()
-        last = len(self.lens) - 1
-        here = self._pointer()
-        position = here + by
+        last, position = len(self.lens) - 1, self._pointer() + by
         if position > last or (position == last and by > 0 and self._last_top() <= self._top):
             self.action_last()
             return

@@ -4,8 +4,8 @@ the fetching of more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -110,12 +110,11 @@ class LogWindow(Vertical):
         if self._session is None:
             return
         if source is not None and at is not None:
-            self._start(self._from_here({self.stream_of(source): at}, at), "log")
+            self._start(self._from_here({self.stream_of(source): at}, at))
             return
         feed = self._new_feed(self._session, following=True)
-        streams = self._wanted_streams()
         discover = self.streams if source is None else None
-        self._start(feed.run(streams, discover, self._wanted), "log")
+        self._start(feed.run(self._wanted_streams(), discover, self._wanted))
         self.moved()
 
     def rest(self) -> None:
@@ -138,7 +137,7 @@ class LogWindow(Vertical):
         self._stop()
         self._at, self._moment = None, t
         if self._session is not None:
-            self._start(self._look_at(self._new_feed(self._session), t), "log")
+            self._start(self._look_at(self._new_feed(self._session), t))
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
         """Show the window around these cursors, by stream. `spot` is the line to point at; if it is
@@ -147,7 +146,7 @@ class LogWindow(Vertical):
         self._stop()
         self._moment = None
         if self._session is not None:
-            self._start(self._from_here(places, None, spot), "log")
+            self._start(self._from_here(places, None, spot))
 
     async def _look_at(self, feed: LogFeed, t: float) -> None:
         self.view.hold_at(await feed.show_at(self._wanted_streams(), t))
@@ -190,9 +189,8 @@ class LogWindow(Vertical):
         self.view.set_store(store)
         before.clear()
 
-    def _start(self, work: object, what: str) -> None:
-        name = f"{what} of {self.run}"
-        self._worker = self._app.spawn(name, work, self._failed)  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._worker = self._app.spawn(f"log of {self.run}", work, self._failed)
 
     def _stop(self) -> None:
         if self._worker is not None:
