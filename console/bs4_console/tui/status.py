@@ -12,7 +12,6 @@ from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
     # Only for types: importing the session would take 12 ms for the channel and its frames.
-    from bs4_agent.ledger import AttemptView
     from bs4_console.pods.state import IncidentView, PodState, RunState
     from bs4_console.tui.clock import Clock
 
@@ -250,12 +249,10 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
         found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
-        found.append(
-            (
-                run.view.attempt.detail or _ended(run.view.attempt),
-                "bad" if run.word == "failed" else "dim",
-            )
-        )
+        attempt = run.view.attempt
+        how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
+        detail = attempt.detail or f"attempt {attempt.number} ended with {how}"
+        found.append((detail, "bad" if run.word == "failed" else "dim"))
     if run and (phrase := late(pod, run, clock)):
         found.append((phrase, "warn"))
     phrases = full_disks(pod)
@@ -276,8 +273,3 @@ def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:
     from bs4_console.pods.witness import without_the_pod
 
     return without_the_pod(run.name, pod.sights[run.name], clock.wall())
-
-
-def _ended(attempt: AttemptView) -> str:
-    how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
-    return f"attempt {attempt.number} ended with {how}"
