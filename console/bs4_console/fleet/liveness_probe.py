@@ -1,5 +1,5 @@
-"""What one look at a pod that does not answer can say more than its link: the provider is asked,
-and nothing is concluded from one look.
+"""Probes that say more about a pod that does not answer than its link does: the provider's API and
+the SSH port. One probe alone proves nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ PortWord = Literal["open", "mute", "refused", "silent"]
 
 
 async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
-    """One sentence, or "" where the inventory names no machine, the error is none of the link, or
-    the provider does not say.
+    """Return one sentence about what the provider says of a pod after `error`.
+
+    Returns "" if the inventory names no machine for the pod, if `error` is not an error of the
+    link, or if the provider does not know. Nothing is concluded from one poll.
     """
     witness = witness_of(pod)
     if witness is None or not isinstance(error, LinkError):
@@ -31,8 +33,9 @@ async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
 
 
 async def at_its_port(host: str, port: int, timeout_s: float = 10.0) -> PortWord:
-    """Who answers at an address: an SSH server that greets (open), somebody without a word (mute),
-    nobody. Nothing is sent.
+    """Return what answers at an address: "open" (an SSH server sends its greeting), "mute"
+    (somebody accepts the connection and sends no greeting), "refused" (the connection is refused)
+    or "silent" (no answer within `timeout_s` seconds, or no route). Nothing is sent.
     """
     try:
         async with asyncio.timeout(timeout_s):

@@ -1,9 +1,9 @@
-"""What became of pods that do not answer, for a console that stays open: the signs of each are kept
-in time and judged (pods/liveness.py).
+"""Watches pods that do not answer, for a console that stays open. The signs of each pod are
+collected over time and judged by the rules in pods/liveness.py.
 
-The provider is asked while a pod is silent, and seldom while something else is wrong with it; never
-of a pod that is well. A verdict is told and nothing more: what acts on one is the controller, which
-makes its own looks.
+The provider is polled often while a pod is silent, rarely while something else is wrong with the
+pod, and never while the pod is well. A verdict is only shown. The controller acts on its own
+probes.
 """
 
 from __future__ import annotations
@@ -25,37 +25,50 @@ from bs4_console.pods.witness import Sight
 if TYPE_CHECKING:
     from bs4_console.fleet.liveness_probe import PortWord
 
-#: Seconds between two looks at what this machine knows by itself.
+#: Seconds between two ticks, which collect what this machine knows by itself.
 TICK_S = 5.0
-#: Seconds between two questions to the provider: while the pod is silent, and while it answers and
+#: Seconds between two polls of the provider: while the pod is silent, and while it answers and
 #: something is wrong with it.
 SILENT_S, WRONG_S = 30.0, 300.0
-#: Addresses of documents: a route to one of them is asked for, and nothing is sent there.
+#: Addresses reserved for documentation. The kernel is asked for a route to them; nothing is sent.
 _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 class Looks(Protocol):
-    """What can be asked about a pod beside its link."""
+    """The probes of a pod that do not use its link. Tests replace them."""
 
     async def provider(self, pod: str) -> Sight | None:
-        """None where nobody knows its provider and machine."""
+        """Return what the pod's provider says of the pod's machine, or None if the inventory does
+        not name provider and machine.
+        """
         ...
 
     async def port(self, pod: str) -> PortWord | None:
-        """None where its address is not reached directly."""
+        """Return what answers at the pod's SSH port (see `at_its_port`), or None if the pod is not
+        reached directly.
+        """
         ...
 
     def network(self) -> bool:
-        """Whether this machine has a way to anywhere."""
+        """Return True if this machine has a route to the internet."""
         ...
 
 
 class RealLooks:
+    """Probes the provider's API, the pod's SSH port and this machine's routes. `inventory` is the
+    default inventory if None.
+    """
+
     def __init__(self, inventory: Inventory | None = None) -> None:
         self._inventory = inventory or Inventory()
 
     async def provider(self, pod: str) -> Sight | None:
-        # An HTTP client comes with it, a fifth of a second: not in the thread that answers keys.
+        """Return what the pod's provider says of the pod's machine. Returns None if the inventory
+        does not name provider and machine, and an observation in state "unknown" if the inventory
+        cannot be read.
+        """
+        # Importing it takes 0.2 s, because it imports an HTTP client. The thread that answers keys
+        # must not wait for that.
         witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.witness")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
@@ -68,30 +81,34 @@ class RealLooks:
                 next_step=error.next_step,
             )
         asked = witness.witness_of(known)
-        found: Sight | None = None
-        if asked is not None:
-            found = await asked.look()
-        return found
+        sight: Sight | None = None if asked is None else await asked.look()
+        return sight
 
     async def port(self, pod: str) -> PortWord | None:
+        """Return what answers at the pod's SSH port (see `at_its_port`). Returns None if the pod is
+        local, is reached through a jump host, or is not in the inventory.
+        """
         look = await asyncio.to_thread(importlib.import_module, "bs4_console.fleet.liveness_probe")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError:
             return None
-        word: PortWord | None
         if known.jump or known.is_local:
-            word = None
-        else:
-            word = await look.at_its_port(known.host, known.port or 22)
+            return None
+        word: PortWord = await look.at_its_port(known.host, known.port or 22)
         return word
 
     def network(self) -> bool:
+        """Return True if this machine has a route to the internet, over IPv4 or IPv6. Nothing is
+        sent.
+        """
         return any(_has_route(family, address) for family, address in _ELSEWHERE)
 
 
 def _has_route(family: socket.AddressFamily, address: str) -> bool:
-    """A datagram socket that is given a peer sends nothing; the kernel only looks for the way."""
+    """Return True if the kernel has a route to the address. Connecting a datagram socket sends
+    nothing; the kernel only looks up the route.
+    """
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as asked:
             asked.connect((address, 9))
@@ -102,7 +119,9 @@ def _has_route(family: socket.AddressFamily, address: str) -> bool:
 
 @dataclass(kw_only=True)
 class _Known:
-    """Of one pod. `ledger`: another one means that another machine answers under the name."""
+    """What the watch knows of one pod: its signs and when the provider was polled. If `ledger` is
+    not the pod's ledger any more, another machine answers under the same name.
+    """
 
     ledger: Ledger
     signs: list[Sign] = field(default_factory=list)
@@ -113,31 +132,21 @@ class _Known:
     asking: asyncio.Task[None] | None = None
 
     def add(self, sign: Sign, *, instead: bool = False) -> None:
-        """`instead`: of the newest sign of this source, if that says the same: what only goes on is
-        kept once.
+        """Append a sign. `instead` replaces the newest sign of the same source if that has the same
+        word and value, so that a state that continues is kept once.
         """
-        if instead:
-            last = None
-            for i in range(len(self.signs) - 1, -1, -1):
-                if self.signs[i].source == sign.source:
-                    last = i
-                    break
-            if last is not None and (self.signs[last].word, self.signs[last].value) == (
-                sign.word,
-                sign.value,
-            ):
-                del self.signs[last]
+        last = self.newest(sign.source)
+        if instead and last and (last.word, last.value) == (sign.word, sign.value):
+            self.signs.remove(last)
         self.signs.append(sign)
 
     def newest(self, source: Source) -> Sign | None:
-        for sign in reversed(self.signs):
-            if sign.source == source:
-                return sign
-        return None
+        """Return the newest sign of a source, or None if there is none."""
+        return next((sign for sign in reversed(self.signs) if sign.source == source), None)
 
 
 class LostWatch:
-    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic one in
+    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic clock with
     which a session stamps its link.
     """
 
@@ -149,32 +158,28 @@ class LostWatch:
         clock: Callable[[], float] = time.monotonic,
         rules: Rules | None = None,
     ) -> None:
-        self._pods, self._looks, self._clock, self._rules = (
-            pods,
-            looks or RealLooks(),
-            clock,
-            rules or Rules(),
-        )
+        self._pods, self._looks = pods, looks or RealLooks()
+        self._clock, self._rules = clock, rules or Rules()
         self._known: dict[str, _Known] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Collect signs and judge the pods every TICK_S seconds until cancelled."""
         try:
             while True:
                 self.tick()
                 await asyncio.sleep(TICK_S)
         finally:
-            asked = []
-            for known in self._known.values():
-                if known.asking is not None:
-                    asked.append(known.asking)
+            asked = self._asked()
             for task in asked:
                 task.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
 
+    def _asked(self) -> list[asyncio.Task[None]]:
+        return [known.asking for known in self._known.values() if known.asking is not None]
+
     def tick(self) -> None:
-        """One look at everything that is known here, and a question to the provider where one is
-        due.
+        """Collect the signs that this machine knows, judge each pod, and start a poll of the
+        provider if one is due.
         """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):
@@ -192,10 +197,8 @@ class LostWatch:
             self._tell(pod, known)
 
     async def settled(self) -> None:
-        """Until what was asked has been answered; for tests."""
-        await asyncio.gather(
-            *(known.asking for known in self._known.values() if known.asking is not None)
-        )
+        """Wait until all polls under way have been answered. For tests."""
+        await asyncio.gather(*self._asked())
 
     # -- signs
 
@@ -205,13 +208,13 @@ class LostWatch:
         if link.up:
             known.add(Sign(now, "ssh", "up"), instead=True)
         elif link.state != "connecting" and known.tried != (link.state, link.attempts):
-            # A new try, and no second look at the same one.
+            # Add a sign for each new attempt to connect, not for the same attempt again.
             known.add(Sign(now, "ssh", link.state, link.detail))
         known.tried = (link.state, link.attempts)
         if (boot := str(pod.latest.get("b") or "")) and boot != known.boot:
-            known.signs += [
-                Sign(now, "boot", "", value=one) for one in (known.boot, boot) if known.boot
-            ]
+            if known.boot:
+                known.signs.append(Sign(now, "boot", "", value=known.boot))
+                known.signs.append(Sign(now, "boot", "", value=boot))
             known.boot = boot
         if link.up and (run := _newest(pod)) is not None:
             self._note_run(pod, run, known, now)
@@ -224,40 +227,34 @@ class LostWatch:
 
     @staticmethod
     def _note_run(pod: PodState, run: RunState, known: _Known, now: float) -> None:
-        """It moves only where a step came since the link is up: what was read again is what was."""
+        """Add a sign of the run's state. A run that is still going counts as moving only after a
+        step that came since the link is up, because steps that are read again prove nothing.
+        """
         if run.word in ("finished", "failed", "stopped"):
-            known.add(
-                Sign(now, "run", "finished" if run.word == "finished" else "failed", run.word),
-                instead=True,
-            )
+            word = "finished" if run.word == "finished" else "failed"
+            known.add(Sign(now, "run", word, run.word), instead=True)
         elif run.step_seen is not None and run.step_seen > pod.link.since:
             known.add(Sign(now, "run", "moving", seen_t=run.step_seen), instead=True)
 
     def _network(self, pod: PodState, known: _Known) -> str:
-        """up where anybody else answered, down where this machine has no way to anywhere; "" where
-        neither can be told.
+        """Return "up" if anybody else answered, "down" if this machine has no route to the
+        internet, or "" if neither is known.
         """
         provider = known.newest("provider")
-        if (provider is not None and provider.word != "unknown") or any(
-            other.link.up for other in self._pods() if other is not pod
-        ):
+        answered = provider is not None and provider.word != "unknown"
+        if answered or any(other.link.up for other in self._pods() if other is not pod):
             return "up"
-        if self._looks.network():
-            return ""
-        return "down"
+        return "" if self._looks.network() else "down"
 
     # -- asking
 
     def _due(self, pod: PodState, known: _Known) -> bool:
         if known.asking is not None and not known.asking.done():
             return False
+        waited = self._clock() - known.asked
         if pod.link.state in SILENT:
-            return self._clock() - known.asked >= SILENT_S
-        return (
-            pod.link.up
-            and bool(pod.ledger.open_incidents())
-            and self._clock() - known.asked >= WRONG_S
-        )
+            return waited >= SILENT_S
+        return waited >= WRONG_S and pod.link.up and bool(pod.ledger.open_incidents())
 
     async def _ask(self, pod: PodState, known: _Known) -> None:
         sight = await self._looks.provider(pod.name)
@@ -278,21 +275,18 @@ class LostWatch:
             pod.changed()
 
     def _verdict(self, pod: PodState, known: _Known) -> Verdict | None:
-        """Of a pod that answers only that it is another boot: all else it says itself."""
-        found = judge(
-            pod.name, sorted(known.signs, key=lambda sign: sign.t), self._clock(), self._rules
-        )
-        if pod.link.state in SILENT:
-            return found
-        if pod.link.up and found.word == "rebooted":
-            return found
-        return None
+        """Return what is known of a pod that does not answer. For a pod that answers, return a
+        verdict only if it has rebooted: the pod itself reports everything else.
+        """
+        signs = sorted(known.signs, key=lambda sign: sign.t)
+        found = judge(pod.name, signs, self._clock(), self._rules)
+        rebooted = pod.link.up and found.word == "rebooted"
+        return found if rebooted or pod.link.state in SILENT else None
 
 
 def _newest(pod: PodState) -> RunState | None:
-    started = [run for run in pod.runs.values() if run.view.attempt is not None]
-    return max(
-        started,
-        key=lambda run: run.view.attempt.started_t if run.view.attempt else 0.0,
-        default=None,
-    )
+    newest, started = None, float("-inf")
+    for run in pod.runs.values():
+        if run.view.attempt is not None and run.view.attempt.started_t > started:
+            newest, started = run, run.view.attempt.started_t
+    return newest

@@ -1,10 +1,10 @@
-"""All pods of the console, watched together."""
+"""The fleet: a session with each pod of the console."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from bs4_console.checks.outside import Lookout
@@ -14,25 +14,24 @@ from bs4_console.pods.inventory_watch import InventoryWatch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 
-#: Seconds between two looks at the inventory's file.
+#: Seconds between two polls of the inventory's file.
 LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fleet's pods come from: the inventory, and how a session with one of its pods is
-    made.
-    """
+    """Where a fleet gets its pods. `make` returns a new session for a pod of the inventory."""
 
     inventory: Inventory
     make: Callable[[Pod], PodSession]
 
 
 class Fleet:
-    """Starts and stops one session a pod and tells listeners which pod changed. `outside`: also
-    asks W&B about their runs and, of a pod that does not answer, its provider, with this machine's
-    keys. With a `source` it has the pods of an inventory, and follows it: a pod that is added,
-    changed or removed elsewhere appears, is connected to anew, or goes.
+    """Starts and stops one session for each pod, and tells listeners which pod changed.
+
+    `outside` also polls W&B about the pods' runs and the providers about pods that do not answer,
+    with this machine's keys. With a `source`, the fleet follows its inventory: a pod that is added
+    appears, a changed one is connected to anew, and a removed one goes.
     """
 
     def __init__(
@@ -51,14 +50,13 @@ class Fleet:
         self._problem_listeners: list[Callable[[str], None]] = []
         self._source = source
         self._entries: dict[str, Pod] = {}
-        if source is None:
-            self._watch = None
-        else:
-            self._watch = InventoryWatch(source.inventory)
+        self._watch = None
         for session in sessions:
             self.add(session)
-        for pod in source.inventory.list() if source is not None else ():
-            self._enter(pod)
+        if source is not None:
+            self._watch = InventoryWatch(source.inventory)
+            for pod in source.inventory.list():
+                self._enter(pod)
 
     def _enter(self, pod: Pod) -> None:
         if self._source is not None:
@@ -66,21 +64,26 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
+        """Add a session to the fleet. It is started by the next `start`."""
         self.sessions[session.state.name] = session
         session.state.listeners.append(self._changed)
 
     @property
     def pods(self) -> list[PodState]:
-        found = []
-        for session in self.sessions.values():
-            found.append(session.state)
-        return found
+        """Return the states of all pods, in the order in which they were added."""
+        return [session.state for session in self.sessions.values()]
+
+    def pod(self, name: str) -> PodState | None:
+        """Return the state of the pod with this name, or None if there is none."""
+        session = self.sessions.get(name)
+        return None if session is None else session.state
 
     def on_change(self, listener: Callable[[PodState], None]) -> None:
+        """Have `listener` called with each pod that changes."""
         self._listeners.append(listener)
 
     def on_problem(self, listener: Callable[[str], None]) -> None:
-        """Have `listener` called with a sentence when the inventory cannot be followed."""
+        """Have `listener` called with a sentence if the inventory cannot be followed."""
         self._problem_listeners.append(listener)
 
     def _changed(self, pod: PodState) -> None:
@@ -88,16 +91,20 @@ class Fleet:
             listener(pod)
 
     def start(self) -> None:
+        """Start the sessions that do not run yet, and the tasks that follow the inventory and poll
+        from outside. May be called again.
+        """
         self._start_sessions()
         if self._watch is not None and self._following is None:
             self._following = asyncio.create_task(self._follow(self._watch), name="inventory")
         if self._lookout is not None and not self._looking:
-            # Not before the first screen is painted: nobody waits for it.
+            # Imported here, so that the first screen does not wait for it.
             from bs4_console.fleet.liveness_watch import LostWatch
 
             watch = LostWatch(lambda: self.pods)
             self._looking = [
-                asyncio.create_task(one.run(), name="outside") for one in (self._lookout, watch)
+                asyncio.create_task(self._lookout.run(), name="outside"),
+                asyncio.create_task(watch.run(), name="outside"),
             ]
 
     def _start_sessions(self) -> None:
@@ -108,7 +115,7 @@ class Fleet:
                 self._tasks[name] = task
 
     async def _follow(self, watch: InventoryWatch) -> None:
-        """Until cancelled: have the pods that the inventory has."""
+        """Take over the inventory's pods whenever its file changes, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             try:
@@ -116,7 +123,7 @@ class Fleet:
                 if pods is not None:
                     await self._become({pod.name: pod for pod in pods})
             except ConsoleError as error:
-                # What was read last stands until the file can be read again.
+                # The pods read last stay until the file can be read again.
                 for listener in self._problem_listeners:
                     listener(
                         "The inventory was changed and cannot be read; the pods stay as "
@@ -124,8 +131,8 @@ class Fleet:
                     )
 
     async def _become(self, wanted: dict[str, Pod]) -> None:
-        """Close the sessions of pods that are gone or changed, and begin those of pods that are new
-        or changed.
+        """Close the sessions of pods that are gone or changed, and start sessions for pods that are
+        new or changed.
         """
         for name in [name for name, entry in self._entries.items() if wanted.get(name) != entry]:
             await self._remove(name)
@@ -140,14 +147,13 @@ class Fleet:
         del self._entries[name]
         session, task = self.sessions.pop(name), self._tasks.pop(name, None)
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await _end([task])
         await session.close()
         self._changed(session.state)
 
     @staticmethod
     def _session_ended(pod: PodState, task: asyncio.Task[None]) -> None:
-        """A session runs until it is cancelled. One that ended otherwise is said on its pod."""
+        """Set the pod's link to an error if its session ended without being cancelled."""
         if task.cancelled():
             return
         error = task.exception() or RuntimeError("it returned")
@@ -156,14 +162,20 @@ class Fleet:
         pod.changed()
 
     async def stop(self) -> None:
-        beside = [*self._looking, *([self._following] if self._following is not None else [])]
-        for task in beside:
-            task.cancel()
-        await asyncio.gather(*beside, return_exceptions=True)
+        """Cancel all tasks, wait for them, and close the sessions."""
+        beside = list(self._looking)
+        if self._following is not None:
+            beside.append(self._following)
+        await _end(beside)
         self._looking.clear()
         self._following = None
-        for task in self._tasks.values():
-            task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await _end(self._tasks.values())
         self._tasks.clear()
         await asyncio.gather(*(session.close() for session in self.sessions.values()))
+
+
+async def _end(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Cancel the tasks and wait for them."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,8 +1,8 @@
-"""What a launch leaves open, out of the config as it lies on the pod: whose it is, which part of a
-run it starts, and where that lives.
+"""Fills in what a launch leaves open from the config file on the pod: which trainer the config is
+for, which component it starts, and the trainer's directory.
 
-Only verl's is known by its keys (they are Hydra's overrides); which prime-rl is installed no config
-tells.
+Only verl is recognised by the config's keys, which are Hydra overrides. No config tells which
+version of prime-rl is installed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bs4_console.launch.guide import HOMES, TRAINERS, Asked, asked_again
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.checks import VERL
 
-#: Keys of [trainer] that verl's own configs have, of its RL and of its SFT, and no prime-rl.
+#: Keys of [trainer] that occur in verl's configs (RL or SFT) and in none of prime-rl.
 _OWN = frozenset(
     {
         "critic_warmup",
@@ -41,16 +41,15 @@ _OWN = frozenset(
 async def resolved(
     live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = ""
 ) -> Asked:
-    """`asked` with nothing open: trainer, component and directory. UsageError where the config does
-    not tell the trainer, or tells another than was said. `setup`: there may be no config yet, so
-    that what was said counts alone. `otherwise`: the trainer of a config that can be read and does
-    not tell.
+    """Return `asked` with trainer, component and directory filled in.
+
+    `setup` accepts that there is no config yet; the named trainer alone counts then. `otherwise` is
+    the trainer for a config that can be read and does not tell its trainer. Raises UsageError if
+    the config does not tell the trainer, or tells another one than `asked` names.
     """
-    given = replace(
-        asked,
-        cwd=asked.cwd or HOMES.get(asked.trainer, ""),
-        component=asked.component or ("rl" if asked.trainer else ""),
-    )
+    given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""))
+    if asked.trainer and not asked.component:
+        given = replace(given, component="rl")
     if setup and asked.trainer:
         return given
     places, read = [given.cwd] if given.cwd else list(dict.fromkeys(HOMES.values())), False
@@ -67,14 +66,13 @@ async def resolved(
                 f"{asked.config} is a config of verl, not of {asked.trainer}.",
                 "Name verl as its trainer, or leave the trainer out.",
             )
-        # Which component a person names stands: the agent says what does not fit it.
+        # A component that a person named is kept. The agent says if it does not fit the config.
         return replace(asked, trainer=VERL, cwd=cwd, component=asked.component or component)
     if asked.trainer:
         return given
     if not read:
-        where = ""
-        if not asked.config.startswith(("/", "~")):
-            where = f" in {' or '.join(places)}"
+        absolute = asked.config.startswith(("/", "~"))
+        where = "" if absolute else f" in {' or '.join(places)}"
         raise UsageError(
             f"{asked.config} cannot be read{where}, so it does not tell which trainer it is for.",
             "Name a config that is on the pod, and the directory of the trainer when it is "
@@ -94,22 +92,24 @@ async def resolved(
 
 
 def of_verl(text: str) -> str | None:
-    """The component (rl or sft) that a config of verl starts; None for every other config."""
+    """Return the component (rl or sft) that a config of verl starts, or None if `text` is not a
+    config of verl.
+    """
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError):
         return None  # the look before the start says what is wrong with it, and where
     keys = list(_keys(data, ""))
-    trainer = set()
     for key in keys:
-        if key.startswith("trainer."):
-            trainer.add(key.removeprefix("trainer.").lstrip("+"))
-    if not trainer & _OWN and not any(key.startswith("actor_rollout_ref.") for key in keys):
-        return None
-    return component_of(keys) or "rl"
+        section, _, name = key.partition(".")
+        of_trainer = section == "trainer" and name.lstrip("+") in _OWN
+        if of_trainer or key.startswith("actor_rollout_ref."):
+            return component_of(keys) or "rl"
+    return None
 
 
 def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the dotted key of each value in nested tables."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _keys(value, f"{prefix}{key}.")
@@ -118,8 +118,8 @@ def _keys(table: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 async def _text(live: PodSession, config: str, cwd: str) -> str | None:
-    """Of the config on the pod; None where it cannot be read, of which the look before the start
-    says more.
+    """Return the text of the config on the pod, or None if it cannot be read. The preflight says
+    more about a config that cannot be read.
     """
     try:
         answer = await asked_again(
@@ -129,10 +129,7 @@ async def _text(live: PodSession, config: str, cwd: str) -> str | None:
         if error.type != "bad-config":
             raise
         return None
-    files = answer.get("files")
-    first = None
-    if isinstance(files, list) and files:
-        first = files[0]
-    if isinstance(first, list) and len(first) == 2:
-        return str(first[1])
+    match answer.get("files"):
+        case [[_, text], *_]:
+            return str(text)
     return None

@@ -1,38 +1,48 @@
-"""A launch as a guided path: what is asked for, the plan that the pod makes of it, one
-confirmation, and the watch to the first step.
+"""The guided launch: the request, the pod's plan for it, one confirmation, and the wait for the
+first step.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from bs4_console.errors import ChannelLost, NotApplicableError, RefusedError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.state import ActionView, PlanView, PodState, RunState
+from bs4_console.pods.state import ActionView, PlanView, PodState, RunState, StepView
 from bs4_console.preflight.checks import VERL, Check, Wanted
 from bs4_console.preflight.examine import Preflight, examine
 
-#: What may be launched: the whole, one part of it apart, and two programs of their own.
+#: What may be launched: the whole training, one component of it alone, or one of two separate
+#: programs (sft, eval).
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
-#: Trainer -> where it lives on a pod unless --cwd says otherwise.
+#: Trainer -> its directory on a pod, unless --cwd names another.
 HOMES = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl", "verl": "verl"}
 TRAINERS = tuple(HOMES)
-#: Resume at the newest step that is complete on every side; afresh where nothing was saved.
+#: Resume at the newest step that is complete on every side, or start afresh if nothing was saved.
 AUTO = "auto"
-#: Links over which a question is tried, and seconds that one is waited for.
+#: How many links a query is tried over, and the seconds to wait for each.
 LINKS, RELINK_S = 3, 60.0
+#: What is told of a config -> its key.
+_NAMED = {
+    "model": "model",
+    "version": "version",
+    "adapter": "lora_name",
+    "based on": "based_on",
+}
 Answer = TypeVar("Answer")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One launch as a person asks for it. `resume`: a step, or "auto". `fresh`: what lies there is
-    moved to the run's trash.
+    """One launch as a person requests it. `resume` is a step or "auto". `fresh` moves existing
+    output to the run's trash. `container` is the container of the pod in which the run starts; all
+    paths are the pod's own.
     """
 
     run: str
@@ -47,15 +57,15 @@ class Asked:
     overrides: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     container: str = ""
-    """In which container of the pod it runs; all paths are the pod's own."""
 
     def body(self) -> dict[str, Any]:
+        """Return the request as a dictionary for the agent."""
         return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """The action key of a launch: the same plan of the same run is the same action, however often
-    and from wherever it is confirmed.
+    """Return the action key of a launch. The same plan of the same run always has the same key, so
+    that confirming it twice, from any console, starts it once.
     """
     value = int.from_bytes(
         hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
@@ -64,48 +74,46 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """A launch of the run that has not ended: it is watched, and not made a second time."""
-    found = [
-        a
-        for a in state.ledger.actions.values()
-        if a.kind == "launch" and a.run == run and not a.ended
-    ]
-    return max(found, key=lambda a: a.accepted_t, default=None)
+    """Return the newest launch of the run that has not ended, or None. It is followed and not
+    started a second time.
+    """
+    found = [action for action in launches(state, run) if not action.ended]
+    return max(found, key=attrgetter("accepted_t"), default=None)
+
+
+def launches(state: PodState, run: str) -> list[ActionView]:
+    """Return all launches of the run."""
+    return [a for a in state.ledger.actions.values() if (a.kind, a.run) == ("launch", run)]
 
 
 def trains_already(state: PodState, asked: Asked) -> RunState | None:
-    """The run, when it lives and is the very one that is asked for: there is nothing to start
-    then.
+    """Return the run if it is alive and has the requested trainer and config, so that there is
+    nothing to start. Returns None otherwise, also for a `fresh` launch.
     """
     run = state.runs.get(asked.run)
-    if (
-        run is None
-        or run.view.attempt is None
-        or run.view.attempt.state != "running"
-        or run.view.attempt.ended_t is not None
-    ):
+    attempt = None if run is None else run.view.attempt
+    if run is None or attempt is None or asked.fresh:
         return None
-    if (run.view.trainer, run.view.config) == (asked.trainer, asked.config) and not asked.fresh:
-        return run
-    return None
+    lives = attempt.state == "running" and attempt.ended_t is None
+    same = (run.view.trainer, run.view.config) == (asked.trainer, asked.config)
+    return run if lives and same else None
 
 
 @dataclass(frozen=True)
 class Looked:
-    """The look before the start. `told`: what a person should read of it, what forbids the start
-    first.
-    """
+    """The result of the preflight before a start."""
 
     preflight: Preflight
 
     @property
     def blocking(self) -> Sequence[Check]:
+        """Return the checks that forbid the start."""
         return self.preflight.blocking
 
     @property
     def memory(self) -> Sequence[str]:
-        """The memory that trainer and inference will need, with the arithmetic: lines to be shown
-        beside the plan.
+        """Return the GPU memory that trainer and inference need, with the arithmetic, as lines to
+        show beside the plan. Empty if there is no estimate.
         """
         if not self.preflight.memory:
             return []
@@ -113,6 +121,9 @@ class Looked:
 
     @property
     def told(self) -> list[Check]:
+        """Return the checks that a person should read: blocking ones first, then warnings, then
+        unknown ones.
+        """
         order = ("blocking", "warning", "unknown")
         return sorted(
             (check for check in self.preflight.checks if check.state in order),
@@ -121,16 +132,13 @@ class Looked:
 
 
 def sentence(check: Check) -> str:
-    """Why, and what to do, as sentences."""
-    if check.why.endswith((".", "!", "?")):
-        why = check.why
-    else:
-        why = f"{check.why}."
-    return f"{why} {check.fix}".strip()
+    """Return why a check complains and what to do about it, as sentences."""
+    stop = "" if check.why.endswith((".", "!", "?")) else "."
+    return f"{check.why}{stop} {check.fix}".strip()
 
 
 async def look(live: PodSession, asked: Asked) -> Looked:
-    """Pod, config and model, before anything is planned."""
+    """Examine pod, config and model before anything is planned, and return the result."""
     wanted = Wanted(
         trainer=asked.trainer,
         config=asked.config,
@@ -148,8 +156,9 @@ async def look(live: PodSession, asked: Asked) -> Looked:
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """`ask`, which changes nothing on the pod, over the next link when the one it began on was lost
-    under it.
+    """Call `ask` and return its answer. If the link is lost meanwhile, wait up to RELINK_S seconds
+    for the next one and call it again, over LINKS links in all. `ask` must change nothing on the
+    pod. Raises ChannelLost if the last link is lost too.
     """
     for _ in range(LINKS - 1):
         try:
@@ -160,7 +169,7 @@ async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) ->
 
 
 def price_of(pod: str) -> float | None:
-    """What the inventory says that the pod costs, US dollars an hour."""
+    """Return the pod's price in the inventory in US dollars per hour, or None if not known."""
     for known in Inventory().list():
         if known.name == pod:
             return known.price
@@ -168,14 +177,12 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
-    """The pod's plan. RefusedError with its reason when it makes none. `record`: what the run's
-    record shall keep of this start (price an hour, phase); nothing of it is part of the hash.
+    """Return the pod's plan for a launch. `record` holds values that the run's record keeps of this
+    start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
+    NotApplicableError with the pod's reason if it makes no plan.
     """
-    key = await live.submit(
-        "plan",
-        launch=asked.body(),
-        record={name: value for name, value in record.items() if value is not None},
-    )
+    kept = {name: value for name, value in record.items() if value is not None}
+    key = await live.submit("plan", launch=asked.body(), record=kept)
     async for action in live.follow_action(key):
         if action.state == "failed":
             error = str(action.result.get("error", ""))
@@ -186,8 +193,8 @@ async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit a plan that a person has confirmed (`confirmed`: by the run's name); the action's
-    key.
+    """Submit a plan that a person has confirmed, and return the action's key. `confirmed` is True
+    if the person typed the run's name.
     """
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
@@ -200,85 +207,73 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 
 
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
-    """As `follow_action`, up to where the program runs: for a person who does not want to wait for
-    the first step.
+    """Yield the action's states like `follow_action`, but stop as soon as the program runs. For a
+    person who does not want to wait for the first step.
     """
     async for action in live.follow_action(key):
         yield action
-        waiting = []
-        for step in action.steps:
-            if step.state == "waiting" or (
-                step.state == "running" and not step.title.startswith("Wait")
-            ):
-                waiting.append(step)
-        if action.steps and not waiting:
+        if action.steps and not any(map(_is_to_come, action.steps)):
             return
 
 
+def _is_to_come(step: StepView) -> bool:
+    """Return True for a step that waits, or that runs and is not itself a wait."""
+    return step.state == "waiting" or (
+        step.state == "running" and not step.title.startswith("Wait")
+    )
+
+
 def must_type(view: PlanView) -> bool:
+    """Return True if a person has to type the run's name to confirm the plan."""
     return bool(view.plan.get("typed_name"))
 
 
 def words(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
-    """What a person reads beside the steps: why this step, what was forgotten, what it costs."""
-    body = view.plan
-    lines = []
+    """Return the lines that a person reads beside the plan's steps: why it resumes at that step,
+    notes, environment, model, and cost. `price` is in US dollars per hour.
+    """
+    return list(_said(view.plan, state.runs.get(view.run), price))
+
+
+def _said(body: Mapping[str, Any], run: RunState | None, price: float | None) -> Iterator[str]:
     if body.get("why"):
-        lines = [f"because {body['why']}"]
+        yield f"because {body['why']}"
     for text in body.get("notes", []):
-        lines.append(f"note: {text}")
+        yield f"note: {text}"
+    shown = (step["shown"] for step in body["steps"] if step["kind"] == "start")
+    start: Mapping[str, Any] = next(shown, {})
+    if environment := start.get("environment"):
+        yield "environment: " + " ".join(f"{name}={value}" for name, value in environment.items())
     config = body.get("config") or {}
-    start: Mapping[str, Any] = next(
-        (step["shown"] for step in body["steps"] if step["kind"] == "start"), {}
-    )
-    if start.get("environment"):
-        lines.append(
-            "environment: "
-            + " ".join(f"{name}={value}" for name, value in start["environment"].items())
-        )
-    named = []
-    for name, key in (("model", "model"), ("version", "version"), ("adapter", "lora_name")):
-        if config.get(key):
-            named.append(f"{name} {config[key]}")
-    if config.get("based_on"):
-        named.append(f"based on {config['based_on']}")
+    named = [f"{name} {config[key]}" for name, key in _NAMED.items() if config.get(key)]
     if named:
-        lines.append(f"config: {', '.join(named)}")
-    lines.append(_cost(body, state.runs.get(view.run), price))
-    return [line for line in lines if line]
+        yield f"config: {', '.join(named)}"
+    if cost := _cost(body, run, price):
+        yield cost
 
 
 def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) -> str:
-    """Time and money to the end, from the pace of the attempts before; the price alone where
-    nothing is known of it.
+    """Return the estimated time and cost to the last step, from the pace of earlier attempts.
+    Returns only the price if the pace or the last step is unknown, and "" if the price is unknown
+    too.
     """
-    pace = None
-    if run is not None and run.series("time_s"):
-        pace = run.step_seconds()
-    last = run.view.max_steps if run is not None else None
     rate = "" if price is None else f"${price:.2f} an hour"
-    if pace is None or last is None:
-        if rate:
-            return f"cost: {rate}"
-        return ""
+    pace = run.step_seconds() if run is not None and run.series("time_s") else None
+    if run is None or pace is None or run.view.max_steps is None:
+        return f"cost: {rate}" if rate else ""
+    last = run.view.max_steps
     hours = max(0, last - (body.get("resume") or 0)) * pace / 3600
-    money = ""
-    if price is not None:
-        money = f", about ${hours * price:.2f} at {rate}"
-    return (
-        f"estimate: {hours:.1f} h to step {last} at {pace:.{0 if pace >= 10 else 1}f} s a step, "
-        f"as before{money}"
-    )
+    money = "" if price is None else f", about ${hours * price:.2f} at {rate}"
+    shown = f"{pace:.0f}" if pace >= 10 else f"{pace:.1f}"
+    return f"estimate: {hours:.1f} h to step {last} at {shown} s a step, as before{money}"
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """What has become of it, and what to open next."""
+    """Return how the launch ended and what to do next, as lines."""
     run, pod = action.run, state.name
-    # verl prints everything through its driver, so what the launcher says is the trainer's log.
     known = state.runs.get(run)
-    source = "launcher"
-    if known is not None and known.view.trainer == VERL:
-        source = "trainer"
+    # verl prints everything through its driver, so the launcher's log is its trainer's log.
+    source = "trainer" if known is not None and known.view.trainer == VERL else "launcher"
     if action.state == "done" and "step" in action.result:
         return [
             f"{run} trains: step {action.result['step']} is done.",
@@ -308,5 +303,5 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
 
 
 def again(asked: Asked, **changes: Any) -> Asked:
-    """The same launch with something changed."""
+    """Return the same request with some fields changed."""
     return replace(asked, **changes)

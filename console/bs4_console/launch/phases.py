@@ -1,7 +1,7 @@
-"""Phased runs: one run through several configs, each continued by the next at a complete
-checkpoint, under the same name and adapter.
+"""Phased runs: one run goes through several configs under the same name and adapter. Each phase
+continues from a complete checkpoint of the phase before.
 
-A phase file is TOML on this side:
+A phase file is TOML on the console's machine:
 
     run = "qwen-8b"                      # one name, one output directory, one lineage
     trainer = "prime-rl-2026-01"
@@ -18,6 +18,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """When a phase is over: `step` is saved complete; or the mean reward of the last `steps` steps
-    is at least `reward`; or by hand.
+    """The condition that ends a phase: `step` is saved completely, or the mean reward of the last
+    `steps` steps is at least `reward`, or a person ends it (`by_hand`). Without any of them the
+    phase lasts until the run ends.
     """
 
     step: int | None = None
@@ -41,6 +43,7 @@ class Until:
     by_hand: bool = False
 
     def words(self) -> str:
+        """Return the condition in words."""
         if self.step is not None:
             return f"step {self.step} is saved"
         if self.reward is not None:
@@ -52,6 +55,10 @@ class Until:
 
 @dataclass(frozen=True)
 class Phase:
+    """One phase of a phase file: its config on the pod, its condition, and additional arguments for
+    the trainer.
+    """
+
     name: str
     config: str
     until: Until
@@ -60,6 +67,8 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
+    """A phase file: a run, its trainer and directories, and its phases in order."""
+
     run: str
     trainer: str
     cwd: str
@@ -67,6 +76,7 @@ class Phases:
     phases: tuple[Phase, ...]
 
     def asked(self, phase: Phase) -> Asked:
+        """Return the launch request of a phase."""
         return Asked(
             run=self.run,
             trainer=self.trainer,
@@ -77,17 +87,17 @@ class Phases:
         )
 
     def after(self, phase: Phase) -> Phase | None:
+        """Return the phase that follows, or None after the last one."""
         at = self.phases.index(phase) + 1
-        if at < len(self.phases):
-            return self.phases[at]
-        return None
+        return self.phases[at] if at < len(self.phases) else None
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a phased run is. `phase`: the one that was launched last, None before the first. `due`:
-    its condition holds, and there is a complete checkpoint to go on from; `why` says so, or what is
-    missing. `resumable`: the newest complete step.
+    """Where a phased run is. `phase` is the phase that was launched last, or None before the first.
+    `due` is True if its condition holds and there is a complete checkpoint to continue from; `why`
+    says so, or what is missing. `resumable` is the newest complete step, or None. `live` is True
+    while the run is alive.
     """
 
     phase: Phase | None
@@ -98,7 +108,9 @@ class Standing:
 
 
 def read(file: Path) -> Phases:
-    """UsageError, with the place, for whatever is no phase file."""
+    """Read a phase file and check it. Raises UsageError, with the place, if it is not a valid phase
+    file.
+    """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -125,10 +137,8 @@ def read(file: Path) -> Phases:
         found.append(_phase(file, number, table, last=number == len(tables)))
     if len({phase.name for phase in found}) != len(found):
         raise UsageError(f"{file}: two phases have the same name.", "Give each its own.")
-    cwd, output_dir = (
-        str(data.get("cwd", HOMES[data["trainer"]])),
-        str(data.get("output_dir", "outputs")),
-    )
+    cwd = str(data.get("cwd", HOMES[data["trainer"]]))
+    output_dir = str(data.get("output_dir", "outputs"))
     return Phases(data["run"], data["trainer"], cwd, output_dir, tuple(found))
 
 
@@ -175,6 +185,7 @@ def _until(file: Path, where: str, given: Any, *, last: bool) -> Until:
 
 
 def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    """Raise UsageError if the table has a key that is not in `known`."""
     for key in table:
         if key not in known:
             raise UsageError(
@@ -184,36 +195,27 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """(the phase of the run's newest launch that came to run, what its plan says of the config).
-    UsageError when the run was launched without phases.
+    """Return the phase of the run's newest launch that started, and the config part of its plan.
+    The phase is None, and the config part empty, before the first launch. Raises UsageError if the
+    run was launched without phases.
     """
-    found = [
-        a
-        for a in state.ledger.actions.values()
-        if a.kind == "launch" and a.run == wanted.run and "attempt" in a.result
-    ]
-    if not found:
+    started = [action for action in guide.launches(state, wanted.run) if "attempt" in action.result]
+    if not started:
         return None, {}
-    plan = max(found, key=lambda a: a.accepted_t).body.get("plan") or {}
+    plan = max(started, key=attrgetter("accepted_t")).body.get("plan") or {}
     name = str(plan.get("record", {}).get("phase", ""))
-    phase = None
-    for one in wanted.phases:
-        if one.name == name:
-            phase = one
-            break
-    if phase is None:
-        what = "it was launched without phases"
-        if name:
-            what = f"its last launch was of phase {name!r}"
-        raise UsageError(
-            f"{wanted.run} is no run of this file: {what}.",
-            "Take its own phase file, or another name for the run.",
-        )
-    return phase, plan.get("config", {})
+    for phase in wanted.phases:
+        if phase.name == name:
+            return phase, plan.get("config", {})
+    what = f"its last launch was of phase {name!r}" if name else "it was launched without phases"
+    raise UsageError(
+        f"{wanted.run} is no run of this file: {what}.",
+        "Take its own phase file, or another name for the run.",
+    )
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """From the pod's own journal, steps and files, as they are now."""
+    """Return where the phased run is now, from the pod's journal, steps and files."""
     phase, _ = launched(live.state, wanted)
     if phase is None:
         return Standing(None, False, "it was not started yet", None, False)
@@ -225,9 +227,10 @@ async def standing(live: PodSession, wanted: Phases) -> Standing:
 
 
 def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
-    saved = "nothing is saved complete yet"
-    if newest is not None:
-        saved = f"step {newest} is the newest that is complete"
+    """Return True if the condition holds and a complete checkpoint exists, and the reason why."""
+    saved = f"step {newest} is the newest that is complete"
+    if newest is None:
+        saved = "nothing is saved complete yet"
     if until.step is not None:
         return newest is not None and newest >= until.step, f"{saved}, {until.step} is wanted"
     if until.reward is not None:
@@ -243,8 +246,9 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """The launch of a phase. RefusedError when it would begin another adapter, or would not go on
-    from a checkpoint of the run.
+    """Return the pod's plan for launching a phase. `price` is in US dollars per hour. Raises
+    RefusedError if the phase would start another adapter or model, or would not continue from a
+    checkpoint of the run.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)

@@ -1,4 +1,4 @@
-"""The incidents that open on a run while somebody waits for an action on it."""
+"""Reports the incidents that open on a run while somebody waits for an action on it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Tell = Callable[[IncidentView], None]
 
 @contextmanager
 def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
-    """Inside the block, call `tell` once for each incident that opens on the action's run, and on
-    entry for those that have opened since the action was accepted. Older ones are of an earlier
-    attempt, or what the action is to mend. An action without a run has none.
+    """Call `tell` once for each incident that opens on the action's run inside the block, and on
+    entry for those that have opened since the action was accepted. Older incidents belong to an
+    earlier attempt, or are what the action repairs. An action without a run has none.
     """
     told: set[str] = set()
 
@@ -37,12 +37,12 @@ def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
 
 
 def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> list[str]:
-    """What an incident is, how to see more of it, and, when it is critical and the run is
-    `stoppable`, how to stop the run.
+    """Return what an incident is and how to see more of it, as sentences. If it is critical and the
+    run is `stoppable`, they also say how to stop the run.
     """
-    fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
-    if incident.playbook is None:
-        fix = f"playbook show {incident.failure}"
+    fix = f"playbook show {incident.failure}"
+    if incident.playbook is not None:
+        fix = f"playbook plan {incident.playbook} --pod {pod} --run {incident.run}"
     lines = [
         f"{incident.severity} on {incident.run}: {incident.title} ({incident.failure}).",
         f"See `bs4-console check --pod {pod}` and `bs4-console {fix}`.",

@@ -1,8 +1,7 @@
-"""What stopping a run would do, from what its pod last told: which signals to which processes, and
-how long each is waited for.
+"""What stopping a run would do, from what its pod reported last: which signals go to which
+processes, and how long each is waited for.
 
-The agent looks again when it acts: processes that come or go until then are counted in or out by
-descent.
+The agent scans again when it acts. Processes that come or go until then are found by descent.
 """
 
 from __future__ import annotations
@@ -16,35 +15,31 @@ from bs4_console.pods.state import ActionView, PodState, RunState
 
 @dataclass(frozen=True)
 class StopStep:
-    """`command` as a person would type it; `seconds`: how long its targets get to end."""
+    """One step of stopping a run. `command` is the kill command as a person would type it, and
+    `seconds` is how long its targets get to end.
+    """
 
     command: str
     seconds: float
 
 
 def processes(run: RunState) -> list[dict[str, Any]]:
-    """The run's living processes as telemetry lists them; empty when nothing of it is known to
-    live.
-    """
-    if run.alive:
-        return list(run.components)
-    return []
+    """Return the run's living processes as telemetry lists them. Empty if none is known to live."""
+    return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """The actions on the run that are under way, and that a stop ends early before it does anything
+    """Return the actions on the run that are under way. A stop ends them before it does anything
     else.
     """
-    rows = []
-    for a in pod.ledger.actions.values():
-        if a.run == run and not a.ended and a.kind in ("launch", "playbook", "restore"):
-            rows.append(a)
-    return rows
+    ended = ("launch", "playbook", "restore")
+    actions = pod.ledger.actions.values()
+    return [a for a in actions if a.run == run and not a.ended and a.kind in ended]
 
 
 def steps(run: RunState) -> list[StopStep]:
-    """In order, by the rules of the run's trainer; what is left after the last is named by the
-    agent. Empty when nothing lives.
+    """Return the steps of stopping the run in order, by the rules of its trainer. After the last
+    one the agent reports what is left. Empty if no process lives.
     """
     living = processes(run)
     if not living:
@@ -59,18 +54,11 @@ def steps(run: RunState) -> list[StopStep]:
     except BadRequest:
         policy = None  # a trainer that only a newer agent knows
     if policy is not None:
-        if policy.target == "tree":
-            told = living
-        else:
-            told = []
-            for c in living:
-                if c.get("component") == "launcher":
-                    told.append(c)
-        found = []
-        for name, seconds in policy.signals:
-            if told:
-                found.append(StopStep(_kill(name, told), seconds))
-        if policy.target == "tree" and policy.signals[-1][0] == "SIGKILL":
+        tree = policy.target == "tree"
+        targets = [c for c in living if tree or c.get("component") == "launcher"]
+        if targets:
+            found = [StopStep(_kill(name, targets), seconds) for name, seconds in policy.signals]
+        if tree and policy.signals[-1][0] == "SIGKILL":
             return found
     return [
         *found,

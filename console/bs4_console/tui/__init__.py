@@ -1,8 +1,8 @@
-"""The screen."""
+"""The console's screens, built on Textual."""
 
 import os
 
-# So long Textual waits after Esc for the rest of a key's sequence, in ms. Its own 100 are felt at
-# every Esc; a terminal sends a sequence in one piece. It is read when Textual is imported, so this
-# stands before that; who has set it keeps it.
+# Milliseconds that Textual waits after Esc for the rest of a key's sequence. Its default of 100 is
+# noticeable at every Esc, and a terminal sends a sequence in one piece. Textual reads the variable
+# when it is imported, so it is set here first. A value that the person has set is kept.
 os.environ.setdefault("ESCDELAY", "40")

@@ -1,5 +1,5 @@
-"""Who must be told: what became worse since the last look. Bell, a notification of the terminal
-(OSC 9) and a toast, all at once.
+"""Alerts a person when a pod or run gets worse: by a bell, a notification of the terminal (OSC 9)
+and a toast, all at once.
 """
 
 from __future__ import annotations
@@ -9,28 +9,34 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bs4_console.tui.clipboard import past_tmux
 from bs4_console.tui.ink import harmless, text_of
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from bs4_console.tui.views.fleet import Row
     from bs4_console.ui_state import Settings
 
-#: From this rank on (2 warning, 3 unknown, 4 critical) a person is told.
+#: Least rank that alerts a person (2 warning, 3 unknown, 4 critical).
 TOLD_RANK = 2
 UNKNOWN = 3
-#: Seconds after its first row in which a pod's journal is read: what comes then is what was.
+#: Seconds after a pod's first row in which its journal is still being read. What becomes worse then
+#: is old.
 GRACE_S = 10.0
-#: A link that is down is told after this many seconds: most come back at once.
+#: Seconds after which a link that is down alerts. Most links come back sooner.
 UNKNOWN_S = 30.0
-#: Not more than one sound in so many seconds; a toast comes every time.
+#: Least seconds between two sounds. Toasts are not limited.
 SOUND_S = 10.0
-#: Cells of a notification; terminals cut longer ones.
+#: Most characters of a terminal's notification. Terminals cut longer ones.
 LONGEST = 160
 
 
 @dataclass(frozen=True)
 class Alert:
-    """`key`: (pod, run or "")."""
+    """One alert. `key` is (pod, run), with "" as the run for the pod itself. `rank` is the row's
+    rank: 2 warning, 3 unknown, 4 critical.
+    """
 
     key: tuple[str, str]
     rank: int
@@ -38,8 +44,8 @@ class Alert:
 
 
 class Alerts:
-    """Pure: `look` is given the rows and says what is new. What a pod brings along when first seen,
-    the screen tells.
+    """Finds out which rows of the fleet need an alert, and sends nothing itself. What a pod already
+    reports when it is first seen is no alert; the screen shows it.
     """
 
     def __init__(self) -> None:
@@ -49,8 +55,8 @@ class Alerts:
         self._sounded = float("-inf")
 
     def look(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """What became worse, or became something else that is as bad; worst first. `now`: monotonic
-        seconds.
+        """Compare the rows with those of the last call and return an alert for each that became
+        worse, or became something else that is as bad, worst first. `now` is in monotonic seconds.
         """
         found: list[Alert] = []
         before, self._told = self._told, {}
@@ -69,6 +75,9 @@ class Alerts:
         return sorted(found, key=lambda alert: (-alert.rank, alert.key))
 
     def may_sound(self, now: float) -> bool:
+        """Return True if the bell may ring, which is at most once in SOUND_S seconds, and remember
+        that it rings. `now` is in monotonic seconds.
+        """
         if now - self._sounded < SOUND_S:
             return False
         self._sounded = now
@@ -76,7 +85,7 @@ class Alerts:
 
 
 def alert_text(row: Row) -> str:
-    """✖ critical h100-a/math-7b: Inference is gone."""
+    """Return the alert's text, for example "✖ critical h100-a/math-7b: Inference is gone." """
     pod, run = row.key
     return (
         f"{text_of(row.cells['state'])} {pod}{'/' + run if run else ''}: "
@@ -85,30 +94,25 @@ def alert_text(row: Row) -> str:
 
 
 def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
-    """Whether the run, or its whole pod, was silenced."""
+    """Return True if the run of `key`, or its whole pod, is in `silenced`."""
     return key[0] in silenced or f"{key[0]}/{key[1]}" in silenced
 
 
-def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str]:
-    """Turn the alerts of `what` off or on again: the run ("" where there is one), its pod or all.
-    (What to say of it, severity.)
+def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, SeverityLevel]:
+    """Turn alerts off, or on again, in the settings. `what` is "run", "pod", "all", or "" for the
+    run if there is one and the pod otherwise. Returns what to tell the person, and the severity of
+    that message.
     """
     if what not in ("", "run", "pod", "all"):
         return f"{what!r} cannot be silenced; say run, pod or all.", "warning"
     if what == "all":
         settings.quiet = not settings.quiet
-        return (
-            "No alerts any more, until you give :silence all again."
-            if settings.quiet
-            else "Alerts are told again.",
-            "information",
-        )
+        if settings.quiet:
+            return "No alerts any more, until you give :silence all again.", "information"
+        return "Alerts are told again.", "information"
     if not pod or (what == "run" and not run):
         return f"Select a {what or 'pod'} first.", "warning"
-    if what == "pod" or not run:
-        name = pod
-    else:
-        name = f"{pod}/{run}"
+    name = pod if what == "pod" or not run else f"{pod}/{run}"
     if name in settings.silenced:
         settings.silenced.remove(name)
         return f"Alerts of {name} are told again.", "information"
@@ -117,13 +121,11 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, str
 
 
 def sound(alerts: Sequence[Alert]) -> str:
-    """The bytes for the terminal: BEL, and OSC 9 with the first one's text (past tmux, which keeps
-    it to itself unless it is told).
+    """Return the bytes for the terminal: BEL, and OSC 9 with the first alert's text. Inside tmux
+    the sequence is wrapped, because tmux keeps a bare one to itself.
     """
     text = harmless(alerts[0].text)[:LONGEST] + (
         f" (+{len(alerts) - 1})" if len(alerts) > 1 else ""
     )
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"
-    if "TMUX" in os.environ:
-        sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
-    return "\x07" + sequence
+    return "\x07" + (past_tmux(sequence) if "TMUX" in os.environ else sequence)

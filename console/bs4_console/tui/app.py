@@ -1,4 +1,4 @@
-"""The screen of the console: one app over a Fleet, painted at a fixed rate from what changed."""
+"""The console's Textual app: it shows a Fleet and repaints at a fixed rate what has changed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import SystemCommand
@@ -25,7 +26,7 @@ from bs4_console.tui.keymap import check, load_keymap
 from bs4_console.tui.offers import offers
 from bs4_console.tui.overview import Overview
 from bs4_console.tui.remote import remote
-from bs4_console.tui.screens.base import ConsoleScreen, Question, Subject
+from bs4_console.tui.screens.base import ConsoleScreen, Question
 from bs4_console.tui.time_cursor import TimeCursor
 from bs4_console.ui_state import Settings
 
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.path_offers import PathOffers
 
-#: Paints a second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 at 4: over SSH that is the
-#: line's, not the log's, limit.
+#: Paints per second. A full-screen tail costs 252 KiB/s at 10 Hz and 101 KiB/s at 4 Hz. Over SSH
+#: the line must be the limit, not the log.
 LOCAL_HZ, REMOTE_HZ = 10.0, 4.0
-#: Seconds after which the pods are reached for, whether or not a first screen came to be painted.
+#: Seconds after which the sessions start even if no first screen was painted.
 START_S = 1.0
 _NO_COLOUR = NoColor()
 
@@ -53,19 +54,22 @@ def _palette() -> type[Provider]:
 
 
 class ConsoleApp(Going, inherit_bindings=False):
-    """`clock` and `keymap` ({command id: key}) are injected by tests; everything shown of a pod
-    comes from `fleet`. `save` is called with the settings and those written last, in a thread.
+    """The console's app. Everything shown of a pod comes from `fleet`.
+
+    `clock` and `keymap` ({command id: key}) can be replaced by tests. `told` are sentences to show
+    at the start. `save` is called in a thread with the settings and the settings that were written
+    last.
     """
 
     TITLE = "bs4-console"
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {_palette}
-    # Textual would bind ctrl+p itself, beside the table; only its palette is wanted.
+    # Textual would bind ctrl+p outside of the table of commands. Only its palette is used.
     ENABLE_COMMAND_PALETTE = False
     NOTIFICATION_TIMEOUT = 6
     AUTO_FOCUS = ""
-    # With priority the app itself acts on the key, before the next one is handed out. Otherwise
-    # keys wait in the focused widget's queue, and of a quickly typed `:q` the q would get there
-    # before the `:` has moved the focus.
+    # With priority the app handles a key before it reads the next one. Otherwise keys wait in the
+    # queue of the focused widget, and the q of a quickly typed `:q` would arrive there before the
+    # `:` has moved the focus.
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(
@@ -114,8 +118,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         told: Sequence[str] = (),
         save: Saver | None = None,
     ) -> None:
-        # With NO_COLOR Textual only turns colours into greys, unless it may use the terminal's own;
-        # then it leaves them all away.
+        # With NO_COLOR Textual only converts colours to greys. It removes them if it may use the
+        # terminal's own colours.
         self._no_color_wanted = "NO_COLOR" in os.environ  # Textual takes it out of the environment
         super().__init__(ansi_color=True if self._no_color_wanted else None)
         self.fleet, self.read_only, self.clock = fleet, read_only, clock or Clock()
@@ -124,10 +128,8 @@ class ConsoleApp(Going, inherit_bindings=False):
             self.register_theme(theme)
         self.settings = settings or Settings()
         self._told = list(told)
-        if self.settings.theme in self.available_themes:
-            self.theme = self.settings.theme
-        else:
-            self.theme = themes.OWN[0].name
+        known = self.settings.theme in self.available_themes
+        self.theme = self.settings.theme if known else themes.OWN[0].name
         self.animation_level = "none"
         self.ink = self._fresh_ink()
         self._keymap_wanted = dict(keymap or {})
@@ -145,16 +147,17 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- life
 
     def on_mount(self) -> None:
+        """Connect the app to the fleet, and start the repaint timer and the sessions."""
         self._remap()
         for sentence in self._told:
             self.say(sentence, severity="warning")
         self.fleet.on_change(self._changed)
         self.fleet.on_problem(lambda sentence: self.say(sentence, severity="warning"))
-        # The first screen comes before the pods: to be able to reach one takes as long as to paint
-        # (asyncssh's import, 0.18 s).
+        # The first screen is painted before the sessions start, because their import of asyncssh
+        # takes 0.18 s, as long as a paint.
         self.call_after_refresh(self.call_after_refresh, self.fleet.start)
-        # A key typed ahead opens another screen, and what waits for the first one's paint then
-        # waits until somebody comes back to it.
+        # If a key that was typed ahead opens another screen, the callback above waits until the
+        # first screen is shown again. This timer does not.
         self.set_timer(START_S, self.fleet.start)
         self.remote = remote()
         self.set_interval(1 / (REMOTE_HZ if self.remote else LOCAL_HZ), self.tick)
@@ -162,26 +165,30 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.screen_change_signal.subscribe(self, memory.forget_left)
 
     async def on_unmount(self) -> None:
+        """Stop the fleet's sessions."""
         await self.fleet.stop()
 
     def _changed(self, pod: PodState) -> None:
-        """Called by sessions for every batch they read; the next tick paints."""
+        """Note that the pod has changed. Sessions call this for every batch they read; the next
+        tick paints.
+        """
         self._dirty = True
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """The only repaint timer. Data is drawn when it changed, ages once a second, logs at every
-        tick.
+        """Repaint what has changed; this is the only repaint timer. Data is drawn when it changed,
+        ages once a second, logs at every tick.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
         second = int(self.clock.wall())
-        # Over a link of its own, news wait for the second: a table of ages and meters is repainted
-        # once, not four times.
+        # Over SSH, changes wait for the next second: a table of ages and meters is painted once a
+        # second, not four times.
         due = second != self._second or (self._dirty and not self.remote)
         if due:
             self._dirty, self._second = False, second
-        # From the top down to the first whole screen: behind a question the world goes on.
+        # Draw the dialogs on top and the first full screen below them, which goes on behind a
+        # question.
         for screen in reversed(self.screen_stack):
             if isinstance(screen, Question) and due:
                 screen.tell_safely()
@@ -198,7 +205,9 @@ class ConsoleApp(Going, inherit_bindings=False):
             self._greet()
 
     def _alert(self) -> None:
-        """What became worse since the last look: a toast each, and one sound for all of them."""
+        """Show what became worse since the last tick: a toast for each alert, and one sound for all
+        of them.
+        """
         now = self.clock.mono()
         worse = self.alerts.look(self.overview.rows(self.fleet.pods, self.clock), now)
         found = [alert for alert in worse if not silent(alert.key, self.settings.silenced)]
@@ -216,49 +225,44 @@ class ConsoleApp(Going, inherit_bindings=False):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
-        said, severity = silence(
-            self.settings,
-            subject.pod.name if subject.pod else "",
-            subject.run.name if subject.run else "",
-            args,
-        )
+        """Turn the alerts of the run, the pod or everything off or on. `args` is "run", "pod",
+        "all" or "".
+        """
+        said, severity = silence(self.settings, *self.subject().names, args)
         self.say(said, severity=severity)
         self._dirty = True
 
     def do_pin(self, args: str) -> None:
+        """Pin the place that is shown to the next free number, or unpin it."""
         pins.toggle(self)
 
     def do_jump(self, args: str) -> None:
+        """Go to the pinned place whose number is in `args`."""
         pins.jump(self, args)
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's own for this platform, with a quicker Esc where that is the one for
-        terminals.
+        """Return Textual's driver for this platform, or on Linux our KeyDriver, which recognises
+        Esc sooner.
         """
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
 
-        if own is LinuxDriver:
-            return KeyDriver
-        return own
+        return KeyDriver if own is LinuxDriver else own
 
     def _fresh_ink(self) -> Ink:
         return Ink(self.current_theme, colour=not self.no_color)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, and none of its colours under the theme without."""
+        """Return Textual's line filters, and one that removes all colours under the theme without
+        colours.
+        """
         own = super().get_line_filters()
-        if self.theme == themes.NO_COLOUR.name:
-            return [*own, _NO_COLOUR]
-        return own
+        return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
 
     def watch_theme(self, theme: str) -> None:
-        # Textual's own widgets mark the cursor by a background alone, unless they know that there
-        # will be none (`:nocolor`).
+        """Apply the theme's colours to everything that is drawn."""
+        # Textual's widgets mark the cursor only by a background colour, unless they match
+        # `:nocolor`.
         self.no_color = self._no_color_wanted or theme == themes.NO_COLOUR.name
         self.ink = self._fresh_ink()
         if self.is_running and isinstance(self.screen, ConsoleScreen):
@@ -271,7 +275,9 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- keys
 
     def _remap(self) -> None:
-        """The user's own keys over the defaults; what cannot be is said, never silently dropped."""
+        """Apply the user's keys over the default ones. A key that cannot be used is reported, never
+        silently dropped.
+        """
         keymap, complaints = check(self._keymap_wanted)
         for complaint in complaints:
             self.say(complaint, severity="warning")
@@ -279,8 +285,8 @@ class ConsoleApp(Going, inherit_bindings=False):
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A key does nothing on a screen where its command has no place, and is a letter while a
-        prompt is open.
+        """Return False if a command's key does nothing now: on a screen to which the command does
+        not belong, and while a prompt is open, for which it is a letter.
         """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
@@ -290,6 +296,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_command(self, name: str, args: str = "") -> None:
+        """Carry out the command with this id, if it belongs to the screen that is shown."""
         command = commands.BY_ID[name]
         self.kept.give_up()
         if isinstance(self.screen, ConsoleScreen) and self.screen.place in command.where:
@@ -298,7 +305,7 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- commands
 
     def lacks(self, command: commands.Command, screen: ConsoleScreen) -> str:
-        """Why the command cannot be given here and now; empty when it can."""
+        """Return why the command cannot be given on this screen now, or "" if it can."""
         subject = screen.subject()
         has = {
             "pod": subject.pod is not None,
@@ -307,23 +314,24 @@ class ConsoleApp(Going, inherit_bindings=False):
             "plan": screen.has_plan(),
             "write": not self.read_only and not (subject.pod and subject.pod.read_only),
         }
-        for need in command.needs:
-            if not has[need]:
-                return screen.without(need)
-        return ""
+        return next((screen.without(need) for need in command.needs if not has[need]), "")
 
     def carry_out(self, command: commands.Command, args: str) -> None:
-        """From a key, the palette or a click: what is missing is said as a toast."""
+        """Carry out a command that came from a key, the palette or a click. If something is
+        missing, a toast says what.
+        """
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
             return
         if complaint := self.lacks(command, screen):
             self.say(complaint, severity="warning")
-            return
-        self.handler(command, screen)(args)
+        else:
+            self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """From the `:` line; returns what is wrong with it, or nothing."""
+        """Carry out what was typed after `:`. Returns what is wrong with it, or "" if it is carried
+        out.
+        """
         if not text.strip():
             return ""
         command, args = commands.parse(text)
@@ -342,54 +350,44 @@ class ConsoleApp(Going, inherit_bindings=False):
         return ""
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
-        """The screen's own method, else the app's."""
-        found: Callable[[str], None] = getattr(screen, command.handler, None) or getattr(
-            self, command.handler
-        )
+        """Return the method that carries out the command: the screen's if it has one, otherwise the
+        app's.
+        """
+        owner = screen if hasattr(screen, command.handler) else self
+        found: Callable[[str], None] = getattr(owner, command.handler)
         return found
 
     def complete(self, text: str) -> Sequence[str]:
-        """What Tab offers for the last word of a command line."""
+        """Return what Tab offers for the last word of a command line."""
         word, space, rest = text.partition(" ")
-        place = ""
-        if isinstance(self.screen, ConsoleScreen):
-            place = self.screen.place
         if not space:
-            names = sorted(
-                name
-                for c in commands.COMMANDS
-                if place in c.where
-                for name in c.names
-                if name.startswith(word)
-            )
-            rows = []
-            for name in names:
-                if len(name) > 1 or name == word:
-                    rows.append(name)
-            return rows
+            place = getattr(self.screen, "place", "")
+            names = chain(*(c.names for c in commands.COMMANDS if place in c.where))
+            # Names of one letter are only for those who know them.
+            return sorted(n for n in names if n.startswith(word) and (len(n) > 1 or n == word))
         command, _ = commands.parse(word)
         if command is None:
             return []
-        rows = []
-        for offer in offers(self, command.completes, rest):
-            if offer.startswith(rest):
-                rows.append(offer)
-        return rows
+        return [offer for offer in offers(self, command.completes, rest) if offer.startswith(rest)]
 
     @cached_property
     def paths(self) -> PathOffers:
+        """Return the completion of paths on pods. It is imported when somebody types a path."""
         from bs4_console.tui.path_offers import PathOffers  # only for a person who types a path
 
         return PathOffers(self)
 
     def do_quit(self, args: str) -> None:
+        """Leave the console with exit code 0."""
         self.kept.note(self)
         self.exit(0)
 
     def do_palette(self, args: str) -> None:
+        """Open the command palette."""
         self.action_command_palette()
 
     def do_theme(self, args: str) -> None:
+        """Change to the theme named in `args`, or to the next one."""
         names = themes.names(self.available_themes)
         if args and args not in names:
             self.say(f"There is no theme {args}; there are {', '.join(names)}.", severity="warning")
@@ -400,13 +398,13 @@ class ConsoleApp(Going, inherit_bindings=False):
     # -- what Textual brings along
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """None of Textual's own: all commands come from the table."""
+        """Return none of Textual's own commands, because all commands come from the table."""
         return ()
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
-    """The app with the person's own keys, and as it was left; of that, only the theme where the
-    pods are for `practice`.
+    """Return the app with the person's own keys and the settings of the last session. With
+    `practice` pods only the theme is restored, and nothing is saved.
     """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()
@@ -419,7 +417,7 @@ def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False)
 
 
 def run(fleet: Fleet, read_only: bool = False) -> int:
-    """Open the screen until the person leaves; returns the exit code. How it was left is kept."""
+    """Show the screen until the person leaves, save the settings, and return the exit code."""
     app = configured(fleet, read_only=read_only)
     code = app.run()
     if complaint := app.kept.close(app.settings):

@@ -1,5 +1,5 @@
-"""One line about a run's checkpoints, asked of its pod now and then while somebody looks at the
-run.
+"""The line about a run's checkpoints. The pod is queried for it now and then while somebody looks
+at the run.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds between two looks: the pod reads its checkpoint directories for it. While there is
-#: nothing to resume, the first is waited for.
+#: Seconds between two queries, for which the pod scans its checkpoint directories: in general, and
+#: while the first checkpoint that can be resumed is waited for.
 LOOK_S, FIRST_S = 60.0, 10.0
 #: A disk that will be full within this many seconds is a warning.
 SOON_S = 6 * 3600.0
 
-#: A checkpoint that is younger than this may still be being written.
+#: A checkpoint younger than this, in seconds, may still be written.
 WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """Empty until the pod has answered, and where it cannot (an older agent, a recording, a lost
-    link before the first answer).
+    """The checkpoint line of one run. It is empty until the pod has answered, and if the pod cannot
+    answer (an older agent, a recording, a link that is lost before the first answer).
     """
 
     def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
@@ -37,11 +37,11 @@ class CheckpointLine:
         self._next = float("-inf")
         self._asking = False
         self._stood: tuple[str, int] | None = None
-        """How the run stood when it was asked last."""
+        """The run's state and attempt at the last query."""
 
     def line(self) -> Line:
-        """What is known; asks again when that is old, or the run has ended or begun since: then
-        somebody wants to know what is left.
+        """Return what is known, and query the pod again if that is old, or if the run has started
+        or ended since.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood
@@ -54,22 +54,21 @@ class CheckpointLine:
         run = self._pod.runs.get(self._run)
         if run is None:
             return None
-        return (run.word, run.view.attempt.number if run.view.attempt is not None else 0)
+        attempt = run.view.attempt
+        return run.word, 0 if attempt is None else attempt.number
 
     def _ended(self) -> None:
         self._asking = False
 
     async def _ask(self, session: PodSession) -> None:
-        # A quarter of a second of imports: not in the thread that answers keys.
+        # These imports take 0.25 s. The thread that answers keys must not wait for them.
         checkpoints = await asyncio.to_thread(
             importlib.import_module, "bs4_console.checkpoints.listing"
         )
         pause = LOOK_S
         try:
             found = await checkpoints.of_pod(session, self._run)
-            if found["resumable"] is not None:
-                pause = LOOK_S
-            else:
+            if found["resumable"] is None:
                 pause = FIRST_S
             self._text = _told(
                 checkpoints.line(found),
@@ -78,8 +77,7 @@ class CheckpointLine:
                 self._app.clock.wall(),
             )
         except ConsoleError:
-            # It is one line among many: what is wrong with the link or the run is said where it
-            # belongs.
+            # Errors of the link or the run are shown elsewhere.
             self._text = []
         finally:
             self._next = self._app.clock.mono() + pause
@@ -87,22 +85,16 @@ class CheckpointLine:
 
 
 def _told(text: str, order: str, found: dict[str, Any], now: float) -> Line:
-    full = found["forecast"]["full_t"]
-    sets = found["checkpoints"]
-    nothing = bool(sets) and not any(one["complete"] for one in sets)
-    # While it is being written every first checkpoint is incomplete.
-    ages = [one["age_s"] for one in sets]
-    fresh = nothing and all(age is not None and age < WRITTEN_S for age in ages)
-    stuck = nothing and any(age is not None and age >= WRITTEN_S for age in ages)
-    wrong = stuck or (full is not None and full - now < SOON_S)
-    said = "the first checkpoint is being written"
-    if not fresh:
-        said = text
-    line: Line = [
-        (" ckpts  ", "head"),
-        ("▲ " if wrong else "", "warn bold"),
-        (said, "warn bold" if wrong else ""),
-    ]
+    full, sets = found["forecast"]["full_t"], found["checkpoints"]
+    wrong = full is not None and full - now < SOON_S
+    if sets and not any(one["complete"] for one in sets):
+        # Every first checkpoint is incomplete while it is being written.
+        ages = [one["age_s"] for one in sets]
+        if None not in ages and max(ages) < WRITTEN_S:
+            text = "the first checkpoint is being written"
+        wrong = wrong or any(age is not None and age >= WRITTEN_S for age in ages)
+    line: Line = [(" ckpts  ", "head")]
+    line += [("▲ ", "warn bold"), (text, "warn bold")] if wrong else [(text, "")]
     if order:
-        return [*line, (f"   {order}", "dim")]
+        line.append((f"   {order}", "dim"))
     return line

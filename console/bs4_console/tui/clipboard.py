@@ -1,4 +1,4 @@
-"""Copying that says what it did: a terminal never acknowledges."""
+"""Copies text to the clipboard and says how, because a terminal never acknowledges it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from pathlib import Path
 
 from bs4_console.locations import state_dir
 
-#: Terminals cut or drop longer OSC 52 sequences (xterm's own limit is about this many bytes of
-#: text).
+#: Most bytes of text in an OSC 52 sequence. Terminals cut or drop longer ones; xterm's own limit is
+#: about this.
 OSC52_BYTES = 70_000
-#: The desktop's own tools, tried first: they reach the clipboard for sure.
+#: The desktop's own tools are tried first, because they surely reach the clipboard.
 _TOOLS = (
     ("wl-copy", "WAYLAND_DISPLAY", ()),
     ("xclip", "DISPLAY", ("-selection", "clipboard")),
     ("pbcopy", "", ()),
 )
-#: Terminals that are known to drop OSC 52 without a word.
+#: Terminals that are known to ignore OSC 52.
 _DEAF = ("linux", "dumb", "vt100")
 _DEAF_PROGRAMS = ("Apple_Terminal",)
 
 
 def copy(text: str, write: Callable[[str], None]) -> str:
-    """Copy by the desktop's tool, else through tmux or screen, else by OSC 52, else into a file;
-    returns in words which it was.
+    """Copy the text by the desktop's tool, else through tmux or screen, else by OSC 52, else into a
+    file. Returns in words which way was used.
 
     `write` sends an escape sequence to the terminal.
     """
@@ -39,9 +39,9 @@ def copy(text: str, write: Callable[[str], None]) -> str:
     if "TMUX" in os.environ and shutil.which("tmux"):
         return _through_tmux(text, write, fits=fits)
     if not fits or _deaf():
-        why = "this terminal takes no clipboard from programs"
-        if not fits:
-            why = f"{len(text):,} characters are more than terminals take"
+        why = f"{len(text):,} characters are more than terminals take"
+        if fits:
+            why = "this terminal takes no clipboard from programs"
         return f"(written to {_into_file(text)}: {why})"
     if os.environ.get("TERM", "").startswith("screen") and "STY" in os.environ:
         write(f"\x1bP{_osc52(text)}\x1b\\")
@@ -51,8 +51,8 @@ def copy(text: str, write: Callable[[str], None]) -> str:
 
 
 def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str:
-    """tmux's buffer takes any size; from there it reaches the clipboard by tmux itself, or past
-    it.
+    """Load the text into tmux's buffer, which takes any size. From there it reaches the clipboard
+    through tmux itself, or past it. Returns in words what was done.
     """
     outward = _option("set-clipboard") in ("on", "external")
     if not _give(["tmux", "load-buffer", *(["-w"] if outward else []), "-"], text) and not _give(
@@ -63,8 +63,7 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
     if outward and fits:
         return f"({paste}; tmux also sent it to the terminal)"
     if fits and _option("allow-passthrough") in ("on", "all"):
-        # tmux hands what is inside to the outer terminal; every ESC in it is doubled.
-        write("\x1bPtmux;" + _osc52(text).replace("\x1b", "\x1b\x1b") + "\x1b\\")
+        write(past_tmux(_osc52(text)))
         return f"({paste}; also sent past tmux to the terminal)"
     return (
         f"({paste}; not in the clipboard: "
@@ -72,60 +71,63 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
     )
 
 
+def past_tmux(sequence: str) -> str:
+    """Return an escape sequence wrapped so that tmux passes it to the outer terminal. Every ESC in
+    it is doubled.
+    """
+    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
+
+
 def _osc52(text: str) -> str:
     return f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07"
 
 
 def _deaf() -> bool:
+    """Return True if the terminal is known to ignore OSC 52."""
     return (
         os.environ.get("TERM", "") in _DEAF or os.environ.get("TERM_PROGRAM", "") in _DEAF_PROGRAMS
     )
 
 
 def _into_file(text: str) -> Path:
-    """The last thing copied, for its owner alone."""
+    """Write the text to a file that only its owner can read, in place of the last one, and return
+    its path.
+    """
     path = state_dir() / "copied.txt"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-    ) as handle:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as handle:
         handle.write(text)
     return path
 
 
 def _option(name: str) -> str:
-    """A tmux option as it holds here; empty when tmux does not know it."""
+    """Return the value of a tmux option, or "" if tmux does not know it."""
     for scope in ("-gv", "-gwv", "-sv"):
-        answer = _ask(["tmux", "show-options", scope, name])
-        if answer:
+        if answer := _ask(["tmux", "show-options", scope, name]):
             return answer
     return ""
 
 
 def _ask(argv: list[str]) -> str:
     try:
-        done = subprocess.run(
-            argv, check=False, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run(
+            argv, check=True, timeout=2, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        ).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
         return ""
-    if done.returncode == 0:
-        return done.stdout.strip()
-    return ""
 
 
 def _give(argv: list[str], text: str) -> bool:
     try:
-        return (
-            subprocess.run(
-                argv,
-                input=text.encode(),
-                check=False,
-                timeout=2,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            ).returncode
-            == 0
+        subprocess.run(
+            argv,
+            input=text.encode(),
+            check=True,
+            timeout=2,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except (OSError, subprocess.SubprocessError):
         return False
+    return True

@@ -1,4 +1,4 @@
-"""The two clocks of a screen, so that a picture of it can be taken at a frozen moment."""
+"""The two clocks of a screen. Tests freeze them to take pictures."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """`wall`: seconds since the epoch, for times of day. `mono`: the monotonic seconds in which
-    the pod session stamps what arrived, for ages.
+    """The screen's clocks. `wall` returns seconds since the epoch, for times of day. `mono` returns
+    the monotonic seconds with which a pod session stamps what arrives, for ages.
     """
 
     wall: Callable[[], float] = time.time
     mono: Callable[[], float] = time.monotonic
 
     def wall_of(self, mono: float) -> float:
-        """The time of day at which the monotonic clock showed `mono`."""
+        """Return the time of day, in seconds since the epoch, at which the monotonic clock showed
+        `mono`.
+        """
         return self.wall() - (self.mono() - mono)

@@ -1,4 +1,4 @@
-"""Where to go: from a command or a screen to the next one."""
+"""Navigation: opens the screens, by command or by name."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Going(Telling):
-    """Screens that one may never open are imported when they are opened: the first paint does not
-    wait for them.
+    """The part of the app that opens screens. Screens that a person may never open are imported
+    when they are opened, so that the first paint does not wait for them.
     """
 
     fleet: Fleet
@@ -33,123 +33,128 @@ class Going(Telling):
         self._greeted: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
+        """Return a new fleet screen."""
         return FleetScreen()
+
+    def subject(self) -> Subject:
+        """Return the pod and the run that a command given now is about."""
+        return self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
 
     # -- by command
 
     def do_back(self, args: str) -> None:
+        """Go back to the screen below this one, if there is one."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_help(self, args: str) -> None:
+        """Open the help of the screen that is shown."""
         from bs4_console.tui.screens.help import HelpScreen
 
         if isinstance(self.screen, ConsoleScreen) and not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen.place))
 
     def do_messages(self, args: str) -> None:
+        """Open the list of messages."""
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
+        """Open the journal of all pods."""
         from bs4_console.tui.screens.journal import JournalScreen
 
         if not isinstance(self.screen, JournalScreen):
             self.push_screen(JournalScreen())
 
     def do_gpus(self, args: str) -> None:
+        """Open the table of all GPUs."""
         from bs4_console.tui.screens.gpus import GpusScreen
 
         if not isinstance(self.screen, GpusScreen):
             self.push_screen(GpusScreen())
 
     def do_fleet(self, args: str) -> None:
+        """Go back to the fleet."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_pod(self, args: str) -> None:
-        """Of the pod at hand its own page; of a named one its row in the fleet."""
-        if not args:
-            pod = None
-            if isinstance(self.screen, ConsoleScreen):
-                pod = self.screen.subject().pod
-            if pod is None:
-                self.say(commands.NEEDS["pod"], severity="warning")
-            elif not (isinstance(self.screen, ConsoleScreen) and self.screen.place == commands.POD):
-                self.open_pod(pod)
-            return
-        if not any(pod.name == args for pod in self.fleet.pods):
-            self.say(
-                f"There is no pod {args!r}; there are "
-                f"{', '.join(sorted(p.name for p in self.fleet.pods)) or 'none'}.",
-                severity="warning",
-            )
-            return
-        self.do_fleet("")
-        self.call_later(self._select, args)
+        """Open the page of the pod under the cursor. With a pod's name in `args`, go to its row in
+        the fleet.
+        """
+        pod = self.subject().pod
+        if args and self.fleet.pod(args) is not None:
+            self.do_fleet("")
+            self.call_later(self._select, args)
+        elif args:
+            known = ", ".join(sorted(self.fleet.sessions)) or "none"
+            self.say(f"There is no pod {args!r}; there are {known}.", severity="warning")
+        elif pod is None:
+            self.say(commands.NEEDS["pod"], severity="warning")
+        elif getattr(self.screen, "place", "") != commands.POD:
+            self.open_pod(pod)
 
     def _select(self, pod: str) -> None:
         if isinstance(self.screen, FleetScreen):
             self.screen.select(pod)
 
     def do_run(self, args: str) -> None:
+        """Open the run named in `args`, as RUN or POD/RUN."""
         pod_name, slash, run_name = args.rpartition("/")
-        found = []
-        for p in self.fleet.pods:
-            if run_name in p.runs and (not slash or p.name == pod_name):
-                found.append((p, p.runs[run_name]))
+        found = [
+            pod
+            for pod in self.fleet.pods
+            if run_name in pod.runs and (not slash or pod.name == pod_name)
+        ]
         if len(found) == 1:
             self.do_fleet("")
-            self.call_later(self.open_run, *found[0])
+            self.call_later(self.open_run, found[0], found[0].runs[run_name])
         elif found:
             self.say(
-                f"{run_name} runs on {', '.join(p.name for p, _ in found)}; say which: :run "
-                f"{found[0][0].name}/{run_name}",
+                f"{run_name} runs on {', '.join(pod.name for pod in found)}; say which: :run "
+                f"{found[0].name}/{run_name}",
                 severity="warning",
             )
         else:
             self.say(f"There is no run {args!r}; Tab after `:run ` shows all.", severity="warning")
 
     def do_logs(self, args: str) -> None:
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
+        """Open the logs of the run under the cursor. `args` is a source or a path, or "" for all
+        sources merged.
+        """
+        subject = self.subject()
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
     def do_notes(self, args: str) -> None:
+        """Open the notes of the run under the cursor."""
         from bs4_console.tui.screens.notes import NotesScreen
 
-        if isinstance(self.screen, ConsoleScreen):
-            subject = self.screen.subject()
-        else:
-            subject = Subject()
+        subject = self.subject()
         if subject.pod is not None and subject.run is not None:
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
     def do_file(self, args: str) -> None:
-        screen = self.screen
-        if not isinstance(screen, ConsoleScreen):
-            return
-        pod = screen.subject().pod
-        if not args:
-            screen.do_command("file ")
-        elif pod is not None:
+        """Open the file of the pod whose path is in `args`. Without a path, begin to type one."""
+        if not args and isinstance(self.screen, ConsoleScreen):
+            self.screen.do_command("file ")
+        elif (pod := self.subject().pod) is not None:
             self.open_file(pod, args)
 
     def do_incident(self, args: str) -> None:
-        if isinstance(self.screen, ConsoleScreen):
-            self.open_incident(self.screen.subject(), args)
+        """Open the worst open incident under the cursor, or the one whose failure is in `args`."""
+        self.open_incident(self.subject(), args)
 
     # -- by name
 
     def open_run(self, pod: PodState, run: RunState) -> None:
+        """Open the run's screen."""
         from bs4_console.tui.screens.run import RunScreen
 
         self.push_screen(RunScreen(pod, run))
 
     def open_pod(self, pod: PodState) -> None:
+        """Open the pod's page."""
         from bs4_console.tui.screens.pod import PodScreen
 
         self.push_screen(PodScreen(pod))
@@ -157,15 +162,16 @@ class Going(Telling):
     def open_logs(
         self, pod: PodState, run: str, source: str | None = None, at: str | None = None
     ) -> None:
+        """Open the run's log screen. `source` is a source, a path of the pod, or None for all
+        sources merged. `at` is the cursor at which one source is opened; None means its end.
+        """
         from bs4_console.tui.screens.log import LogScreen
 
         if source is not None and source.startswith(("/", "~/")):
             self.open_file(pod, source)
             return
-        known = []
-        for stream in pod.streams:
-            if stream.startswith(f"log/{run}/"):
-                known.append(stream.rpartition("/")[2])
+        begin = f"log/{run}/"
+        known = [name.rpartition("/")[2] for name in pod.streams if name.startswith(begin)]
         if source is not None and source not in known:
             self.say(
                 f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.",
@@ -175,8 +181,8 @@ class Going(Telling):
         self.push_screen(LogScreen(pod, run, source, at))
 
     def open_file(self, pod: PodState, path: str) -> None:
-        """The pod says first whether it may be opened; what it says against it becomes a
-        message.
+        """Open a file of the pod after its agent has allowed it. If the agent refuses, its reason
+        becomes a message.
         """
         session = self.fleet.sessions.get(pod.name)
         if session is not None:
@@ -189,51 +195,50 @@ class Going(Telling):
         self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
+        """Open the first open incident of the subject, or the first one of the given failure. If
+        there is none, a message says so.
+        """
         from bs4_console.tui.screens.incident import IncidentScreen
 
-        found = []
-        for i in subject.incidents:
-            if failure in ("", i.failure):
-                found.append(i)
-        if subject.pod is None or not found:
-            self.say(
-                f"There is no open incident {failure} here.".replace("  ", " "), severity="warning"
-            )
-            return
-        self.push_screen(IncidentScreen(subject.pod, found[0].id))
+        for incident in subject.incidents:
+            if subject.pod is not None and failure in ("", incident.failure):
+                self.push_screen(IncidentScreen(subject.pod, incident.id))
+                return
+        wanted = " ".join(["There is no open incident", *failure.split(), "here."])
+        self.say(wanted, severity="warning")
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
-        """The page of a playbook for a run; without a name, that of its worst incident."""
+        """Open the page of a playbook for the subject's run, and make a plan. Without a playbook,
+        take that of the run's worst incident.
+        """
         from bs4_console.tui.screens.incident import IncidentScreen
 
         if subject.pod is None or subject.run is None:
             return
-        incident = None
-        for i in subject.incidents:
-            if playbook in ("", i.playbook, i.failure):
-                incident = i
-                break
+        fitting = (i.id for i in subject.incidents if playbook in ("", i.playbook, i.failure))
+        incident = next(fitting, None)
         if incident is None and not playbook:
             self.say(
                 "No incident is open here, so name the playbook: :plan ID (Tab shows them).",
                 severity="warning",
             )
             return
-        screen = IncidentScreen(
-            subject.pod, incident.id if incident else None, subject.run.name, playbook or None
-        )
+        screen = IncidentScreen(subject.pod, incident, subject.run.name, playbook or None)
         self.push_screen(screen)
         screen.call_after_refresh(screen.do_plan, "")
 
     def show_host_key(self, pod: PodState) -> None:
+        """Open the dialog with the pod's host key. The dialog no longer opens by itself for this
+        pod.
+        """
         from bs4_console.tui.screens.host_key import HostKeyScreen
 
         self._greeted.add(pod.name)
         self.push_screen(HostKeyScreen(pod))
 
     def open_shell(self, pod: PodState) -> None:
-        """In tmux in a window of its own; else here, and the screen comes back when the person
-        leaves it.
+        """Open a shell on the pod: inside tmux in a new window, otherwise on this terminal until
+        the person leaves it.
         """
         from bs4_console.pods import shell
         from bs4_console.tui import outside
@@ -261,14 +266,12 @@ class Going(Telling):
             self.say(f"The shell on {pod.name} ended with {code}.", severity="warning")
 
     def _greet(self) -> None:
-        """First contact is a person's decision: ask once per pod, on the fleet, one at a time. The
-        row goes on saying it.
+        """Show the host key of a pod at first contact, which a person has to accept: once for each
+        pod, on the fleet, one at a time. The pod's row keeps saying that it waits.
         """
         if not isinstance(self.screen, FleetScreen) or self.screen.prompt.is_open:
             return
-        waiting = []
         for pod in self.fleet.pods:
             if pod.link.state == "host key?" and pod.name not in self._greeted:
-                waiting.append(pod)
-        if waiting:
-            self.show_host_key(waiting[0])
+                self.show_host_key(pod)
+                return

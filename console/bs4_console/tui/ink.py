@@ -1,14 +1,14 @@
-"""Roles instead of colours: what a piece of text means, and how the theme at hand draws that.
+"""Styled text. Roles name what a piece of text means; the theme decides how it is drawn.
 
-A line is a list of (text, role). Roles are words, any number of them: "bad bold". `@id` makes the
-text a link to that command. Without colour every role still differs by bold, dim, underline or
-reverse, and states carry a sign and a word anyway.
+A line is a list of (text, role). A role consists of any number of words: "bad bold". `@id` makes
+the text a link to that command. Without colour every role still differs by bold, dim, underline or
+reverse, and states have a sign and a word anyway.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from rich.cells import cell_len
@@ -18,15 +18,15 @@ from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
 
-#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal
-#: interprets or that reorders text is drawn.
+#: Texts come from pods, and a pod may be hostile. Characters that a terminal interprets, or that
+#: reorder text, are never drawn.
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 Span = tuple[str, str]
 Line = list[Span]
 
-#: Calm on purpose: one grey for what is normal, colour only for what is not. Blue-green against
-#: orange-red stays apart for most colour-blind eyes.
+#: The theme is calm on purpose: grey for what is normal, colour only for what is not. Most
+#: colour-blind eyes can tell blue-green from orange-red.
 DARK = Theme(
     name="bs4-dark",
     primary="#5aa9e6",
@@ -72,13 +72,10 @@ _WITHOUT_COLOUR = {
 
 
 class Ink:
-    """Turns roles into Rich styles under one theme."""
+    """Converts roles to Rich styles under one theme."""
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
-        if colour:
-            self._styles = _coloured(theme)
-        else:
-            self._styles = _WITHOUT_COLOUR
+        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
         self._colour = colour
         self._text = self._styles.get("text", Style())
         self.style = lru_cache(maxsize=512)(self._style)
@@ -95,24 +92,22 @@ class Ink:
         return style
 
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
-        """One line of exactly `width` cells; what is too long is cut."""
+        """Return one line as a strip of exactly `width` cells. Text that is too long is cut. `fill`
+        is a role that the whole line gets in addition, also where it has no text.
+        """
         base = self.style(fill) if fill else None
-        segments = []
+        segments: list[Segment] = []
         for text, role in line:
             if text:
-                segments.append(
-                    Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
-                )
-        if not self._colour:
-            segments = [part for segment in segments for part in _words_underlined(segment)]
-        # Joined where the style is the same: each change of style is ten bytes on the wire.
+                segment = Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+                segments += [segment] if self._colour else _words_underlined(segment)
+        # Segments of the same style are joined, because each change of style is ten bytes on the
+        # wire.
         return Strip(segments).simplify().adjust_cell_length(width, base)
 
 
 def _coloured(theme: Theme) -> dict[str, Style]:
-    fixed = {}
-    if not theme.dark and not theme.name.startswith("bs4-"):
-        fixed = _LIGHT
+    fixed = {} if theme.dark or theme.name.startswith("bs4-") else _LIGHT
     foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
     background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
     accent = fixed.get("accent") or theme.accent or theme.primary
@@ -137,55 +132,54 @@ def _coloured(theme: Theme) -> dict[str, Style]:
     }
 
 
-def _words_underlined(segment: Segment) -> list[Segment]:
-    """The segment without the line under the blanks at its ends: a column's padding is no part of
-    its word.
+def _words_underlined(segment: Segment) -> Iterator[Segment]:
+    """Yield the segment without an underline below the blanks at its ends, because a column's
+    padding is not part of its word.
     """
     text, style, _ = segment
-    if style is None or not style.underline or text == text.strip():
-        return [segment]
-    bare = style + Style(underline=False)
     word = text.strip()
+    if style is None or not style.underline or text == word:
+        yield segment
+        return
+    bare = style + Style(underline=False)
     before = text[: len(text) - len(text.lstrip())]
-    parts = ((before, bare), (word, style), (text[len(before) + len(word) :], bare))
-    found = []
-    for part, kind in parts:
+    for part, kind in (before, bare), (word, style), (text[len(before) + len(word) :], bare):
         if part:
-            found.append(Segment(part, kind))
-    return found
+            yield Segment(part, kind)
 
 
 def harmless(text: str) -> str:
-    """The text without control characters; one space for each, so that a column stays a column."""
+    """Return the text with a space in place of each control character, so that columns stay
+    aligned.
+    """
     if text.isprintable():
         return text
     return _UNSEEN.sub(" ", text)
 
 
 def mix(first: str, second: str, share: float) -> str:
-    """`share` of the second colour in the first."""
+    """Return a blend of two colours as "#rrggbb", with `share` (0 to 1) of the second."""
     return Color.parse(first).blend(Color.parse(second), share).hex6
 
 
 def text_of(line: Iterable[Span]) -> str:
+    """Return the line's text without roles."""
     return "".join(text for text, _ in line)
 
 
 def width_of(line: Iterable[Span]) -> int:
+    """Return the line's width in cells."""
     return sum(cell_len(text) for text, _ in line)
 
 
 def cut(line: Line, width: int) -> Line:
-    """The line within `width` cells, an ellipsis where something was lost."""
+    """Return the line within `width` cells, with an ellipsis if something was cut off."""
     if width_of(line) <= width:
         return line
     kept: Line = []
     room = width - 1
     for text, role in line:
-        if cell_len(text) <= room:
-            taken = text
-        else:
-            taken = _cut_text(text, room)
+        taken = text if cell_len(text) <= room else _cut_text(text, room)
         kept.append((taken, role))
         room -= cell_len(taken)
         if taken != text:
@@ -194,8 +188,15 @@ def cut(line: Line, width: int) -> Line:
     return kept
 
 
+def fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    """Return the lines, each cut to `width` cells."""
+    return [cut(line, width) for line in lines]
+
+
 def whole(parts: Iterable[Line], width: int) -> Line:
-    """Of several parts those that fit, each whole, in their order; only the first is cut."""
+    """Join the parts that fit into `width` cells, in order. Only the first part is cut; every other
+    is taken whole or left out.
+    """
     line: Line = []
     for number, part in enumerate(parts):
         if number == 0:
@@ -214,7 +215,7 @@ def _cut_text(text: str, width: int) -> str:
 
 
 def pad(line: Line, width: int, align: str = "left") -> Line:
-    """Exactly `width` cells."""
+    """Return the line cut or filled to exactly `width` cells. `align` is "left" or "right"."""
     line = cut(line, width)
     gap = width - width_of(line)
     if gap <= 0:
@@ -225,15 +226,39 @@ def pad(line: Line, width: int, align: str = "left") -> Line:
 
 
 def spread(left: Line, right: Line, width: int) -> Line:
-    """`left` at the left edge, `right` at the right; the left gives way."""
+    """Return a line of `width` cells with `left` at the left edge and `right` at the right edge.
+    `left` is cut if both do not fit.
+    """
     room = width - width_of(right) - 1
     if room > 0:
         return [*pad(left, max(0, room)), (" ", ""), *right]
     return cut(right, width)
 
 
+def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
+    """Return the parts in one line, with `gap` between those that are not empty."""
+    line: Line = []
+    for part in parts:
+        if line:
+            line.append(gap)
+        line += part
+    return line
+
+
+def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
+    """Yield the lines with `head` before the first, and blanks before the others.
+
+    `indent` is the number of blanks; None takes the width of the head.
+    """
+    blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
+    for number, line in enumerate(lines):
+        yield (blank if number else head) + line
+
+
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
-    """A paragraph as lines of at most `width` cells; words that are too long (paths) are broken."""
+    """Return the text as lines of at most `width` cells, each indented by `indent`. Words that are
+    too long, like paths, are broken.
+    """
     lines: list[Line] = []
     room = max(8, width - indent)
     for paragraph in text.split("\n"):

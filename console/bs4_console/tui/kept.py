@@ -1,5 +1,5 @@
-"""The screen as it was left: kept a moment after each change, also of a console that is killed, and
-brought back after the start.
+"""Keeps the state of the screen across sessions. It is saved shortly after each change, so that it
+survives a kill, and is restored after the start.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from textual.css.query import NoMatches
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.ui_state import Settings
 
-#: Seconds after the first look in which the screen that was left comes back.
+#: Seconds after the start in which the last screen can be restored.
 RESTORE_S = 5.0
-#: Seconds between two writes at least: a cursor that runs down the fleet is written once.
+#: Least seconds between two writes, so that a cursor moving down the fleet is written once.
 SAVE_S = 1.0
+#: What the settings keep of the place where the person is.
+_KEPT = ("pod", "run", "place", "source", "incident")
 _PLACES = (
     commands.POD,
     commands.RUN,
@@ -31,12 +34,14 @@ _PLACES = (
     commands.GPUS,
 )
 
-#: (the settings, as they were written last) -> what went wrong, or nothing.
+#: (settings, settings as they were written last) -> error message, or "".
 Saver = Callable[["Settings", "Settings"], str]
 
 
 class Kept:
-    """Without `save` (practice pods) nothing is written."""
+    """Saves and restores the state of the screen. Nothing is written if `save` is None (practice
+    pods).
+    """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
         self._waiting = bool(settings.pod or settings.place)
@@ -46,15 +51,15 @@ class Kept:
         self._complaint = ""
         self._said = False
         self.busy = False
-        """Whether a write is under way."""
+        """True while settings are being written."""
 
     def give_up(self) -> None:
-        """A person has begun to do something: nobody is carried off."""
+        """Do not restore the last place any more, because the person has begun to do something."""
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Back to the row and the screen one left, as soon as its pod is known; called after each
-        look at the pods.
+        """Go back to the row and screen of the last session as soon as their pod is known. Called
+        after each poll of the pods.
         """
         screen = app.screen
         if (
@@ -69,40 +74,34 @@ class Kept:
         if now > self._until or screen.prompt.is_open:
             self.give_up()
             return
-        left = app.settings
-        if pins.reopen(
-            app,
-            {name: getattr(left, name) for name in ("pod", "run", "place", "source", "incident")},
-        ):
+        if pins.reopen(app, asdict(app.settings)):
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
-        """Into the settings: what the next start comes back to."""
+        """Write into the settings where the person is now, for the next start."""
         left = app.settings
         left.theme = app.theme
         if self._waiting:
-            # what was left is not yet back: it is not overwritten by the place where one waits for
-            # it
+            # The last place is not restored yet. The place where the person waits must not
+            # overwrite it.
             return
-        screens = []
+        shown: ConsoleScreen | None = None
         for screen in app.screen_stack:
-            if isinstance(screen, ConsoleScreen) and screen.ready:
-                screens.append(screen)
-        if not screens:
-            return
-        shown = screens[0]
-        for screen in reversed(screens):
-            if screen.place in _PLACES:
+            if not isinstance(screen, ConsoleScreen) or not screen.ready:
+                continue
+            # The topmost of the places, else the lowest screen.
+            if shown is None or screen.place in _PLACES:
                 shown = screen
-                break
+        if shown is None:
+            return
         place = pins.of(shown, shown.subject())
         if place["pod"] or shown.place != commands.FLEET:
-            left.pod, left.run, left.place = place["pod"], place["run"], place["place"]
-            left.source, left.incident = place.get("source", ""), place.get("incident", "")
+            for name in _KEPT:
+                setattr(left, name, place.get(name, ""))
 
     def look(self, app: ConsoleApp) -> None:
-        """Called about once a second: writes in the background what differs from what was
-        written.
+        """Save the settings in the background if they have changed since they were written. Called
+        about once a second.
         """
         now = app.clock.mono()
         if self._save is None or self.busy or now < self._next:
@@ -110,7 +109,7 @@ class Kept:
         if self._complaint and not self._said:
             self._said = True
             app.say(self._complaint, severity="warning")
-        # a screen that is being built or taken down says where it is next time
+        # A screen that is being built or taken down is noted the next time.
         with contextlib.suppress(NoMatches):
             self.note(app)
         if app.settings != self._saved:
@@ -119,14 +118,14 @@ class Kept:
             app.run_worker(lambda: self._write(left), name="kept", thread=True, exit_on_error=False)
 
     def _write(self, settings: Settings) -> None:
-        """In a thread: a slow disk must not hold up the screen."""
+        """Save the settings in a thread, because a slow disk must not block the screen."""
         try:
             self._complaint = self.close(settings)
         finally:
             self.busy = False
 
     def close(self, settings: Settings) -> str:
-        """Write what is not yet written; what went wrong, or nothing."""
+        """Save the settings. Returns an error message, or ""."""
         if self._save is None:
             return ""
         now = deepcopy(settings)

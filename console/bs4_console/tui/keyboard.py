@@ -1,4 +1,4 @@
-"""The terminal's keys: an Esc is told as soon as it can be known to be one."""
+"""Reads the terminal's keys, and reports Esc as soon as it cannot be the beginning of a key."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from textual.drivers.linux_driver import LinuxDriver
 
 __all__ = ["KeyDriver", "LinuxDriver"]
 
-#: Seconds between two looks at whether the app has ended.
+#: Seconds between two checks if the app has ended.
 LOOK_S = 0.1
 READ_BYTES = 4096
 
 
 class KeyDriver(LinuxDriver):
-    """Textual 8.2.8 looks only every 100 ms whether an Esc still waits for the rest of a key's
-    sequence: whatever ESCDELAY says, Esc is answered up to 100 ms late. Here what follows a read is
-    awaited for ESCDELAY, and then that is settled.
+    """Textual's Linux driver with a quicker Esc. Textual 8.2.8 checks only every 100 ms whether an
+    Esc still waits for the rest of a key's sequence, so that Esc is answered up to 100 ms late
+    whatever ESCDELAY says. This driver waits for ESCDELAY after each read and then decides.
     """
 
     def run_input_thread(self) -> None:
+        """Read keys and pass them to the app until the app ends."""
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")().decode
         wait = LOOK_S
         while not self.exit_event.is_set():
             came = bool(select.select([self.fileno], [], [], wait)[0])
-            # Text that ends within a character, or a terminal that is gone, decodes to nothing; to
-            # the parser that would be the end.
+            # Bytes that end within a character, or come from a terminal that is gone, decode to "".
+            # The parser would take "" for the end of the input.
             text = ""
             if came:
                 text = decode(os.read(self.fileno, READ_BYTES))

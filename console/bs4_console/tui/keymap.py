@@ -1,5 +1,5 @@
-"""The user's own keys: `keys.toml` in the config directory, checked. What is wrong in it costs that
-line and no more.
+"""The user's own keys: `keys.toml` in the config directory, checked. A line that is wrong is
+reported and ignored; the others count.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from bs4_console.tui import commands
 
-#: What moves the cursor in tables and logs; no command may take these.
+#: Keys that move the cursor in tables and logs. No command may have them.
 MOVING = frozenset(
     {
         "up",
@@ -28,14 +28,14 @@ MOVING = frozenset(
         *commands.DIGITS,
     }
 )
-#: The way out stays where a person looks for it.
+#: Keys that cannot be changed, so that a person can always leave.
 FIXED = frozenset({"ctrl+c"})
 _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
-    """({command id: key} of the `[keys]` table, complaints); empty without the file, and a sentence
-    when it cannot be used.
+    """Return the `[keys]` table as {command id: key}, and complaints as sentences. The table is
+    empty if the file does not exist or cannot be used.
     """
     from bs4_console.locations import config_dir
 
@@ -62,52 +62,40 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
         return {}, [
             f'{path}: `keys` is no table; write each line as command-id = "key" under [keys].'
         ]
-    complaints = []
-    for name in data:
-        if name != "keys":
-            complaints.append(f"{path} has {name!r} outside of [keys]; it is left out.")
-    for name, key in keys.items():
+    complaints = [
+        f"{path} has {name!r} outside of [keys]; it is left out." for name in data if name != "keys"
+    ]
+    for name, key in list(keys.items()):
         if not isinstance(key, str):
             complaints.append(f'keys.toml: {name} = {key!r} is no text; write {name} = "key".')
-    return {name: key for name, key in keys.items() if isinstance(key, str)}, complaints
+            del keys[name]
+    return keys, complaints
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(what of `wanted` can be, by Textual's key names; a sentence for each that cannot and keeps
-    its usual key).
+    """Return the wanted keys that can be used, as {command id: Textual's key names}, and a sentence
+    for each command that keeps its usual key.
     """
     accepted: dict[str, str] = {}
     complaints: list[str] = []
     for name, keys in wanted.items():
-        command = commands.BY_ID.get(name)
-        if keys != ",":
-            spelled = [spell(key.strip()) for key in keys.split(",")]
-        else:
-            spelled = ["comma"]
+        named = ["comma"] if keys == "," else [key.strip() for key in keys.split(",")]
+        spelled = {key: spell(key) for key in named}
         usual = "its usual key stays"
-        if command is None:
+        if name not in commands.BY_ID:
             complaints.append(f"keys.toml: there is no command {name!r}{_near(name)}.")
-        elif (
-            bad := next(
-                (
-                    key.strip()
-                    for key, word in zip(keys.split(","), spelled, strict=False)
-                    if not word
-                ),
-                None,
-            )
-        ) is not None:
+        elif bad := [key for key, word in spelled.items() if not word]:
             complaints.append(
-                f"keys.toml: {bad!r} for {name} is no key, {usual}; write one like x, R, "
+                f"keys.toml: {bad[0]!r} for {name} is no key, {usual}; write one like x, R, "
                 "ctrl+r, f5 or question_mark."
             )
-        elif taken := next((word for word in spelled if word in MOVING | FIXED), None):
+        elif taken := [word for word in spelled.values() if word in MOVING | FIXED]:
             complaints.append(
-                f"keys.toml: {commands.key_text(taken)!r} for {name} is taken "
-                f"({_why(taken)}), {usual}."
+                f"keys.toml: {commands.key_text(taken[0])!r} for {name} is taken "
+                f"({_why(taken[0])}), {usual}."
             )
         else:
-            accepted[name] = ",".join(spelled)
+            accepted[name] = ",".join(spelled.values())
     while clash := _clash(accepted):
         name, other, key = clash
         del accepted[name]
@@ -119,40 +107,34 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def spell(key: str) -> str:
-    """A key as Textual names it: "?" is question_mark, "R" stays; empty for what is no key."""
+    """Return the key's name in Textual: "?" becomes "question_mark", "R" stays. Returns "" if there
+    is no such key.
+    """
     from textual.keys import Keys, _character_to_key
 
-    if key not in ("+", ""):
-        *modifiers, base = key.split("+")
-    else:
-        *modifiers, base = ["+" if key else ""]
+    *modifiers, base = [key] if key == "+" else key.split("+")
     if not base or not set(modifiers) <= _MODIFIERS:
         return ""
-    if len(base) == 1:
-        if base.isprintable() and base != " ":
-            return "+".join([*modifiers, _character_to_key(base)])
-        return ""
-    if base in {member.value for member in Keys} or base in _named():
+    known = {member.value for member in Keys}
+    if len(base) == 1 and base.isprintable() and base != " ":
+        return "+".join([*modifiers, _character_to_key(base)])
+    if len(base) > 1 and (base in known or base in _named()):
         return "+".join([*modifiers, base])
-    if key in {member.value for member in Keys}:
-        return key
-    return ""
+    return key if len(base) > 1 and key in known else ""
 
 
 def _named() -> frozenset[str]:
-    """Names of the signs on a keyboard: question_mark, semicolon, ..."""
+    """Return Textual's names of the signs on a keyboard: question_mark, semicolon, ..."""
     from textual.keys import _character_to_key
 
     return frozenset(_character_to_key(chr(code)) for code in range(0x21, 0x7F))
 
 
 def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """(the user's entry, the other command, the key) of two commands that one key would mean on one
-    screen.
+    """Return the first two commands that would have the same key on one screen, as (the user's
+    entry, the other command, the key). Returns None if there are none.
     """
-    keys = {}
-    for c in commands.COMMANDS:
-        keys[c.id] = accepted[c.id].split(",") if c.id in accepted else list(c.keys)
+    keys = {c.id: accepted.get(c.id, ",".join(c.keys)).split(",") for c in commands.COMMANDS}
     for name in reversed(list(accepted)):
         for command in commands.COMMANDS:
             if command.id != name and command.where & commands.BY_ID[name].where:
@@ -163,13 +145,9 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
 
 
 def _why(key: str) -> str:
-    if key in FIXED:
-        return "it always leaves"
-    return "it moves about"
+    return "it always leaves" if key in FIXED else "it moves about"
 
 
 def _near(name: str) -> str:
     near = difflib.get_close_matches(name, commands.BY_ID, n=1)
-    if near:
-        return f", did you mean {near[0]}"
-    return "; `?` and docs/commands.md list them"
+    return f", did you mean {near[0]}" if near else "; `?` and docs/commands.md list them"

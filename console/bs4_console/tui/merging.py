@@ -1,9 +1,10 @@
-"""Merging a run's checkpoint from the screen: the plan, its confirmation, and how it ended. How far
-it is stands on the run's screen (views/doing.py).
+"""Merges a run's checkpoint from the screen: the plan, its confirmation, and how it ended. The
+run's screen shows how far the merge is (views/doing.py).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bs4_console.checkpoints import merge
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
-    """`args`: a step, or nothing for the newest whole one."""
+    """Plan a merge and ask for confirmation. `args` is a step, or "" for the newest complete one. A
+    message says so if a merge is under way or `args` is not a step.
+    """
     if args and not args.isdecimal():
         app.say(
             f"{args!r} is no step; :merge alone takes the newest that is complete.",
@@ -35,22 +38,14 @@ def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
 
 async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> None:
     view = await merge.plan(session, asked)
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            app.spawn(f"merge {asked.run}", _carry_out(app, session, view))
-
-    app.push_screen(ConfirmScreen(view, session.state, merge.words(view)), answered)
+    question = ConfirmScreen(view, session.state, merge.words(view))
+    app.confirm(question, f"merge {asked.run}", partial(_carry_out, app, session, view))
 
 
 async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> None:
-    """Submits it and tells how it ends; the pod goes on with it whether or not this console
-    waits.
+    """Submit the merge and tell how it ends. The pod continues the merge even if this console
+    leaves.
     """
     key = await merge.begin(session, view)
     async for action in session.follow_action(key):
-        if action.ended:
-            app.say(
-                f"{view.run}: {merge.told(action)}",
-                severity="information" if action.state == "done" else "error",
-            )
+        app.say_end(action, f"{view.run}: {merge.told(action)}")

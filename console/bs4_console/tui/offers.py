@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import pins, themes
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.views.fleet import GROUPS, SORTS
 
 if TYPE_CHECKING:
@@ -21,49 +22,27 @@ _FIXED = {
 
 
 def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
-    """`what`: a command's `completes`. `typed`: the argument so far; only paths, which the pod is
-    asked for, depend on it.
+    """Return the possible values of a command's argument. `what` is the command's `completes`.
+    `typed` is the argument so far; only paths, for which the pod is queried, depend on it.
     """
-    if isinstance(app.screen, ConsoleScreen):
-        subject = app.screen.subject()
-    else:
-        subject = Subject()
-    pods = app.fleet.pods
+    subject = app.subject()
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):
         return app.paths.of(subject.pod, typed)
     if what == "paths":
-        return [
-            *(
-                [f"{subject.run.view.output_dir}/"]
-                if subject.run and subject.run.view.output_dir
-                else []
-            ),
-            "~/",
-            "/",
-        ]
+        if subject.run and subject.run.view.output_dir:
+            return [f"{subject.run.view.output_dir}/", "~/", "/"]
+        return ["~/", "/"]
     if what == "pods":
-        return sorted(pod.name for pod in pods)
+        return sorted(app.fleet.sessions)
     if what == "runs":
-        names = []
-        for pod in pods:
-            for run in pod.runs:
-                names.append((pod.name, run))
-        return sorted(
-            run if sum(run == other for _, other in names) == 1 else f"{pod}/{run}"
-            for pod, run in names
-        )
+        on_pods = Counter(chain(*(pod.runs for pod in app.fleet.pods)))
+        names = [(pod.name, run) for pod in app.fleet.pods for run in pod.runs]
+        return sorted(run if on_pods[run] == 1 else f"{pod}/{run}" for pod, run in names)
     if what == "sources" and subject.pod and subject.run:
         prefix = f"log/{subject.run.name}/"
-        found = []
-        for stream in subject.pod.streams:
-            if stream.startswith(prefix):
-                found.append(stream.removeprefix(prefix))
-        return found
+        return [s.removeprefix(prefix) for s in subject.pod.streams if s.startswith(prefix)]
     if what == "incidents":
-        found = []
-        for incident in subject.incidents:
-            found.append(incident.failure)
-        return found
+        return [incident.failure for incident in subject.incidents]
     if what == "playbooks":
         from bs4_console.tui.views import playbook
 

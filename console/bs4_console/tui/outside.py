@@ -1,5 +1,5 @@
-"""Programs outside the screen: a window of tmux, or the terminal itself while the screen steps
-aside.
+"""Starts programs outside the screen: in a window of tmux, or on this terminal while the screen is
+suspended.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from collections.abc import Sequence
 
 from bs4_console.errors import ConsoleError
 
-#: Seconds in which tmux has to answer; it only opens a window.
+#: Seconds that tmux has to answer. It only opens a window.
 TMUX_S = 5.0
 
 
 def words(argv: Sequence[str]) -> str:
+    """Return the argv quoted for a shell."""
     return shlex.join(argv)
 
 
 def in_tmux() -> bool:
+    """Return True if the console runs inside tmux and the tmux command exists."""
     return "TMUX" in os.environ and shutil.which("tmux") is not None
 
 
 def window(name: str, argv: Sequence[str]) -> None:
-    """A new window of the tmux that the console runs in, which closes when the program ends well
-    and stays readable when not.
+    """Run the program in a new tmux window. The window closes if the program succeeds, and stays
+    readable if it fails. Raises ConsoleError if tmux opens no window.
     """
     held = (
         f"{words(argv)} || {{ echo; echo 'ended with '$?'; Enter closes this window'; read -r _; }}"
@@ -50,8 +52,8 @@ def window(name: str, argv: Sequence[str]) -> None:
 
 
 def here(argv: Sequence[str]) -> int:
-    """The program on this terminal, until it ends; its exit code. The screen must have stepped
-    aside.
+    """Run the program on this terminal until it ends, and return its exit code. The screen must be
+    suspended. Raises ConsoleError if the program cannot be started.
     """
     try:
         return subprocess.run(argv, check=False).returncode

@@ -1,9 +1,9 @@
-"""The rows of all pods, kept: a row is made anew when its pod has changed or its ages have, not for
+"""The cached rows of the fleet. A row is made again when its pod or its ages have changed, not for
 every repaint.
 
-1,024 rows (256 pods with four runs) cost 38 ms to make, and with so many pods something changes in
-every tenth of a second. So above MANY pods each is looked at once a second at most, and not all in
-the same tick.
+1,024 rows (256 pods with four runs each) take 38 ms to make, and with so many pods something
+changes in every tenth of a second. Above MANY pods each pod is therefore made again at most once a
+second, and not all in the same tick.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: Up to this many pods every change is shown at the next tick.
+#: With up to this many pods every change is shown at the next tick.
 MANY = 32
 
 
@@ -26,12 +26,13 @@ R = TypeVar("R")
 
 
 class PodRows(Generic[R]):
-    """What is shown of each pod, made anew when its token is another one."""
+    """A cache of what is shown of each pod. An entry is made again when its token changes."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[object, list[R]]] = {}
 
     def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
+        """Return the pod's rows. Calls `make` if `token` differs from that of the cached rows."""
         kept = self._kept.get(pod.name)
         if kept is None or kept[0] != token:
             kept = self._kept[pod.name] = (token, make())
@@ -39,47 +40,44 @@ class PodRows(Generic[R]):
 
 
 class Overview:
+    """The cached rows of all pods for the fleet screen, the top bar and the alerts."""
+
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
         self._rows: PodRows[view.Row] = PodRows()
         self._known: dict[str, list[view.Row]] = {}
         self.made = 0
-        """Pods whose rows were made, for tests and measurements."""
+        """How often a pod's rows were made. For tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
+        """Note that the pod has changed, so that its rows are made again."""
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Each pod with what is another as soon as the pod has to be looked at again."""
-        many, now = len(pods) > MANY, clock.mono()
-        return [
-            (
-                pod,
-                (
-                    0 if many else self._versions.get(pod.name, 0),
-                    int(now + number / len(pods)) if many else int(now),
-                ),
-            )
-            for number, pod in enumerate(pods)
-        ]
+        """Return each pod with a token that changes as soon as the pod's rows have to be made
+        again.
+        """
+        now = clock.mono()
+        if len(pods) <= MANY:
+            return [(pod, (self._versions.get(pod.name, 0), int(now))) for pod in pods]
+        return [(pod, (0, int(now + i / len(pods)))) for i, pod in enumerate(pods)]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
-        """In the order of the pods; a row that is as it was is the same object."""
-        found = []
+        """Return the rows in the order of the pods. A row that has not changed is the same object
+        as before.
+        """
+        found: list[view.Row] = []
         for pod, token in self.tokens(pods, clock):
-            for row in self._rows.of(pod, token, partial(self._made, pod, clock)):
-                found.append(row)
+            found += self._rows.of(pod, token, partial(self._made, pod, clock))
         return found
 
     def _made(self, pod: PodState, clock: Clock) -> list[view.Row]:
         self.made += 1
-        known = {}
-        for row in self._known.get(pod.name, []):
-            known[row.key] = row
-        rows = self._known[pod.name] = [
-            known[row.key] if known.get(row.key) == row else row
-            for row in view.readable_rows(pod, clock)
-        ]
+        known = {row.key: row for row in self._known.get(pod.name, ())}
+        rows = self._known[pod.name] = view.readable_rows(pod, clock)
+        for i, row in enumerate(rows):
+            if known.get(row.key) == row:
+                rows[i] = known[row.key]
         return rows

@@ -1,4 +1,4 @@
-"""What ctrl+p finds: the commands of this screen, and every pod and run by name."""
+"""The command palette (ctrl+p): the commands of this screen, and every pod and run by name."""
 
 from __future__ import annotations
 
@@ -10,30 +10,28 @@ from typing import TYPE_CHECKING, cast
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from bs4_console.tui import commands
-from bs4_console.tui.screens.base import ConsoleScreen
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: The first clause of a command's help: a palette that needs four lines for each shows four of them
-#: on a small terminal.
+#: Separates the first clause of a command's help. With the whole help a small terminal would show
+#: only four entries.
 _ABOUT = re.compile(r"[.:;] | \(")
 
 
 class ConsoleCommands(Provider):
-    """Asks nothing of any pod: a palette must not wait for a link."""
+    """Finds commands, pods and runs for the palette. It queries no pod, because a palette must not
+    wait for a link.
+    """
 
     @property
     def _console(self) -> ConsoleApp:
         return cast("ConsoleApp", self.app)
 
     def _offers(self) -> Iterator[tuple[str, str, commands.Command, str]]:
-        """(text, help, command, arguments)."""
-        place = ""
-        if isinstance(self.screen, ConsoleScreen):
-            place = self.screen.place
-        for command in commands.at(place):
+        """Yield (text, help, command, arguments) for each entry."""
+        for command in commands.at(getattr(self.screen, "place", "")):
             if command.id != "palette":
                 key = self._console.keys.get(command.id, "")
                 about = _ABOUT.split(command.help, maxsplit=1)[0].rstrip(".")
@@ -54,10 +52,12 @@ class ConsoleCommands(Provider):
                 )
 
     async def discover(self) -> Hits:
+        """Yield every entry, for a palette in which nothing is typed yet."""
         for text, about, command, args in self._offers():
             yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
 
     async def search(self, query: str) -> Hits:
+        """Yield the entries that match `query`, with their score."""
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():
             if (score := matcher.match(text)) > 0:

@@ -1,4 +1,6 @@
-"""Paths of a pod under Tab: what its agent says lies there, a moment after it was asked."""
+"""Completes paths of a pod with Tab. The pod's agent is queried, so that an answer comes a moment
+later.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,13 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Seconds for which an answer holds: files come and go.
+#: Seconds for which an answer is valid, because files come and go.
 HOLDS_S = 10.0
 
 
 class PathOffers:
-    """One question at a time. With its answer the open prompt looks again, and asks on if more was
-    typed meanwhile.
+    """Answers from the agents of the pods, one query at a time. When an answer comes, the open
+    prompt completes again, and queries again if more was typed meanwhile.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -28,32 +30,27 @@ class PathOffers:
         self._asking = False
 
     def of(self, pod: PodState, beginning: str) -> Sequence[str]:
-        """What is known by now; the rest is asked for."""
+        """Return the paths that begin with `beginning` and are known by now, and query the pod if
+        none are known.
+        """
         found = self._held(pod, beginning)
         if found is None:
             self._ask(pod, beginning)
             return ()
-        rows = []
-        for path in found.names:
-            if path.startswith(beginning):
-                rows.append(path)
-        return rows
+        return [path for path in found.names if path.startswith(beginning)]
 
     def _held(self, pod: PodState, beginning: str) -> Paths | None:
-        """The answer for this beginning, or a whole one for a shorter beginning in the same
-        directory.
+        """Return the answer for this beginning, or a complete answer for a shorter beginning in the
+        same directory. Returns None if there is none from the last HOLDS_S seconds.
         """
         now = self._app.clock.mono()
         for length in range(len(beginning), beginning.rfind("/"), -1):
             asked, found = self._known.get((pod.name, beginning[:length]), (0.0, None))
-            # A hidden file is named only where its dot was typed.
+            # The pod names a hidden file only if its dot was typed.
             dot = beginning[:length].endswith("/") and beginning[length : length + 1] == "."
-            if (
-                found is not None
-                and now - asked <= HOLDS_S
-                and not dot
-                and (length == len(beginning) or not found.more)
-            ):
+            if found is None or dot or now - asked > HOLDS_S:
+                continue
+            if length == len(beginning) or not found.more:
                 return found
         return None
 

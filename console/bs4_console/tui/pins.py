@@ -1,5 +1,5 @@
-"""Places of the console that a number brings back: kept in the settings, checked when they are
-used.
+"""Pinned places: numbers 1 to 9 that bring back a screen. They are kept in the settings and checked
+when they are used.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ Pin = dict[str, str]
 
 
 def toggle(app: ConsoleApp) -> None:
-    """The place that is shown, under the first free number; where it is pinned already, the pin
-    goes.
-    """
+    """Pin the place that is shown to the first free number, or unpin it if it is pinned."""
     screen = app.screen
     if not isinstance(screen, ConsoleScreen):
         return
@@ -31,11 +29,7 @@ def toggle(app: ConsoleApp) -> None:
         pins[at] = {}
         app.say(f"{at + 1} is free again.")
         return
-    free = len(pins)
-    for i, pin in enumerate(pins):
-        if not pin:
-            free = i
-            break
+    free = pins.index({}) if {} in pins else len(pins)
     if free >= len(commands.DIGITS):
         app.say(
             "All nine numbers are taken; go to one and pin again to free it.", severity="warning"
@@ -46,45 +40,43 @@ def toggle(app: ConsoleApp) -> None:
 
 
 def jump(app: ConsoleApp, args: str) -> None:
-    """To the place of the number that `args` begins with; without one, what is pinned is said."""
+    """Go to the pinned place whose number `args` begins with. Without a number, a message lists the
+    pinned places.
+    """
     pins = app.settings.pins
     number = args.split()[0] if args.strip() else ""
-    pin = {}
-    if number in commands.DIGITS and int(number) <= len(pins):
-        pin = pins[int(number) - 1]
+    pin = dict(zip(commands.DIGITS, pins, strict=False)).get(number)
     if not pin:
+        what = f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
         if number in commands.DIGITS:
             what = f"Nothing is pinned as {number}."
-        else:
-            what = f"Pinned: {', '.join(listed(pins)) or 'nothing'}."
         app.say(
             f"{what} {app.keys['pin']} pins the place that is shown.",
             severity="warning" if number else "information",
         )
-        return
-    if not _whole(app, pin):
+    elif not _whole(app, pin):
         app.say(f"{words(pin)} is not there any more.", severity="warning")
-        return
-    app.do_fleet("")
-    app.call_later(reopen, app, pin)
+    else:
+        app.do_fleet("")
+        app.call_later(reopen, app, pin)
 
 
 def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Whether the pod and the run of the pin are known; of the journal and the GPUs there is but
-    one.
-    """
+    """Return True if the pin's pod and run are known. The journal and the GPUs need neither."""
     if pin.get("place") in (commands.JOURNAL, commands.GPUS):
         return True
-    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
+    pod = app.fleet.pod(pin.get("pod", ""))
     return pod is not None and (not pin.get("run") or pin["run"] in pod.runs)
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """From the fleet to the place of the pin; False where its pod or run is not known."""
+    """Go from the fleet to the pinned place. Returns False if the fleet is not shown, or the pin's
+    pod or run is not known.
+    """
     screen = app.screen
     if not isinstance(screen, FleetScreen) or not _whole(app, pin):
         return False
-    pod = next((pod for pod in app.fleet.pods if pod.name == pin.get("pod")), None)
+    pod = app.fleet.pod(pin.get("pod", ""))
     run = pod.runs.get(pin.get("run", "")) if pod else None
     if pod is not None:
         screen.point_at(pod.name, run.name if run else "")
@@ -118,12 +110,9 @@ def _open(
 
 
 def of(screen: ConsoleScreen, subject: Subject) -> Pin:
-    """Where `screen` stands, as it is kept."""
-    pin = {
-        "pod": subject.pod.name if subject.pod else "",
-        "run": subject.run.name if subject.run else "",
-        "place": screen.place,
-    }
+    """Return a pin for the place where `screen` is."""
+    pod, run = subject.names
+    pin = {"pod": pod, "run": run, "place": screen.place}
     pane, incident = getattr(screen, "pane", None), getattr(screen, "incident_id", None)
     if screen.place == commands.LOG and pane is not None and pane.source:
         pin["source"] = pane.source
@@ -133,15 +122,11 @@ def of(screen: ConsoleScreen, subject: Subject) -> Pin:
 
 
 def words(pin: Mapping[str, str]) -> str:
-    """h100-a/math-7b log trainer."""
-    where = "/".join(part for part in (pin.get("pod"), pin.get("run")) if part)
+    """Return the pin in words, for example "h100-a/math-7b log trainer"."""
+    where = f"{pin.get('pod', '')}/{pin.get('run', '')}".strip("/")
     return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
 
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
-    """1 h100-a/math-7b run, for each that is set."""
-    found = []
-    for i, pin in enumerate(pins, 1):
-        if pin:
-            found.append(f"{i} {words(pin)}")
-    return found
+    """Return each pin that is set as a line, for example "1 h100-a/math-7b run"."""
+    return [f"{i} {words(pin)}" for i, pin in enumerate(pins, 1) if pin]

@@ -1,8 +1,9 @@
-"""One sign and one word for how a run or a pod is: never colour alone."""
+"""The status of a run or pod as one sign and one word, never by colour alone."""
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,27 +11,26 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line
 
 if TYPE_CHECKING:
-    # At run time the screen needs none of the pods' classes: importing the session would pull in
-    # the channel and its frames (12 ms).
-    from bs4_console.pods.state import PodState, RunState
+    # Only for types: importing the session would take 12 ms for the channel and its frames.
+    from bs4_console.pods.state import IncidentView, PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: What drawing raises when a pod's records have another shape than the documented one. A pod can be
-#: newer than this console, or hostile.
+#: Errors that drawing raises if a pod's records are malformed. A pod can be newer than this
+#: console, or hostile.
 MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError)
-#: Round trip in seconds up to which a link has four, three, two bars.
+#: Longest round trip in seconds of a link with four, three and two bars.
 BARS_RTT = (0.06, 0.15, 0.4)
-#: A run is late when its last step is older than this many usual steps, and than LATE_S.
+#: A run is late if its last step is older than this many usual steps and older than LATE_S seconds.
 LATE_STEPS = 4
 LATE_S = 60.0
-#: A disk or /dev/shm above this share of its size is named.
+#: A disk or /dev/shm is reported if at least this share of it is used.
 FULL_PERCENT = 95.0
 
 
 @dataclass(frozen=True)
 class Status:
-    """`rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` is the
-    ink's.
+    """A status as it is shown. `rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice,
+    0 nothing. `role` is a role of the styled text (see ink.py).
     """
 
     rank: int
@@ -39,6 +39,7 @@ class Status:
     role: str
 
     def line(self) -> Line:
+        """Return the sign and the word as a line."""
         return [(f"{self.sign} {self.word}", self.role)]
 
 
@@ -63,8 +64,8 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """What became of a pod that does not answer, or was another boot; None where that is not
-    known.
+    """Return what became of a pod that does not answer, or that has rebooted. Returns None if that
+    is not known.
     """
     if pod.lost is None:
         return None
@@ -76,41 +77,42 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Whether the pod is lost for good, by two signs that do not depend on each other."""
+    """Return True if the pod is lost for good, by two signs that do not depend on each other."""
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Whether the link stands in an error; connecting for the first time is none."""
+    """Return True if the link is in an error state. Connecting for the first time is no error."""
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
 
 def recorded(pod: PodState) -> bool:
-    """Whether this is no live pod but what was once kept of one."""
+    """Return True if this is not a live pod but a recording of one."""
     return pod.link.state == "recorded"
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    for a in pod.ledger.actions.values():
-        if a.run == run and not a.ended and a.kind != "plan":
-            return True
-    return False
+    """Return True if an action on the run, other than making a plan, is under way."""
+    return any(
+        a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
+    )
+
+
+def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
+    """Return the open incidents of the run, or those of the pod itself if `run` is None."""
+    if run is not None:
+        return pod.ledger.open_incidents(run.name)
+    return [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
 
 
 def of(pod: PodState, run: RunState | None) -> Status:
-    """Incidents before the link, the link before the run's own state: an unreachable pod's run is
-    unknown, not running.
+    """Return the status of the run, or of the pod itself if `run` is None. Incidents come before
+    the link, and the link before the run's own state, so that the run of an unreachable pod is
+    unknown and not running.
     """
-    if run:
-        incidents = pod.ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in pod.ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
-    known = lost(pod)
+    incidents, known = incidents_of(pod, run), lost(pod)
     if known is not None and taken(pod):
-        # Where nothing trained, nothing was lost with it.
+        # If nothing was training, nothing was lost with the pod.
         if run is not None and run.word not in ("finished", "stopped"):
             return known
         return Status(1, "■", known.word, "dim")
@@ -132,51 +134,49 @@ def of(pod: PodState, run: RunState | None) -> Status:
 
 
 def age(pod: PodState, clock: Clock) -> float | None:
-    """Seconds since telemetry last arrived, on the screen's own clock."""
+    """Return the seconds since telemetry last arrived, or None if it never has."""
     if pod.telemetry_seen is None:
         return None
     return clock.mono() - pod.telemetry_seen
 
 
+def is_old(seen: float | None) -> bool:
+    """Return True if data of this age, in seconds, is not current any more, or if there is none."""
+    return seen is None or seen > words.FRESH_S
+
+
 def link_signs(pod: PodState) -> str:
-    """▂▄▆█ by round trip; dots where bars are missing."""
+    """Return four characters that show the round trip time: ▂▄▆█ if it is short, dots for missing
+    bars.
+    """
     if not pod.link.up:
         return "····"
     if pod.link.rtt is None:
         return "▂···"
-    bars = 4 - sum(pod.link.rtt > limit for limit in BARS_RTT)
-    return "▂▄▆█"[:bars] + "·" * (4 - bars)
+    return "▂▄▆█"[: 4 - bisect_left(BARS_RTT, pod.link.rtt)].ljust(4, "·")
 
 
 def link_line(pod: PodState) -> Line:
-    """▂▄▆█ 12ms."""
+    """Return the link's bars and round trip time, for example "▂▄▆█ 12ms"."""
     link = pod.link
     if link.up:
-        rtt = ""
-        if link.rtt is not None:
-            rtt = f" {link.rtt * 1000:.0f}ms"
-        return [
-            (
-                link_signs(pod),
-                "warn" if link.rtt is not None and link.rtt > BARS_RTT[2] else "good",
-            ),
-            (rtt, "dim"),
-        ]
+        if link.rtt is None:
+            return [(link_signs(pod), "good"), ("", "dim")]
+        role = "warn" if link.rtt > BARS_RTT[2] else "good"
+        return [(link_signs(pod), role), (f" {link.rtt * 1000:.0f}ms", "dim")]
     if link.state in ("new", "connecting"):
         return [("···· ", "dim"), ("…", "accent")]
     return [("····", "warn"), (" rec." if recorded(pod) else " down", "warn")]
 
 
 def link_words(pod: PodState, clock: Clock) -> str:
-    """unreachable since 03:12 (1m12s), retry in 8s."""
+    """Return the link's state in words, such as "unreachable since 03:12 (1m12s), retry in 8s"."""
     link = pod.link
     if recorded(pod):
-        when = ""
-        if pod.telemetry_seen is not None:
-            when = time.strftime(
-                " %Y-%m-%d %H:%M", time.localtime(clock.wall_of(pod.telemetry_seen))
-            )
-        return f"recorded{when}, not live"
+        if pod.telemetry_seen is None:
+            return "recorded, not live"
+        seen = time.localtime(clock.wall_of(pod.telemetry_seen))
+        return time.strftime("recorded %Y-%m-%d %H:%M, not live", seen)
     if link.up:
         return f"connected since {words.of_day(clock.wall_of(link.since))}"
     if link.state in ("new", "connecting"):
@@ -193,7 +193,9 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
-    """no step for 12m (usually 14.2s), or nothing."""
+    """Return how late the run's next step is, for example "no step for 12m (usually 14.2s)".
+    Returns "" if it is not late.
+    """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:
         return ""
@@ -204,7 +206,9 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 
 
 def full_disks(pod: PodState) -> list[str]:
-    """/ 97 % full, for every disk above the limit."""
+    """Return a phrase like "/ 97% full" for every disk, and for /dev/shm, that is at least
+    FULL_PERCENT full.
+    """
     host = pod.latest.get("host") or {}
     found = []
     for disk in host.get("disks") or []:
@@ -218,16 +222,11 @@ def full_disks(pod: PodState) -> list[str]:
 
 
 def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, str]]:
-    """Everything that is wrong as (phrase, role), worst first; empty when nothing is."""
+    """Return everything that is wrong with the run, or with the pod if `run` is None, as (phrase,
+    role), worst first. Empty if nothing is wrong.
+    """
     found: list[tuple[str, str]] = []
-    ledger = pod.ledger
-    if run:
-        incidents = ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
+    incidents = incidents_of(pod, run)
     roots = [i for i in incidents if i.role == "root"] or incidents
     if roots:
         more = len(incidents) - 1
@@ -243,56 +242,34 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
         )
     if link_down(pod):
         found.append((link_words(pod, clock), "dim" if known is not None else "warn"))
-        if known is None:
-            for text in _heard(pod, run, clock):
-                found.append((text, ""))
-        else:
-            found += []
+        if known is None and (heard := _heard(pod, run, clock)):
+            found.append((heard, ""))
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
     elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
         found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
-        found.append(
-            (run.view.attempt.detail or _ended(run), "bad" if run.word == "failed" else "dim")
-        )
+        attempt = run.view.attempt
+        how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
+        detail = attempt.detail or f"attempt {attempt.number} ended with {how}"
+        found.append((detail, "bad" if run.word == "failed" else "dim"))
     if run and (phrase := late(pod, run, clock)):
         found.append((phrase, "warn"))
-    found += [(phrase, "warn") for phrase in full_disks(pod)]
+    phrases = full_disks(pod)
     gpus = pod.latest.get("gpus") or {}
     if gpus.get("state") in ("stale", "error"):
-        found.append(
-            (
-                f"GPU data {gpus['state']}: {gpus.get('detail') or 'the driver does not answer'}",
-                "warn",
-            )
-        )
-    for note in pod.notes.values():
-        found.append((note, "warn"))
-    return found
+        detail = gpus.get("detail") or "the driver does not answer"
+        phrases.append(f"GPU data {gpus['state']}: {detail}")
+    phrases += pod.notes.values()
+    return found + [(phrase, "warn") for phrase in phrases]
 
 
-def _heard(pod: PodState, run: RunState | None, clock: Clock) -> list[str]:
-    """What W&B says of a run whose pod does not answer; it proves no death."""
-    sight = None
-    if run is not None:
-        sight = pod.sights.get(run.name)
-    if run is None or sight is None:
-        return []
+def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:
+    """Return what W&B says of a run whose pod does not answer, or "". It is no proof that the run
+    is dead.
+    """
+    if run is None or run.name not in pod.sights:
+        return ""
     from bs4_console.pods.witness import without_the_pod
 
-    said = without_the_pod(run.name, sight, clock.wall())
-    if said:
-        return [said]
-    return []
-
-
-def _ended(run: RunState) -> str:
-    attempt = run.view.attempt
-    if attempt is None:
-        return ""
-    if attempt.signal:
-        how = f"signal {attempt.signal}"
-    else:
-        how = f"exit code {attempt.code}"
-    return f"attempt {attempt.number} ended with {how}"
+    return without_the_pod(run.name, pod.sights[run.name], clock.wall())

@@ -1,5 +1,5 @@
-"""What the console says: toasts and the messages that stay, the clipboard, and work in the
-background whose faults become messages.
+"""Notifications of the console: toasts and the list of messages, the clipboard, and background work
+whose errors become messages.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ import os
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from textual.app import App
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
@@ -19,8 +21,13 @@ from bs4_console.tui.clock import Clock
 from bs4_console.tui.ink import harmless
 from bs4_console.tui.screens.messages import KEPT, Said
 
+if TYPE_CHECKING:
+    from bs4_console.pods.state import ActionView
+
 
 class Telling(App[int]):
+    """The part of the app that tells the person something and runs background work."""
+
     clock: Clock
 
     def __init__(self, *, ansi_color: bool | None) -> None:
@@ -28,21 +35,32 @@ class Telling(App[int]):
         self.messages: deque[Said] = deque(maxlen=KEPT)
         self._after_failure: dict[str, Callable[[], None]] = {}
 
-    def say(self, text: str, more: str = "", severity: str = "information") -> None:
-        """A toast, and a line that stays in the messages."""
+    def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
+        """Show a toast, and keep the text in the list of messages. `more` is the next step or a
+        detail. `severity` is "information", "warning" or "error".
+        """
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = harmless(f"{text} {more}".strip())
-        self.notify(
-            shown,
-            severity="error"
-            if severity == "error"
-            else "warning"
-            if severity == "warning"
-            else "information",
-            markup=False,
-        )
+        self.notify(shown, severity=severity, markup=False)
+
+    def say_end(self, action: ActionView, text: str) -> None:
+        """Say how the action has ended. While it goes on nothing is said."""
+        if action.ended:
+            self.say(text, severity="information" if action.state == "done" else "error")
+
+    def confirm(
+        self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Show a question, and run `work` in the background if the answer is yes."""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.spawn(what, work())
+
+        self.push_screen(question, answered)
 
     def copy(self, text: str, said: str) -> None:
+        """Copy `text` to the clipboard, and say `said` and how it was copied."""
         self._clipboard = text
         self.say(said, copy(text, self._to_terminal))
 
@@ -53,16 +71,19 @@ class Telling(App[int]):
     def spawn(
         self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None
     ) -> Worker[None]:
-        """Run `work`; whatever goes wrong in it becomes a message, never the end of the app."""
+        """Run `work` in the background and return its worker. Any error becomes a message and never
+        ends the app; `failed` is called after it.
+        """
         worker = self.run_worker(work, name=what, group=what, exit_on_error=False)
         if failed is not None:
             self._after_failure[str(id(worker))] = failed
         return worker
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Report the error of background work that failed, and call its `failed` function."""
         worker = event.worker
-        # The event's state, not the worker's: by the time that "running" is told here it may be
-        # over.
+        # The event's state counts, because the worker may be over by the time that this event says
+        # "running".
         if event.state in (WorkerState.SUCCESS, WorkerState.ERROR, WorkerState.CANCELLED):
             failed = self._after_failure.pop(str(id(worker)), None)
             if event.state == WorkerState.ERROR:
@@ -85,7 +106,9 @@ class Telling(App[int]):
         )
 
     def not_drawn(self, what: str, error: Exception) -> None:
-        """Said once per fault: it comes back with every tick."""
+        """Report that part of the screen cannot be drawn, once for each error, because it comes
+        back with every tick.
+        """
         text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
         if not any(said.text == text for said in self.messages):
             self.say(
@@ -94,7 +117,9 @@ class Telling(App[int]):
 
 
 def _place(error: BaseException | None) -> str:
-    """at gpus.py:66, where the error was raised."""
+    """Return where the error was raised, for example " at gpus.py:66". Returns "" if that is not
+    known.
+    """
     if error is None or error.__traceback__ is None:
         return ""
     where = traceback.extract_tb(error.__traceback__)[-1]

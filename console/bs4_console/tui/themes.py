@@ -1,9 +1,9 @@
-"""The console's own themes: dark, light, one of each that colour-blind eyes keep apart, and none at
-all.
+"""The console's own themes: dark, light, one of each for colour-blind eyes, and one without
+colours.
 
-bs4-safe and bs4-safe-light take their colours from Okabe and Ito's palette: sky blue, yellow or
+bs4-safe and bs4-safe-light take their colours from Okabe and Ito's palette: sky blue, yellow and
 vermillion for good, warning and bad stay apart under protanopia, deuteranopia and tritanopia (a
-test computes that). States carry a sign and a word in every theme.
+test computes that). States have a sign and a word in every theme.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ SAFE_LIGHT = Theme(
     dark=False,
     variables=dict(DARK.variables),
 )
-#: Draws with bold, dim, underline and reverse alone, in the terminal's own two colours.
+#: Only bold, dim, underline and reverse, in the terminal's own two colours.
 NO_COLOUR = Theme(
     name="bs4-no-colour",
     primary="#d0d0d0",
@@ -73,6 +73,6 @@ OWN = (DARK, LIGHT, SAFE, SAFE_LIGHT, NO_COLOUR)
 
 
 def names(available: Iterable[str]) -> list[str]:
-    """Our own, then Textual's."""
+    """Return the names of the console's own themes, then those of the others in `available`."""
     own = [theme.name for theme in OWN]
     return [*own, *sorted(set(available) - set(own))]

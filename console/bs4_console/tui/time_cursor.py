@@ -1,5 +1,5 @@
-"""The one time cursor of the screens, and what was at that moment: from memory, else from what is
-kept on this machine.
+"""The time cursor that all screens share, and the telemetry of its moment: from memory, otherwise
+from files on this machine.
 """
 
 from __future__ import annotations
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Samples of a stretch of curves: more than the widest curve has columns of dots.
+#: Most samples of a stretch of telemetry. The widest curve has fewer columns of dots.
 STRETCH_SAMPLES = 800
-#: Moments that are held, and seconds after which one that had no sample is looked for again: older
-#: telemetry may still be arriving.
+#: How many moments are cached, and the seconds after which a moment without a sample is read again,
+#: because older telemetry may still be arriving.
 HELD, AGAIN_S = 512, 10.0
-#: A stretch is read anew when its end has moved by this much: memory holds the last minutes anyway.
+#: A stretch is read again when its end has moved by this many seconds. The last minutes are in
+#: memory anyway.
 _GRAIN_S = 300
 
 Sample = dict[str, Any]
 
 
 class TimeCursor:
-    """`at`: wall seconds of this machine's clock, None for now. Files are read in a thread, for one
-    pod after the other; the screen is drawn again when something came.
+    """The moment that the screens show. Files are read in a thread, one pod after the other, and
+    the screen is drawn again when something was read.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -44,32 +45,32 @@ class TimeCursor:
         self._wanted: dict[str, float] = {}
         self._wanted_stretches: dict[str, tuple[int, int]] = {}
         self.reading = False
-        """Whether files are being read."""
+        """True while files are being read."""
 
     @property
     def at(self) -> float | None:
+        """Return the moment in seconds since the epoch by this machine's clock, or None for now."""
         return self._at
 
     @at.setter
     def at(self, at: float | None) -> None:
+        """Move the cursor to this moment, or to now if None."""
         self._at = at
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """The pod's clock minus ours, as it was known when the cursor was set: a better measurement
-        must not move it off its step.
+        """Return the pod's clock minus this machine's in seconds, as it was known when the cursor
+        was set. A better measurement must not move the cursor off its step.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
     def of(self, pod: PodState) -> float | None:
-        """The moment by the pod's own clock."""
-        if self._at is None:
-            return None
-        return self._at + self.offset(pod)
+        """Return the cursor's moment by the pod's own clock, or None for now."""
+        return None if self._at is None else self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
-        """The telemetry nearest to the cursor, if any is near it. What is not held is read, and is
-        here a moment later (see `waits`).
+        """Return the telemetry record nearest to the cursor, or None if none is near. A record that
+        is not in memory is read and comes a moment later (see `waits`).
         """
         t = self.of(pod)
         if t is None:
@@ -80,17 +81,15 @@ class TimeCursor:
         if held is None or (held[1] is None and self._app.clock.mono() - held[0] > AGAIN_S):
             self._wanted[pod.name] = t
             self._read()
-        if held:
-            return held[1]
-        return None
+        return held[1] if held else None
 
     def waits(self, pod: PodState) -> bool:
-        """Whether the pod's sample is still to come."""
+        """Return True if the pod's record is still to be read."""
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
-        """Telemetry from `begin` to `end` (the pod's clock), thinned out where it is no longer in
-        memory; as far as it was read by now.
+        """Return the telemetry from `begin` to `end` by the pod's clock, in seconds, as far as it
+        was read by now. Older records than those in memory are thinned out.
         """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
@@ -98,21 +97,19 @@ class TimeCursor:
         if begin >= until - 1.0:
             return recent
         key = (int(begin), min(math.ceil(until / _GRAIN_S) * _GRAIN_S, int(end) + 1))
-        known = self._stretches.get(pod.name)
-        if known is None or known[0] != key:
+        known, records = self._stretches.get(pod.name, (None, []))
+        if known != key:
             self._wanted_stretches[pod.name] = key
             self._read()
-        return [
-            *(record for record in (known[1] if known else ()) if begin <= record["t"] < until),
-            *recent,
-        ]
+        older = [record for record in records if begin <= record["t"] < until]
+        return [*older, *recent]
 
     def fetches(self, pod: PodState) -> bool:
-        """Whether a stretch of this pod is still to come."""
+        """Return True if a stretch of this pod's telemetry is still to be read."""
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Whoever asked is gone."""
+        """Drop the reads that have not started, because nobody waits for them any more."""
         self._wanted.clear()
         self._wanted_stretches.clear()
 
@@ -128,17 +125,15 @@ class TimeCursor:
         self.forget_wishes()
 
     async def _work(self) -> None:
-        """The newest wish of each pod; a cursor that has gone on meanwhile is not followed through
-        every place it passed.
+        """Read the newest request of each pod. A cursor that has moved meanwhile is not followed
+        through every place that it passed.
         """
         try:
             while self._wanted or self._wanted_stretches:
                 if self._wanted:
                     name, t = next(iter(self._wanted.items()))
                     history = self._history(name)
-                    found = None
-                    if history:
-                        found = await asyncio.to_thread(history.near, t)
+                    found = await asyncio.to_thread(history.near, t) if history else None
                     self._keep(name, t, found)
                     if self._wanted.get(name) == t:
                         del self._wanted[name]
@@ -163,16 +158,12 @@ class TimeCursor:
 
     def _history(self, name: str) -> History | None:
         session = self._app.fleet.sessions.get(name)
-        directory = None
-        if session is not None:
-            directory = session.mirror.directory("telemetry")
+        directory = session.mirror.directory("telemetry") if session else None
         if directory is None:
             return None
         if directory not in self._histories:
-            # the first paint does without (it brings the agent's streams along)
-            from bs4_console.pods.history import (
-                History,
-            )
+            # Imported here, so that the first paint does not wait for the agent's streams.
+            from bs4_console.pods.history import History
 
             self._histories[directory] = History(directory)
         return self._histories[directory]

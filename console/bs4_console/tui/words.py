@@ -1,18 +1,20 @@
-"""Numbers as a tired person reads them: short, aligned, never a false precision."""
+"""Formats numbers as a tired person reads them: short, aligned, and never more precise than they
+are.
+"""
 
 from __future__ import annotations
 
 import time
 
-#: Below this many seconds an age reads "now": telemetry comes once a second and a read waits a
-#: round trip.
+#: An age below this many seconds is "now": telemetry comes once a second, and a read takes a round
+#: trip.
 FRESH_S = 5.0
 
 NONE = "–"
 
 
 def duration(seconds: float) -> str:
-    """8s, 1m12s, 3h05m, 2d04h: two units at most."""
+    """Return seconds with at most two units: 8s, 1m12s, 3h05m, 2d04h."""
     s = int(max(0.0, seconds))
     if s < 60:
         return f"{s}s"
@@ -24,7 +26,7 @@ def duration(seconds: float) -> str:
 
 
 def pace(seconds: float | None) -> str:
-    """A step's duration: 0.83s, 14.2s, 3m05s."""
+    """Return the duration of a step: 0.83s, 14.2s, 3m05s. Returns "–" for None."""
     if seconds is None:
         return NONE
     if seconds < 10:
@@ -35,7 +37,9 @@ def pace(seconds: float | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """now, 12s, 3m, 2h: one unit, because it only has to say how far to trust a number."""
+    """Return an age in seconds with one unit: now, 12s, 3m, 2h. That is enough to say how far a
+    number can be trusted. Returns "never" for None.
+    """
     if seconds is None:
         return "never"
     if seconds < FRESH_S:
@@ -50,7 +54,7 @@ def age(seconds: float | None) -> str:
 
 
 def old(seconds: float | None) -> str:
-    """As a sentence's end: "now", "3m old", "never seen"."""
+    """Return an age in seconds for a sentence's end: "now", "3m old", or "never seen" for None."""
     if seconds is None:
         return "never seen"
     if seconds < FRESH_S:
@@ -59,17 +63,21 @@ def old(seconds: float | None) -> str:
 
 
 def of_day(wall: float, seconds: bool = False) -> str:
-    """Local time of day: 03:12 or 03:12:41."""
+    """Return the local time of day: 03:12, or 03:12:41 with `seconds`. `wall` is in seconds since
+    the epoch.
+    """
     return time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(wall))
 
 
 def date(wall: float) -> str:
-    """Local day: 2026-11-20."""
+    """Return the local day: 2026-11-20. `wall` is in seconds since the epoch."""
     return time.strftime("%Y-%m-%d", time.localtime(wall))
 
 
 def rate(kilobytes: float | None) -> str:
-    """Of KB a second, in three digits: 96K, 812M, 1.4G."""
+    """Return kilobytes per second in at most three digits and without "B/s": 96K, 812M, 1.4G.
+    Returns "–" for None.
+    """
     if kilobytes is None:
         return NONE
     value, unit = float(kilobytes), "K"
@@ -83,7 +91,7 @@ def rate(kilobytes: float | None) -> str:
 
 
 def size(count: float | None) -> str:
-    """512 B, 9.8 KiB, 62.1 GiB."""
+    """Return a number of bytes with its unit: 512 B, 9.8 KiB, 62.1 GiB. Returns "–" for None."""
     if count is None:
         return NONE
     value = float(count)
@@ -97,26 +105,29 @@ def size(count: float | None) -> str:
 
 
 def gib(count: float | None) -> str:
-    """Whole GiB without a unit, for columns: 62."""
-    if count is None:
-        return NONE
-    return f"{count / (1 << 30):.0f}"
+    """Return bytes as whole GiB without a unit, for columns: 62. Returns "–" for None."""
+    return whole(None if count is None else count / (1 << 30))
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    if part is None or not whole:
-        return None
-    return 100.0 * part / whole
+    """Return how many percent of `whole` `part` is, or None if that is not known."""
+    return None if part is None or not whole else 100.0 * part / whole
+
+
+def whole(value: float | None) -> str:
+    """Return a whole number: 97. Returns "–" for None."""
+    if value is None:
+        return NONE
+    return f"{value:.0f}"
 
 
 def whole_percent(value: float | None) -> str:
-    if value is None:
-        return NONE
-    return f"{value:.0f}%"
+    """Return a whole number with a percent sign: 97%. Returns "–" for None."""
+    return NONE if value is None else f"{value:.0f}%"
 
 
 def number(value: float | None) -> str:
-    """A metric in at most seven characters: 0.4120, 12.31, 3.0e-06."""
+    """Return a metric in at most seven characters: 0.4120, 12.31, 3.0e-06. Returns "–" for None."""
     if value is None:
         return NONE
     magnitude = abs(value)
@@ -130,14 +141,16 @@ def number(value: float | None) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Cut with an ellipsis; for text of single-cell characters."""
+    """Return the text cut to `width` characters, with an ellipsis if it was cut. For text of
+    single-cell characters.
+    """
     if len(text) <= width:
         return text
     return text[: max(0, width - 1)] + "…"
 
 
 def count(n: int, noun: str) -> str:
-    """1 process, 3 processes, 2 directories."""
+    """Return a number and its noun in singular or plural: 1 process, 3 processes, 2 directories."""
     if n == 1:
         return f"1 {noun}"
     if noun.endswith("y"):

@@ -1,8 +1,8 @@
-"""The one table of commands, a module for each room. Keys, the `:` line, the palette, the help
-screen and docs/commands.md are all read from it.
+"""The table of all commands, one module for each group. Keys, the `:` line, the palette, the help
+screen and docs/commands.md are read from it.
 
-A command `next-incident` is carried out by the method `do_next_incident(args)` of the screen it is
-given on, or of the app.
+The command `next-incident` is carried out by the method `do_next_incident(args)` of the screen on
+which it is given, or of the app.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from bs4_console.tui.commands.command import (
     POD,
     RUN,
     Command,
+    key_text,
 )
-from bs4_console.tui.commands.keys import key_text
 
 __all__ = [
     "BY_ID",
@@ -65,22 +65,20 @@ BY_NAME: Mapping[str, Command] = {name: command for command in COMMANDS for name
 
 
 def at(place: str) -> list[Command]:
-    """The commands of a screen, in the order of the key bar; those without a place there last."""
+    """Return the commands of a screen in the order of the key bar. Commands that the key bar does
+    not show come last.
+    """
     return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
 
 
 def parse(text: str) -> tuple[Command | None, str]:
-    """(command, arguments) of what was typed after `:`; an unambiguous beginning of a name is
-    enough.
+    """Return the command and the arguments of what was typed after `:`. An unambiguous beginning of
+    a name is enough. The command is None if there is no such command.
     """
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)
     if command is None and word:
-        near = {}
-        for name, c in BY_NAME.items():
-            if name.startswith(word):
-                near[c.id] = c
-        command = None
+        near = {c.id: c for name, c in BY_NAME.items() if name.startswith(word)}
         if len(near) == 1:
-            command = next(iter(near.values()))
+            (command,) = near.values()
     return command, args.strip()

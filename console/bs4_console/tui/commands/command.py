@@ -1,4 +1,6 @@
-"""What a command is: its names, its keys, where it works and what it needs."""
+"""The definition of a command: its names, its keys, the screens on which it works, and what it
+needs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ EVERYWHERE = frozenset({FLEET, POD, RUN, INCIDENT, LOG, HELP, MESSAGES, JOURNAL,
 #: The keys that jump to a pinned place.
 DIGITS = tuple("123456789")
 
-#: What a command may need, and what is said when it is not there.
+#: What a command may need, and the message if it is missing.
 NEEDS: Mapping[str, str] = {
     "pod": "Select a pod first.",
     "run": "Select a run first; this row has none.",
@@ -31,12 +33,40 @@ NEEDS: Mapping[str, str] = {
     ),
 }
 
+#: Textual key name -> the sign that the screen shows.
+_KEY_TEXT = {
+    "enter": "⏎",
+    "escape": "esc",
+    "slash": "/",
+    "colon": ":",
+    "question_mark": "?",
+    "dollar_sign": "$",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "ctrl+p": "^p",
+    "ctrl+c": "^c",
+    "at": "@",
+    "comma": ",",
+    "full_stop": ".",
+    "exclamation_mark": "!",
+    "apostrophe": "'",
+    "quotation_mark": '"',
+    "plus": "+",
+    "minus": "-",
+    "less_than_sign": "<",
+    "greater_than_sign": ">",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """`names`: what may be typed after `:`. `keys`: Textual key names, the first is shown. `hint`:
-    its place in the key bar, 0 = not there. `args`: what may follow the name, for the help;
-    `completes`: what Tab offers for it (pods, runs, sources, playbooks, themes, levels).
+    """One command of the console.
+
+    `names` may be typed after `:`. `keys` are Textual's key names, of which the first is shown.
+    `where` are the screens on which it works, and `needs` are keys of NEEDS. `hint` is its place in
+    the key bar; 0 means that the key bar does not show it. `args` says in the help what may follow
+    the name. `completes` is what Tab offers for it (pods, runs, sources, playbooks, themes,
+    levels).
     """
 
     id: str
@@ -52,8 +82,15 @@ class Command:
 
     @property
     def handler(self) -> str:
+        """Return the name of the method that carries out the command."""
         return "do_" + self.id.replace("-", "_")
 
 
 def on(*places: str) -> frozenset[str]:
+    """Return the screens as a set, for `where`."""
     return frozenset(places)
+
+
+def key_text(key: str) -> str:
+    """Return a Textual key name as the screen shows it, for example "?" for "question_mark"."""
+    return _KEY_TEXT.get(key, key)

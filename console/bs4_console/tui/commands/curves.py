@@ -1,4 +1,4 @@
-"""Curves, and the time cursor over everything."""
+"""Commands of the curves and the time cursor."""
 
 from __future__ import annotations
 

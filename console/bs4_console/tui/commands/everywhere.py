@@ -1,4 +1,4 @@
-"""The console itself."""
+"""Commands of the console itself."""
 
 from __future__ import annotations
 

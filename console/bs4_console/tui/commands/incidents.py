@@ -1,4 +1,4 @@
-"""Incidents, plans, and what is done to a run or on its pod."""
+"""Commands about incidents and plans, and actions on a run or its pod."""
 
 from __future__ import annotations
 

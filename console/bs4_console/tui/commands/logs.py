@@ -1,4 +1,4 @@
-"""The log: seen, sifted, searched, marked."""
+"""Commands of the log: show, filter, search and mark lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/commands.md, written from the table: `python -m bs4_console.tui.commands.page
+"""Writes docs/commands.md from the table of commands: `python -m bs4_console.tui.commands.page
 docs/commands.md`.
 """
 
@@ -8,12 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from bs4_console.tui.commands.command import EVERYWHERE, Command
-from bs4_console.tui.commands.keys import key_text
+from bs4_console.tui.commands.command import EVERYWHERE, Command, key_text
 
 
 def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None = None) -> str:
-    """docs/commands.md."""
+    """Return the text of docs/commands.md. `keys` replaces the default keys of some commands."""
     lines = [
         "# Keys and commands",
         "",
@@ -59,21 +58,17 @@ def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None 
         "|---|---|---|---|---|",
     ]
     for command in table:
-        shown = (
-            " ".join(f"`{key_text(key)}`" for key in (keys or {}).get(command.id, command.keys))
-            or "–"
+        wanted = (keys or {}).get(command.id, command.keys)
+        shown = " ".join(f"`{key_text(key)}`" for key in wanted)
+        # The arguments stand behind the first name.
+        first = " ".join([*command.names[:1], command.args]).strip()
+        typed = ", ".join(f"`:{name}`" for name in (first, *command.names[1:]) if name)
+        where = ", ".join(sorted(command.where))
+        if command.where == EVERYWHERE:
+            where = "everywhere"
+        lines.append(
+            f"| `{command.id}` | {shown or '–'} | {typed or '–'} | {where} | {command.help} |"
         )
-        typed = (
-            ", ".join(
-                f"`:{name}{' ' + command.args if command.args and i == 0 else ''}`"
-                for i, name in enumerate(command.names)
-            )
-            or "–"
-        )
-        where = "everywhere"
-        if command.where != EVERYWHERE:
-            where = ", ".join(sorted(command.where))
-        lines.append(f"| `{command.id}` | {shown} | {typed} | {where} | {command.help} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Where to go."""
+"""Commands that go to another screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: order, groups, what is folded away, whose alerts are silent."""
+"""Commands of the tables: sort, group, fold, and silence alerts."""
 
 from __future__ import annotations
 

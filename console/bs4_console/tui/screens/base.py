@@ -1,15 +1,19 @@
-"""What every screen has: the two bars, the prompt, and the way from a command to what it does."""
+"""The base of all screens: the two bars, the prompt, and the commands that work wherever there is a
+pod.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import VerticalScroll
 from textual.css.query import NoMatches
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
@@ -31,24 +35,26 @@ NOTE = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """What a command given now is about."""
+    """The pod and the run that a command given now is about. Either may be None."""
 
     pod: PodState | None = None
     run: RunState | None = None
 
     @property
+    def names(self) -> tuple[str, str]:
+        """Return the names of pod and run, each "" if there is none."""
+        return self.pod.name if self.pod else "", self.run.name if self.run else ""
+
+    @property
     def incidents(self) -> list[IncidentView]:
-        """Open ones of the run, or of the pod itself."""
-        if self.pod is None:
-            return []
-        found = self.pod.ledger.open_incidents(self.run.name if self.run else None)
-        if self.run:
-            return found
-        return [i for i in found if i.run not in self.pod.runs]
+        """Return the open incidents of the run, or those of the pod itself if there is no run."""
+        return [] if self.pod is None else status.incidents_of(self.pod, self.run)
 
 
 class ConsoleScreen(Screen[None]):
-    """A subclass gives `place`, `body()`, `draw()` and its commands as `do_...` methods."""
+    """A full screen of the console. A subclass gives `place`, `body()`, `draw()` and its commands
+    as `do_...` methods, whose `args` is the text after the command's name.
+    """
 
     place: ClassVar[str] = ""
     AUTO_FOCUS = ""
@@ -57,86 +63,99 @@ class ConsoleScreen(Screen[None]):
     """
 
     ready = False
-    """Whether the widgets are there: messages and the repaint timer may come before."""
+    """True once the widgets exist. Messages and the repaint timer may come earlier."""
     drawn = False
-    """Whether there is anything to paint."""
+    """True once the screen was drawn."""
 
     @property
     def console_app(self) -> ConsoleApp:
+        """Return the app with its own type."""
         return cast("ConsoleApp", self.app)
 
     def compose(self) -> ComposeResult:
+        """Yield the top bar, the screen's own widgets, the prompt and the key bar."""
         yield TopBar()
         yield from self.body()
         yield Prompt()
         yield KeyBar()
 
     def body(self) -> Iterable[Widget]:
+        """Return the widgets between the top bar and the prompt."""
         return ()
 
     def trail(self) -> Sequence[str]:
-        """Where this is, for the top bar."""
+        """Return the path to this screen, which the top bar shows."""
         return (self.place,)
 
     def subject(self) -> Subject:
+        """Return the pod and the run that a command given now is about."""
         return Subject()
 
     def draw(self) -> None:
-        """Bring everything but the logs up to date; called when something changed, and once a
+        """Bring everything but the logs up to date. Called when something changed, and once a
         second.
         """
 
     def pulse(self) -> None:
-        """Bring the logs up to date; called at the repaint rate."""
+        """Bring the logs up to date. Called at the repaint rate."""
 
     def main(self) -> Widget | None:
-        """What has the focus while no prompt is open."""
+        """Return the widget that has the focus while no prompt is open, or None."""
         return None
 
     def has_plan(self) -> bool:
+        """Return True if there is a plan that can be carried out."""
         return False
 
     def without(self, need: str) -> str:
-        """What to say where a command's need (a key of commands.NEEDS) is not met."""
+        """Return the sentence to show if a command's need is not met. `need` is a key of
+        commands.NEEDS.
+        """
         return commands.NEEDS[need]
 
     # -- drawing
 
     def on_mount(self) -> None:
+        """Allow drawing, and set the focus."""
         self.ready = True
         self.refocus()
 
     def on_screen_resume(self) -> None:
-        # Behind Textual's own handler, which lays the screen out: what is painted then is already
-        # up to date.
+        """Draw the screen again, because it was not updated while another one was on top."""
+        # Runs after Textual's own handler, which lays out the screen, so that the first paint is up
+        # to date.
         self.call_next(self.redraw)
 
     def _compositor_refresh(self) -> None:
-        """Textual's way to the terminal. Of a screen that was not yet drawn it would paint the
-        empty widgets, and all of it once more.
+        """Paint, unless the screen was not drawn yet. Textual would paint the empty widgets then,
+        and everything once more.
         """
         if self.drawn:
             super()._compositor_refresh()
 
     def on_resize(self) -> None:
+        """Draw the screen in its new size."""
         self.call_after_refresh(self.redraw)
 
     def redraw(self) -> None:
+        """Bring the whole screen up to date now, if its widgets exist."""
         if not self.ready or not self.is_mounted or self.size.width == 0:
             return
         first = not self.drawn
         self.draw_safely()
         self.pulse_safely()
         if first:
-            # As tall as what they now show, the widgets are painted once and not twice. Each would
-            # clear these in its own time.
+            # The widgets are laid out for their new content now, so that they are painted once and
+            # not twice. They would clear these caches later.
             for widget in (self, *self.query(Widget)):
                 widget._clear_arrangement_cache()
                 widget.clear_cached_dimensions()
             self._refresh_layout()
 
     def draw_safely(self) -> None:
-        """A console that is left open all day does not end because a pod sent something odd."""
+        """Bring the bars and the screen up to date. If a pod's records are malformed, a message
+        says so and the console goes on.
+        """
         self.drawn = True
         try:
             self.draw_bars()
@@ -147,39 +166,36 @@ class ConsoleScreen(Screen[None]):
             self.console_app.not_drawn(self.place, error)
 
     def pulse_safely(self) -> None:
+        """Bring the logs up to date, unless the widgets are being built or taken down."""
         with contextlib.suppress(NoMatches):
             self.pulse()
 
     def draw_bars(self) -> None:
+        """Bring the top bar and the key bar up to date."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
-        # Run and pod have a line of their own for it.
-        pod = None
-        if self.place in (commands.INCIDENT, commands.LOG):
-            pod = self.subject().pod
+        # The screens of a run and of a pod show the link themselves.
+        linked = self.place in (commands.INCIDENT, commands.LOG)
         self.query_one(TopBar).tell(
             self.trail(),
             rows,
             app.clock,
             app.read_only or self._pod_is_locked(),
             app.settings.quiet,
-            pod,
+            self.subject().pod if linked else None,
         )
-        hints = []
+        self.query_one(KeyBar).tell(self._hints(), self.size.width)
+
+    def _hints(self) -> Iterator[tuple[str, str, commands.Command]]:
+        app = self.console_app
         for c in commands.at(self.place):
-            if (
-                c.hint
-                and app.keys.get(c.id)
-                and not app.lacks(c, self)
-                and self._timely(c)
-                and self.hints(c)
-            ):
-                hints.append((app.keys[c.id], c.title.lower(), c))
-        self.query_one(KeyBar).tell(hints, self.size.width)
+            key = app.keys.get(c.id)
+            if c.hint and key and not app.lacks(c, self) and self._timely(c) and self.hints(c):
+                yield key, c.title.lower(), c
 
     def _timely(self, command: commands.Command) -> bool:
-        """A run that goes on is not launched; where none does, that is what one is here for. Whole
-        weights are not merged.
+        """Return True if the key bar may offer the command for the subject's state. A launch is
+        offered if no run is alive, and a merge only if the run's checkpoint can be merged.
         """
         subject = self.subject()
         if command.id == "pod":
@@ -193,17 +209,17 @@ class ConsoleScreen(Screen[None]):
         )
 
     def _pod_is_locked(self) -> bool:
-        """Whether this screen is about one pod, and that is read-only."""
-        pod = None
-        if self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG):
-            pod = self.subject().pod
+        """Return True if this screen is about one pod and that pod is read-only."""
+        about_one = self.place in (commands.POD, commands.RUN, commands.INCIDENT, commands.LOG)
+        pod = self.subject().pod if about_one else None
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
-        """Whether the key bar may show it now."""
-        return True
+        """Return True if the key bar may show the command now."""
+        return command.id != self.place
 
     def refocus(self) -> None:
+        """Give the focus back to the main widget."""
         if (widget := self.main()) is not None:
             self.set_focus(widget)
 
@@ -211,12 +227,17 @@ class ConsoleScreen(Screen[None]):
 
     @property
     def prompt(self) -> Prompt:
+        """Return the screen's prompt."""
         return self.query_one(Prompt)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+        """Open the prompt. `kind` is what stands before the cursor, `initial` its text, and
+        `complete` what Tab offers for a text.
+        """
         self.prompt.ask(kind, initial, complete)
 
     def do_command(self, args: str) -> None:
+        """Open the `:` line with `args` in it."""
         self.ask(":", args, self.console_app.complete)
 
     @on(Prompt.Entered)
@@ -251,69 +272,71 @@ class ConsoleScreen(Screen[None]):
             self.prompted(event.kind, "", final=True)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """What was typed after `/` or find: on every letter, and with `final` on Enter (or empty on
-        Esc).
+        """Handle what was typed in a prompt other than `:`. Called for every letter, and with
+        `final` on Enter and on Esc, for which `text` is empty.
         """
 
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
+        """Return the session with the subject's pod, or None."""
         pod = self.subject().pod
-        if pod:
-            return self.console_app.fleet.sessions.get(pod.name)
-        return None
+        return self.console_app.fleet.sessions.get(pod.name) if pod else None
 
     def do_retry(self, args: str) -> None:
+        """Connect to the pod now, without waiting for the next attempt."""
         session = self.session()
         if session is not None:
             session.retry_now()
             self.console_app.say(f"Trying {session.state.name} now.")
 
     def do_shell(self, args: str) -> None:
+        """Open a shell on the pod."""
         if (pod := self.subject().pod) is not None:
             self.console_app.open_shell(pod)
 
     def do_ssh(self, args: str) -> None:
-        pod = self.subject().pod
-        if pod is None:
-            return
+        """Copy the ssh command for a shell on the pod, and show it."""
         from bs4_console.pods import shell
 
-        if pod.address in ("", "local"):
+        pod = self.subject().pod
+        if pod is not None and pod.address in ("", "local"):
             self.console_app.say(f"{pod.name} is this machine: open a shell here.")
-        else:
+        elif pod is not None:
             command = shlex.join(shell.argv(pod.name, pod.address))
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
     def do_launch(self, args: str) -> None:
+        """Open the form that launches a run, filled from `args` ("CONFIG RUN"), and watch the
+        start.
+        """
         from bs4_console.tui.screens.launch import LaunchScreen
 
         subject, session = self.subject(), self.session()
         if subject.pod is None:
             return
-        form, pod = LaunchScreen(subject.pod, subject.run, args), subject.pod
+        app, form = self.console_app, LaunchScreen(subject.pod, subject.run, args)
 
         def started(key: str | None) -> None:
             if key and session is not None and form.plan is not None:
-                name = form.plan.run
-                self.console_app.say(
-                    f"{name} is being started on {pod.name}; it is called good when its "
-                    "first step is done."
+                app.say(
+                    f"{form.plan.run} is being started on {form.pod.name}; it is called good "
+                    "when its first step is done."
                 )
-                self.console_app.spawn(f"start {name}", self._watch_launch(session, key))
+                app.spawn(f"start {form.plan.run}", self._watch_launch(session, key))
 
-        self.console_app.push_screen(form, started)
+        app.push_screen(form, started)
 
     async def _watch_launch(self, session: PodSession, key: str) -> None:
-        """Goes to the run as soon as there is one, unless the person has gone elsewhere by then;
-        tells how the start ended.
+        """Follow the launch until it has ended. Opens the run as soon as there is one, unless the
+        person has gone elsewhere, and tells how the start ended.
         """
         from bs4_console.launch import guide, run_incidents
 
         app, pod, there = self.console_app, session.state, False
 
         def tell(incident: IncidentView) -> None:
-            """Of the other incidents the run's screen and the alerts tell."""
+            """Tell the person of a critical incident. The run's screen shows the others."""
             if incident.severity == "critical":
                 how = (
                     f"{app.keys['incident']} shows what is known of it, {app.keys['stop']} ends "
@@ -333,13 +356,10 @@ class ConsoleScreen(Screen[None]):
                         self.place == commands.RUN and self.subject().run is run
                     ):
                         app.open_run(pod, run)
-                if action.ended:
-                    app.say(
-                        guide.verdict(action, pod)[0],
-                        severity="information" if action.state == "done" else "error",
-                    )
+                app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
+        """Write `args` as a note about the run, or ask for the text if it is empty."""
         if args:
             self._write_note(args)
         else:
@@ -357,6 +377,9 @@ class ConsoleScreen(Screen[None]):
         self.console_app.say(f"Noted for {run} on {session.state.name}.")
 
     def do_merge(self, args: str) -> None:
+        """Plan a merge of the run's checkpoint. `args` is a step, or "" for the newest complete
+        one.
+        """
         from bs4_console.tui import merging
 
         subject, session = self.subject(), self.session()
@@ -364,60 +387,77 @@ class ConsoleScreen(Screen[None]):
             merging.begin(self.console_app, session, subject.run.name, args)
 
     def do_stop(self, args: str) -> None:
+        """Ask for confirmation, then stop the run."""
         from bs4_console.tui.screens.stop import StopScreen
 
         subject, session = self.subject(), self.session()
         pod, run = subject.pod, subject.run
-        if pod is None or run is None or session is None:
-            return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.console_app.spawn(f"stop {run.name}", self._submit_stop(session, run.name))
-
-        self.console_app.push_screen(StopScreen(pod, run), answered)
+        if pod is not None and run is not None and session is not None:
+            work = partial(self._submit_stop, session, run.name)
+            self.console_app.confirm(StopScreen(pod, run), f"stop {run.name}", work)
 
     async def _submit_stop(self, session: PodSession, run: str) -> None:
-        """Submits it and tells how it ends; the agent goes on with it whether or not this console
-        waits.
+        """Submit the stop and tell how it ends. The agent carries it out even if this console
+        leaves.
         """
         app = self.console_app
         key = await session.submit("stop", run=run)
         app.say(f"{session.state.name} stops {run}; {app.keys['journal']} shows how far it is.")
         async for action in session.follow_action(key):
-            if action.ended:
-                done = action.state == "done"
-                app.say(
-                    f"{run}: {action.detail or action.state}",
-                    severity="information" if done else "error",
-                )
+            app.say_end(action, f"{run}: {action.detail or action.state}")
 
 
 def _merges(run: RunState) -> bool:
-    # with all that is known of trainers: the first paint does not wait for it
+    # Imported here, so that the first paint does not wait for the modules of all trainers.
     from bs4_console.checkpoints import merge
 
     return merge.possible(run)
 
 
+class PageScreen(ConsoleScreen):
+    """A screen with one scrolled text, in the panel with the id `panel`."""
+
+    panel: ClassVar[str] = "text"
+
+    def body(self) -> Iterable[Widget]:
+        """Yield the scrolled text."""
+        with VerticalScroll():
+            yield Panel(id=self.panel)
+
+    def main(self) -> Widget:
+        """Return the scrolled text, which has the focus."""
+        return self.query_one(VerticalScroll)
+
+    @property
+    def text(self) -> Panel:
+        """Return the panel with the text."""
+        return self.query_one(f"#{self.panel}", Panel)
+
+
 class Question(ModalScreen[ScreenResultType]):
-    """A dialog over a screen. `tell` brings its text up to date; it is called when something
-    changed, and once a second.
-    """
+    """A dialog over a screen. It is closed by `dismiss` with its answer."""
 
     def tell(self) -> None:
+        """Bring the dialog's text up to date. Called when something changed, and once a second. A
+        subclass overrides it.
+        """
         raise NotImplementedError
 
     def tell_safely(self) -> None:
-        """Being built or taken down, its widgets come and go one by one: the next look has them
-        all, or none is needed any more.
-        """
+        """Bring the dialog's text up to date, unless its widgets are being built or taken down."""
         with contextlib.suppress(NoMatches):
             self.tell()
 
+    def action_page(self, way: int) -> None:
+        """Scroll the dialog by a page, down if `way` is positive. Works from a field too."""
+        scroll = self.query_one(VerticalScroll)
+        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
+
     def on_mount(self) -> None:
+        """Show the dialog's text."""
         self.tell_safely()
 
     def on_resize(self) -> None:
+        """Fit the dialog's text to its new size."""
         if self.query(Panel):
             self.call_after_refresh(self.tell_safely)

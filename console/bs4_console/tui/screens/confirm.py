@@ -24,17 +24,20 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
-#: Rows of the terminal from which each step's command stands below it, where the plan behind the
-#: question shows them at any size.
+#: Least rows of the terminal for showing each step's command, if the plan behind the question shows
+#: the commands at any size.
 ROOMY = 36
-#: Rows of the question that are shown however small the terminal is.
+#: What stands below a text that goes on.
+MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
+#: Least rows of the question that are shown on any terminal.
 LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """Answers True only after `y`, or after `wanted` was typed where `typed` says so. `alone`:
-    nothing behind it shows the commands, which then stand in it at any size. A subclass gives
-    `asked`.
+    """A dialog that answers True only after `y`, or if `typed` only after `wanted` was typed.
+
+    `yes` names what is confirmed. `alone` means that nothing behind the dialog shows the commands,
+    so that the dialog shows them at any size. A subclass gives `asked`.
     """
 
     DEFAULT_CSS = """
@@ -63,10 +66,15 @@ class Confirmation(Question[bool]):
         self._complaint = ""
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """What is asked, with the exact commands where there is room for them."""
+        """Return the lines of the question, with the exact commands if `commands`. A subclass
+        overrides it.
+        """
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        """Yield the question, the field for the typed name if there is one, and the line of
+        answers.
+        """
         with Vertical():
             with VerticalScroll(can_focus=False):
                 yield Panel(id="question")
@@ -75,21 +83,20 @@ class Confirmation(Question[bool]):
             yield Panel(id="answer")
 
     def tell(self) -> None:
+        """Show the question, scrolled if it is long, and the keys that answer it."""
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
-        # What is long is scrolled: the answer's line must never be pushed off the screen.
+        # A long question is scrolled, because the line of answers must stay on the screen.
         room = max(LEAST, int(self.app.size.height * 0.9) - 4 - self.typed)
         lines = self._question(width)
         if more := len(lines) > room:
             lines = self._question(width - 1)
         self.query_one(VerticalScroll).styles.max_height = room
         self.query_one("#question", Panel).show(lines)
-        said: Line
-        if self._complaint or not more:
-            said = [(self._complaint, "bad bold")]
-        else:
-            said = [("PgDn", "key"), (" the rest", "dim")]
+        said: Line = [(self._complaint, "bad bold")]
+        if more and not self._complaint:
+            said = MORE
         key, no = ("⏎", "esc") if self.typed else ("y", "n")
         answer: Line = [
             (key, "key"),
@@ -100,7 +107,7 @@ class Confirmation(Question[bool]):
         self.query_one("#answer", Panel).show([said, answer])
 
     def _question(self, width: int) -> list[Line]:
-        """With the commands where all of it fits, or where nothing else shows them."""
+        """Return the question, with the commands if everything fits or nothing else shows them."""
         whole = self._asked(width, commands=self._alone or self.app.size.height >= ROOMY)
         if self._alone or len(whole) + 6 <= self.app.size.height * 0.9:
             return whole
@@ -112,12 +119,8 @@ class Confirmation(Question[bool]):
             return [*lines, [], *fold(f"To confirm, type {self.wanted}", width, "bold")]
         return lines
 
-    def action_page(self, way: int) -> None:
-        """From wherever the cursor is, the name's field too."""
-        scroll = self.query_one(VerticalScroll)
-        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
-
     def action_answer(self, yes: bool) -> None:
+        """Close the dialog with the answer. A `y` is ignored if the name has to be typed."""
         if yes and self.typed:
             return
         self.dismiss(yes)
@@ -133,13 +136,13 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """Before a plan is carried out: `y` (danger none or restart) or the run's name (everything
-    else).
+    """The question before a plan is carried out. The dangers none and restart are confirmed with
+    `y`, all others with the run's name.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
-        """`beside`: what a person should know besides the steps, where no page behind the question
-        shows the plan.
+        """Make the question for a plan. `beside` is what a person should know besides the steps, if
+        no page behind the question shows the plan.
         """
         super().__init__(
             plan.run or pod.name, typed=plans.must_type(plan.plan), alone=beside is not None
@@ -147,17 +150,18 @@ class ConfirmScreen(Confirmation):
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
+        """Return what the plan touches, its hash and expiry, with the commands if `commands`."""
         does, role = plans.danger(self.plan.plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
             [("It ", ""), (does, role), (".", "")],
             [],
         ]
-        for text, command in zip(blast(self.plan.plan), commands_of(self.plan.plan), strict=True):
-            folded = fold(text, width, "", 2)
+        for step in self.plan.plan.get("steps", []):
+            folded = fold(touched(step), width, "", 2)
             lines += [[("· ", "dim"), (folded[0][0][0].lstrip(), "")], *folded[1:]]
-            if command and commands:
-                lines += fold(f"$ {command}", width, "accent", 4)
+            if commands and step.get("command"):
+                lines += fold(f"$ {step['command']}", width, "accent", 4)
         for text in self._beside:
             lines += fold(text, width, "dim", 2)
         lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
@@ -167,26 +171,15 @@ class ConfirmScreen(Confirmation):
         return lines
 
 
-def commands_of(plan: dict[str, Any]) -> list[str]:
-    """The exact command of each step; empty where the agent does it without one."""
-    rows = []
-    for step in plan.get("steps", []):
-        rows.append(str(step.get("command") or ""))
-    return rows
-
-
-def blast(plan: dict[str, Any]) -> list[str]:
-    """What the plan touches, a phrase a step."""
-    found: list[str] = []
-    for step in plan.get("steps", []):
-        shown = step.get("shown") or {}
-        processes = shown.get("processes") or step.get("targets") or []
-        directories = shown.get("directories") or []
-        title = str(step.get("title", step.get("kind", "")))
-        if directories:
-            total = sum(d.get("bytes") or 0 for d in directories)
-            title += f" ({words.size(total)}, nothing is deleted)"
-        elif processes and str(len(processes)) not in title:
-            title += f" ({words.count(len(processes), 'process')})"
-        found.append(title)
-    return found
+def touched(step: dict[str, Any]) -> str:
+    """Return what a step of a plan touches, as a phrase."""
+    shown = step.get("shown") or {}
+    processes = shown.get("processes") or step.get("targets") or []
+    directories = shown.get("directories") or []
+    title = str(step.get("title", step.get("kind", "")))
+    if directories:
+        total = sum(d.get("bytes") or 0 for d in directories)
+        return f"{title} ({words.size(total)}, nothing is deleted)"
+    if processes and str(len(processes)) not in title:
+        return f"{title} ({words.count(len(processes), 'process')})"
+    return title

@@ -1,4 +1,4 @@
-"""All pods and all runs in one table, what needs a person first."""
+"""The fleet screen: all pods and all runs in one table, those that need a person first."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class FleetScreen(TableScreen):
+    """The first screen of the console. It stays below all others."""
+
     place: ClassVar[str] = commands.FLEET
     DEFAULT_CSS = """
     FleetScreen #detail { height: auto; max-height: 8; border-top: solid $panel; }
@@ -29,36 +31,42 @@ class FleetScreen(TableScreen):
         super().__init__()
         self._old = 0
         self._folded: set[str] = set()
-        """Names of groups that show only their heading."""
+        """The names of the groups that show only their heading."""
 
     @property
     def filter_text(self) -> str:
+        """Return the filter of the table, which is kept in the settings."""
         return self.console_app.settings.filter
 
     @filter_text.setter
     def filter_text(self, text: str) -> None:
+        """Set the filter of the table."""
         self.console_app.settings.filter = text
 
     @property
     def show_old(self) -> bool:
+        """Return True if runs that ended more than a day ago are shown."""
         return self.console_app.settings.show_old
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note, the table and the details of the row under the cursor."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         yield Panel(id="detail")
 
     def subject(self) -> Subject:
+        """Return the pod and the run of the row under the cursor."""
         row = self.row()
-        pods = {pod.name: pod for pod in self.console_app.fleet.pods}
-        pod = pods.get(row.key[0]) if row else None
+        pod = self.console_app.fleet.pod(row.key[0]) if row else None
         return Subject(pod, pod.runs.get(row.key[1]) if pod and row else None)
 
     def draw(self) -> None:
+        """Bring table, note and details up to date."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
-        old = self._old = sum(row.old for row in rows)
-        kept = self.sifted(row for row in rows if self.show_old or not row.old)
+        recent = [row for row in rows if not row.old]
+        old = self._old = len(rows) - len(recent)
+        kept = self.sifted(rows if self.show_old else recent)
         self.table.display = bool(app.fleet.pods)
         self.table.mark = app.settings.sort
         self.table.show(view.arrange(kept, app.settings.sort, app.settings.group, self._folded))
@@ -70,10 +78,9 @@ class FleetScreen(TableScreen):
         lines = self.filter_note(kept, total, "row")
         if not lines and (app.settings.group or app.settings.sort):
             line: Line = [(" ", "")]
-            if app.settings.sort:
-                line += [("sorted by ", "dim"), (app.settings.sort, "bold"), ("  ", "")]
-            if app.settings.group:
-                line += [("grouped by ", "dim"), (app.settings.group, "bold"), ("  ", "")]
+            for how, by in ("sorted by ", app.settings.sort), ("grouped by ", app.settings.group):
+                if by:
+                    line += [(how, "dim"), (by, "bold"), ("  ", "")]
             line += [
                 (app.keys["sort"], "key @sort"),
                 (" sorts  ", "dim"),
@@ -82,16 +89,11 @@ class FleetScreen(TableScreen):
             ]
             lines.append(line)
         elif not lines and old and not self.show_old:
-            lines.append(
-                [
-                    (f" {words.count(old, 'old run')} folded away, ", "dim"),
-                    (self.console_app.keys["old"], "key @old"),
-                    (" shows them", "dim"),
-                ]
-            )
-        # Without a table it takes the room: the bar of keys stays at the bottom.
+            folded = f" {words.count(old, 'old run')} folded away, "
+            lines.append([(folded, "dim"), (app.keys["old"], "key @old"), (" shows them", "dim")])
+        # Without a table the note fills the screen, so that the key bar stays at the bottom.
         self.query_one("#note").styles.height = "auto" if app.fleet.pods else "1fr"
-        if not self.console_app.fleet.pods:
+        if not app.fleet.pods:
             lines += [
                 [],
                 [("  No pods yet.", "bold")],
@@ -101,16 +103,15 @@ class FleetScreen(TableScreen):
         self.query_one("#note", Panel).show(lines)
 
     def _detail(self) -> None:
-        panel = self.query_one("#detail", Panel)
-        subject = self.subject()
-        if subject.pod is None or self.size.height < 16:
-            panel.display = False
-            return
-        panel.display = True
-        panel.show(self._detail_lines(subject))
+        panel, subject = self.query_one("#detail", Panel), self.subject()
+        panel.display = subject.pod is not None and self.size.height >= 16
+        if panel.display:
+            panel.show(self._detail_lines(subject))
 
     def _detail_lines(self, subject: Subject) -> list[Line]:
-        """Who, and the key to press; what is wrong, whole; the facts of the data and the link."""
+        """Return the details of a row: its name with the key to press, what is wrong in full, and
+        the facts of data and link.
+        """
         app, pod, run = self.console_app, subject.pod, subject.run
         if pod is None:
             return []
@@ -125,7 +126,7 @@ class FleetScreen(TableScreen):
         lines = [spread(cut(head, max(10, width - width_of(keys) - 1)), keys, width)]
         problems = status.wrong(pod, run, app.clock)
         if status.lost(pod) is not None:
-            # The line of facts says how the link is.
+            # The line of facts already describes the link.
             problems = [one for one in problems if one[0] != status.link_words(pod, app.clock)]
         for i, (phrase, role) in enumerate(problems[:3]):
             lines += fold(phrase, width - 4, role, 3)[: 2 if i == 0 else 1]
@@ -138,7 +139,7 @@ class FleetScreen(TableScreen):
         return [*lines[:6], cut(self._facts(subject), width)]
 
     def _what_to_press(self, subject: Subject) -> tuple[str, Line]:
-        """(what would help, the key for it)."""
+        """Return what would help, and the key for it."""
         app, pod = self.console_app, subject.pod
         if pod is None:
             return "", []
@@ -151,32 +152,24 @@ class FleetScreen(TableScreen):
         if pod.lost is not None and status.taken(pod):
             return pod.lost.next_step, signs
         if subject.incidents:
-            summary = subject.incidents[0].summary
-            return summary, [
-                (app.keys["incident"], "key @incident"),
+            key = app.keys["incident"]
+            return subject.incidents[0].summary, [
+                (key, "key @incident"),
                 (" evidence and fix ", "@incident"),
             ]
-        if (
-            pod.lost is not None
-            and status.lost(pod) is not None
-            and pod.lost.word != "network-only"
-        ):
+        cut_off = pod.lost is not None and pod.lost.word == "network-only"
+        if pod.lost is not None and status.lost(pod) is not None and not cut_off:
             return pod.lost.next_step, signs
         if status.link_down(pod):
-            if pod.lost is not None and pod.lost.word == "network-only":
-                return pod.lost.next_step, [
-                    (app.keys["retry"], "key @retry"),
-                    (" reconnect now ", "@retry"),
-                ]
-            # What to do alone says nothing of what it is about.
-            if pod.link.state == "error":
+            known = pod.link.next_step
+            if pod.lost is not None and cut_off:
+                known = pod.lost.next_step
+            elif pod.link.state == "error":
+                # The next step of an error is not understood without its detail.
                 known = f"{pod.link.detail} {pod.link.next_step}".strip()
-            else:
-                known = pod.link.next_step
-            return known or "It is tried again by itself.", [
-                (app.keys["retry"], "key @retry"),
-                (" reconnect now ", "@retry"),
-            ]
+            if not (known or cut_off):
+                known = "It is tried again by itself."
+            return known, [(app.keys["retry"], "key @retry"), (" reconnect now ", "@retry")]
         if not pod.link.up and subject.run is None:
             return "What runs here is not known yet.", []
         launch: Line = [(app.keys["launch"], "key @launch"), (" launch ", "@launch")]
@@ -218,29 +211,30 @@ class FleetScreen(TableScreen):
         return line
 
     def moved(self) -> None:
+        """Remember the row under the cursor, and show its details."""
         self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
         self.draw_bars()
         self._detail()
 
     def select(self, pod: str) -> bool:
-        """Put the cursor on the pod's first row; False when it has none."""
+        """Put the cursor on the pod's first row, without the filter. Returns False if the pod has
+        no row.
+        """
         self.filter_text = ""
         self.draw_safely()
-        found = None
         for row in self.table.rows:
             if row.key[0] == pod:
-                found = row.key
-                break
-        if found is not None:
-            self.table.cursor = found
-        return found is not None
+                self.table.cursor = row.key
+                return True
+        return False
 
     def point_at(self, pod: str, run: str) -> None:
-        """The cursor on this row, if it is shown."""
-        if any(row.key == (pod, run) for row in self.table.rows):
+        """Put the cursor on this row, if it is shown."""
+        if self.table.has((pod, run)):
             self.table.cursor = (pod, run)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         pod = self.subject().pod
         match command.id:
             case "back":
@@ -250,8 +244,8 @@ class FleetScreen(TableScreen):
             case "old":
                 return self._old > 0
             case "urgent":
-                here = self.table.index
-                return any(row.rank >= 2 and i != here for i, row in enumerate(self.table.rows))
+                here = self.table.selected
+                return any(row.rank >= 2 and row is not here for row in self.table.rows)
             case "sort" | "group":
                 return len(self.table.rows) > 1
         return True
@@ -259,6 +253,9 @@ class FleetScreen(TableScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
+        """Open the run or pod under the cursor, fold or unfold a heading, or show the pod's host
+        key if it is not accepted yet.
+        """
         row = self.table.selected
         if row is not None and row.banner is not None:
             self._folded ^= {row.key[1].removeprefix(view.HEADING)}
@@ -275,13 +272,17 @@ class FleetScreen(TableScreen):
             super().do_open(args)
 
     def do_group(self, args: str) -> None:
+        """Group the table by `args`, or by the next criterion."""
         self._choose("group", args, view.GROUPS)
 
     def do_sort(self, args: str) -> None:
+        """Sort the table by `args`, or by the next column."""
         self._choose("sort", args, view.SORTS)
 
     def _choose(self, what: str, args: str, known: Sequence[str]) -> None:
-        """The named one, or the next; the first is the usual one and kept as nothing."""
+        """Change a setting to the value in `args`, or to the next of the known values. The first
+        value is the default and is kept as "".
+        """
         settings = self.console_app.settings
         wanted = args.removeprefix("-")
         if wanted and wanted not in known:
@@ -295,35 +296,37 @@ class FleetScreen(TableScreen):
         self.draw_safely()
 
     def do_urgent(self, args: str) -> None:
-        """Behind the cursor, round and round; rows that are folded away are unfolded."""
-        rows = self.table.rows
-        troubled = []
-        for i, row in enumerate(rows):
-            if row.rank >= 2 and row.banner is None:
-                troubled.append(i)
-        if not troubled and self._folded:
+        """Put the cursor on the next row that needs a person, going round at the end. Folded groups
+        are unfolded if no other row does.
+        """
+        wanted = self._next_urgent()
+        if wanted is None and self._folded:
             self._folded.clear()
             self.draw_safely()
-            rows = self.table.rows
-            troubled = []
-            for i, row in enumerate(rows):
-                if row.rank >= 2 and row.banner is None:
-                    troubled.append(i)
-        if not troubled:
-            self.console_app.say(
-                "Nothing needs you here."
-                + (" The filter may hide what does." if self.filter_text else "")
-            )
+            wanted = self._next_urgent()
+        if wanted is not None:
+            self.table.cursor = wanted.key
             return
-        self.table.cursor = rows[
-            next((i for i in troubled if i > self.table.index), troubled[0])
-        ].key
+        hidden = " The filter may hide what does." if self.filter_text else ""
+        self.console_app.say(f"Nothing needs you here.{hidden}")
+
+    def _next_urgent(self) -> view.Row | None:
+        """Return the next row below the cursor that needs a person, from the top again after the
+        last one.
+        """
+        rows, behind = self.table.rows, self.table.index + 1
+        for row in (*rows[behind:], *rows[:behind]):
+            if row.rank >= 2 and row.banner is None:
+                return row
+        return None
 
     def do_old(self, args: str) -> None:
+        """Show or hide runs that ended more than a day ago."""
         self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
 
     def do_copy(self, args: str) -> None:
+        """Copy the row under the cursor as text."""
         if (row := self.table.selected) is not None:
             self.console_app.copy(
                 "  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row."

@@ -1,8 +1,10 @@
-"""The GPUs of all pods: how busy, how hot, what the driver complains about, and who holds them."""
+"""The screen with the GPUs of all pods: utilisation, temperature, complaints of the driver, and the
+runs that hold them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -23,6 +25,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class GpusScreen(MomentCommands, TableScreen):
+    """The table of all GPUs, now or at the time cursor."""
+
     place: ClassVar[str] = commands.GPUS
     DEFAULT_CSS = "GpusScreen #note { height: auto; }"
 
@@ -32,40 +36,39 @@ class GpusScreen(MomentCommands, TableScreen):
         self._rows: PodRows[Row] = PodRows()
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note and the table."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
 
     def subject(self) -> Subject:
-        """The pod under the cursor, and the run of which a process holds that GPU; without one, the
-        pod's only run.
+        """Return the pod under the cursor, and the run whose processes hold the row's GPUs if
+        exactly one run does.
         """
         row = self.row()
-        pod = None
-        for p in self.console_app.fleet.pods:
-            if row and p.name == row.key[0]:
-                pod = p
-                break
+        pod = self.console_app.fleet.pod(row.key[0]) if row else None
         if row is None or pod is None:
             return Subject()
         index, _, pid = row.key[1].partition("/")
-        held = set()
-        for name in _holders(self._seen(pod), index, pid):
-            if name in pod.runs:
-                held.add(name)
+        held = pod.runs.keys() & set(_holders(self._seen(pod), index, pid))
         return Subject(pod, pod.runs[held.pop()] if len(held) == 1 else None)
 
     def _seen(self, pod: PodState) -> view.Seen:
-        """As it is, or as it was at the time cursor."""
+        """Return the pod's telemetry of now, or of the time cursor."""
         if self.cursor.at is None:
             return view.now(pod, self.console_app.clock)
         return view.then(pod, self.cursor.sample(pod), reading=self.cursor.waits(pod))
 
+    def _all_seen(self) -> list[view.Seen]:
+        return [self._seen(pod) for pod in self.console_app.fleet.pods]
+
     def _rows_of(self, seen: Sequence[view.Seen]) -> list[Row]:
-        """As they are now, made anew only where a pod has news; at the time cursor all of them."""
+        """Return the rows of all pods. Rows of now are made again only for pods that have changed,
+        rows at the time cursor always.
+        """
         app = self.console_app
         if self.cursor.at is not None:
             return view.rows(seen, compact=self.compact)
-        tokens = app.overview.tokens([one.pod for one in seen], app.clock)
+        tokens = app.overview.tokens(app.fleet.pods, app.clock)
         return view.arrange(
             self._rows.of(
                 pod, (token, self.compact), partial(view.pod_rows, one, compact=self.compact)
@@ -74,8 +77,9 @@ class GpusScreen(MomentCommands, TableScreen):
         )
 
     def draw(self) -> None:
+        """Bring the table and the note up to date."""
         app = self.console_app
-        seen = [self._seen(pod) for pod in app.fleet.pods]
+        seen = self._all_seen()
         rows = self._rows_of(seen)
         kept = self.sifted(rows)
         self.table.show(kept)
@@ -86,41 +90,38 @@ class GpusScreen(MomentCommands, TableScreen):
         self.query_one("#note", Panel).show(note)
 
     def moment_end(self) -> float:
-        """Of all pods: the row under the cursor does not say what is known of the others."""
+        """Return the newest moment that is known of all pods. The row under the cursor does not say
+        what is known of the others.
+        """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
-
-    def hints(self, command: commands.Command) -> bool:
-        return command.id != "gpus"
 
     # -- commands
 
     def do_compact(self, args: str) -> None:
+        """Show a row for each pod, or a row for each GPU again."""
         self.compact = not self.compact
         self.draw_safely()
 
     def do_back(self, args: str) -> None:
+        """Remove the filter, then leave the time cursor, then the screen."""
         if self.cursor.at is not None and not self.filter_text:
             self.move_cursor(None)
         else:
             super().do_back(args)
 
     def do_copy(self, args: str) -> None:
-        head = view.summary([self._seen(pod) for pod in self.console_app.fleet.pods])
-        lines = [text_of(head), *(row.text for row in self.table.rows)]
-        self.console_app.copy(
-            "\n".join(lines), f"Copied {words.count(len(self.table.rows), 'row')}."
-        )
+        """Copy the table as text."""
+        lines = [text_of(view.summary(self._all_seen()))]
+        lines += [row.text for row in self.table.rows]
+        self.console_app.copy("\n".join(lines), f"Copied {words.count(len(lines) - 1, 'row')}.")
 
 
-def _holders(seen: view.Seen, index: str, pid: str) -> list[str]:
-    """Runs of the processes on the GPU `index` (all GPUs when empty), or of the one with `pid`."""
-    procs = []
+def _holders(seen: view.Seen, index: str, pid: str) -> Iterator[str]:
+    """Yield the runs whose processes are on the GPU `index`, or on all GPUs if it is "". A `pid`
+    other than "" restricts that to one process.
+    """
     for device in seen.devices:
         if index in ("", str(device.get("index"))):
             for proc in device.get("procs") or []:
-                procs.append(proc)
-    found = []
-    for proc in procs:
-        if proc.get("run") and pid in ("", str(proc.get("pid"))):
-            found.append(proc["run"])
-    return found
+                if proc.get("run") and pid in ("", str(proc.get("pid"))):
+                    yield proc["run"]

@@ -1,17 +1,13 @@
-"""Keys and commands of the screen one came from, written from the command table."""
+"""The help: keys and commands of a screen, from the table of commands, and what the signs mean."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from textual.containers import VerticalScroll
-from textual.widget import Widget
-
 from bs4_console.tui import commands
-from bs4_console.tui.ink import Line, fold, pad
-from bs4_console.tui.screens.base import ConsoleScreen
-from bs4_console.tui.widgets.panel import Panel
+from bs4_console.tui.ink import Line, fold, hanging, pad
+from bs4_console.tui.screens.base import PageScreen
 
 _MOVES = (
     ("↑ ↓  k j", "one line or row"),
@@ -65,7 +61,9 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-class HelpScreen(ConsoleScreen):
+class HelpScreen(PageScreen):
+    """The help for the screen `about`."""
+
     place: ClassVar[str] = commands.HELP
     DEFAULT_CSS = (
         "HelpScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
@@ -76,53 +74,34 @@ class HelpScreen(ConsoleScreen):
         super().__init__()
         self.about = about
 
-    def body(self) -> Iterable[Widget]:
-        with VerticalScroll():
-            yield Panel(id="text")
-
-    def main(self) -> Widget:
-        return self.query_one(VerticalScroll)
-
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("help", self.about)
 
-    def hints(self, command: commands.Command) -> bool:
-        return command.id != "help"
-
     def draw(self) -> None:
-        self.query_one("#text", Panel).show(self._lines(max(40, self.size.width - 6)))
+        """Show the help in the width of the screen."""
+        self.text.show([*self._lines(max(40, self.size.width - 6))])
 
-    def _lines(self, width: int) -> list[Line]:
-        here = []
-        for c in commands.at(self.about):
-            if c.where != commands.EVERYWHERE:
-                here.append(c)
-        lines: list[Line] = []
-        if here:
-            lines = [[("ON THIS SCREEN", "head")]]
-        for command in here:
-            lines += self._command(command, width)
-        lines += [[], [("EVERYWHERE", "head")]]
+    def _lines(self, width: int) -> Iterator[Line]:
+        here: list[Line] = []
+        everywhere: list[Line] = []
         for command in commands.at(self.about):
-            if command.where == commands.EVERYWHERE:
-                lines += self._command(command, width)
-        lines += [[], [("MOVING", "head")]]
-        lines += [[*pad([(keys, "key")], 16), (text, "")] for keys, text in _MOVES]
-        lines += [[], [("SIGNS", "head")]]
+            lines = everywhere if command.where == commands.EVERYWHERE else here
+            lines += self._command(command, width)
+        if here:
+            yield [("ON THIS SCREEN", "head")]
+        yield from (*here, [], [("EVERYWHERE", "head")], *everywhere, [], [("MOVING", "head")])
+        for keys, text in _MOVES:
+            yield [*pad([(keys, "key")], 16), (text, "")]
+        yield from ([], [("SIGNS", "head")])
         for sign, role, text in _SIGNS:
-            folded = fold(text, width - 34)
-            lines.append([*pad([(sign, role)], 34), *folded[0]])
-            for rest in folded[1:]:
-                lines.append([(" " * 34, ""), *rest])
-        return lines
+            yield from hanging(pad([(sign, role)], 34), fold(text, width - 34))
 
-    def _command(self, command: commands.Command, width: int) -> list[Line]:
+    def _command(self, command: commands.Command, width: int) -> Iterator[Line]:
         typed = ""
         if command.names:
-            typed = f":{command.names[0]}{' ' + command.args if command.args else ''}"
+            typed = f":{command.names[0]} {command.args}".rstrip()
         key = self.console_app.keys.get(command.id, "")
-        wide = width >= 100
-        head: Line = [*pad([(key, "key")], 6), *pad([(typed, "accent")], 25 if wide else 23)]
-        indent = 31 if wide else 29
-        folded = fold(command.help, width - indent)
-        return [[*head, *folded[0]], *([(" " * indent, ""), *rest] for rest in folded[1:])]
+        room = 25 if width >= 100 else 23
+        head = pad([(key, "key")], 6) + pad([(typed, "accent")], room)
+        return hanging(head, fold(command.help, width - 6 - room))

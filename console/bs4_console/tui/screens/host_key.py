@@ -1,5 +1,5 @@
-"""First contact with a pod: its fingerprint, and the command that pins it. The pinning itself
-belongs to the command line.
+"""The first contact with a pod: its fingerprint, and the command that accepts it. Accepting is a
+matter of the command line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
+_COMPARE = (
+    "Compare it with what the provider shows, or with `ssh-keyscan` from a place you trust. If it "
+    "is the same, accept it in another terminal:"
+)
+
+
 class HostKeyScreen(Question[None]):
+    """The dialog with a pod's host key."""
+
     DEFAULT_CSS = """
     HostKeyScreen { align: center middle; background: $background 60%; }
     HostKeyScreen > Vertical {
@@ -39,13 +47,16 @@ class HostKeyScreen(Question[None]):
 
     @property
     def command(self) -> str:
+        """Return the command that accepts the host key."""
         return f"bs4-console pods test {self.pod.name}"
 
     def compose(self) -> ComposeResult:
+        """Yield the dialog's text."""
         with Vertical():
             yield Panel()
 
     def tell(self) -> None:
+        """Show the fingerprint, what to compare it with, and the command."""
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
@@ -53,15 +64,13 @@ class HostKeyScreen(Question[None]):
             [(f"First contact with {self.pod.name}", "bold"), (f"  {self.pod.address}", "dim")],
             [],
         ]
-        lines += fold(self.pod.link.detail, width, "accent")
-        lines += [[]]
-        lines += fold(
-            "Compare it with what the provider shows, or with `ssh-keyscan` from a place you "
-            "trust. If it is the same, accept it in another terminal:",
-            width,
-        )
-        lines += [[], [("  $ ", "dim"), (self.command, "accent bold")], []]
         lines += [
+            *fold(self.pod.link.detail, width, "accent"),
+            [],
+            *fold(_COMPARE, width),
+            [],
+            [("  $ ", "dim"), (self.command, "accent bold")],
+            [],
             [
                 ("y", "key"),
                 (" copy the command    ", ""),
@@ -69,17 +78,20 @@ class HostKeyScreen(Question[None]):
                 (" try again    ", ""),
                 ("esc", "key"),
                 (" later", "dim"),
-            ]
+            ],
         ]
         self.query_one(Panel).show(lines)
 
     def action_leave(self) -> None:
+        """Close the dialog."""
         self.dismiss(None)
 
     def action_copy(self) -> None:
+        """Copy the command that accepts the host key."""
         cast("ConsoleApp", self.app).copy(self.command, f"Copied: {self.command}")
 
     def action_retry(self) -> None:
+        """Connect to the pod now, and close the dialog."""
         session = cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
         if session is not None:
             session.retry_now()

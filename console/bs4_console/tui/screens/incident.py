@@ -1,17 +1,19 @@
-"""One incident: evidence, plan, confirmation, and the action step by step to its verdict."""
+"""The screen of one incident: evidence, plan, confirmation, and the action step by step to its
+verdict.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
-from textual.containers import VerticalScroll
 from textual.widget import Widget
 
 from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
 from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, fold, text_of
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.screens.base import ConsoleScreen, PageScreen, Subject
 from bs4_console.tui.screens.confirm import ConfirmScreen
 from bs4_console.tui.views import incident as view
 from bs4_console.tui.views import plan as plans
@@ -19,11 +21,16 @@ from bs4_console.tui.views import playbook, witnesses
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
+_ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
-class IncidentScreen(MomentCommands, ConsoleScreen):
-    """Without an incident it is the page of a playbook for a run (`:plan ID`)."""
+
+class IncidentScreen(MomentCommands, PageScreen):
+    """The page of an incident. If `incident` is None it is the page of a playbook for a run (`:plan
+    ID`).
+    """
 
     place: ClassVar[str] = commands.INCIDENT
+    panel: ClassVar[str] = "page"
     DEFAULT_CSS = """
     IncidentScreen #title { margin: 0 0 1 0; }
     IncidentScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; padding: 0 1 0 2; }
@@ -37,62 +44,50 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         self.incident_id = incident
         self._run_name, self._playbook_id = run, playbook_id
         self._asked_key: str | None = None
-        self._action_key: str | None = None
 
     def body(self) -> Iterable[Widget]:
+        """Yield the title and the scrolled page."""
         yield Panel(id="title")
-        with VerticalScroll():
-            yield Panel(id="page")
-
-    def main(self) -> Widget:
-        return self.query_one(VerticalScroll)
+        yield from super().body()
 
     # -- what it is about
 
     @property
     def incident(self) -> IncidentView | None:
-        if self.incident_id:
-            return self.pod.ledger.incidents.get(self.incident_id)
-        return None
+        """Return the incident, or None if this is the page of a playbook."""
+        return self.pod.ledger.incidents.get(self.incident_id) if self.incident_id else None
 
     @property
     def run_name(self) -> str:
-        if self.incident:
-            return self.incident.run
-        return self._run_name
+        """Return the name of the run, or "" if the incident has none."""
+        return self.incident.run if self.incident else self._run_name
 
     @property
     def playbook_id(self) -> str | None:
+        """Return the id of the playbook that is shown, or None."""
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """The newest plan or refusal; the one that was asked for last hides older ones until it
-        comes.
+        """Return the newest plan or refusal, or None. After a plan was requested here, only the
+        answer to that request counts.
         """
         if self._asked_key is not None:
-            for p in self.pod.ledger.plans.values():
-                if p.action == self._asked_key:
-                    return p
-            return None
+            made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
+            return next(made, None)
         if self.playbook_id:
             return plans.newest(self.pod, self.run_name, self.playbook_id)
         return None
 
     @property
     def action(self) -> ActionView | None:
-        """The newest action that carried out this playbook for this run; a plan that is newer
-        stands in front of one that has ended.
+        """Return the newest action that carried out this playbook for this run, or None. An action
+        that has ended is left out if there is a newer plan.
         """
         found = [
             a
             for a in self.pod.ledger.actions.values()
-            if a.kind == "playbook"
-            and a.run == self.run_name
-            and (
-                a.playbook == self.playbook_id
-                or (self.incident_id and a.incident == self.incident_id)
-            )
+            if (a.kind, a.run) == ("playbook", self.run_name) and self._is_mine(a)
         ]
         action = max(found, key=lambda a: a.accepted_t, default=None)
         plan = self.plan
@@ -100,20 +95,28 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             return None
         return action
 
+    def _is_mine(self, action: ActionView) -> bool:
+        if action.playbook == self.playbook_id:
+            return True
+        return bool(self.incident_id) and action.incident == self.incident_id
+
     def subject(self) -> Subject:
+        """Return the pod and the run of the page."""
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def has_plan(self) -> bool:
+        """Return True if there is a plan that can be carried out."""
         plan = self.plan
         return plan is not None and not plan.refused and self.action is None
 
     def without(self, need: str) -> str:
-        return (self._runs() if need == "plan" else "") or super().without(need)
+        """Return the sentence to show if a command's need is not met."""
+        if need == "plan" and (going := self._runs()):
+            return going
+        return super().without(need)
 
     def _runs(self) -> str:
-        """Who has the fix carried out just now, from this console or another; empty when nobody
-        has.
-        """
+        """Return who is carrying out the fix now, from any console, or "" if nobody is."""
         action = self.action
         if action is None or action.ended:
             return ""
@@ -121,13 +124,14 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
-        if self.incident:
-            name = self.incident.failure
-        else:
-            name = self.playbook_id or ""
-        return ("fleet", self.pod.name, *((self.run_name,) if self.run_name else ()), name)
+        """Return the path to this screen, which the top bar shows."""
+        name = self.incident.failure if self.incident else self.playbook_id or ""
+        if not self.run_name:
+            return ("fleet", self.pod.name, name)
+        return ("fleet", self.pod.name, self.run_name, name)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         if command.id == "plan":
             return self.playbook_id is not None and (self.action is None or self.action.ended)
         if command.id == "retry":
@@ -137,79 +141,54 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     # -- drawing
 
     def draw(self) -> None:
+        """Bring the title and the page up to date."""
         app, width = self.console_app, self.size.width
-        incident = self.incident
-        if incident is not None:
-            self.query_one("#title", Panel).show(view.heading(incident, self.pod, app.clock, width))
-        else:
-            self.query_one("#title", Panel).show(
-                [
-                    [
-                        ("  playbook ", "head"),
-                        (self.playbook_id or "", "bold"),
-                        (f" for {self.run_name}", ""),
-                    ]
-                ]
-            )
-        self.query_one("#page", Panel).show(self._page(width - 4))
+        playbook = self.playbook_id or ""
+        title: list[Line] = [
+            [("  playbook ", "head"), (playbook, "bold"), (f" for {self.run_name}", "")]
+        ]
+        if self.incident is not None:
+            title = view.heading(self.incident, self.pod, app.clock, width)
+        self.query_one("#title", Panel).show(title)
+        self.text.show(self._page(width - 4))
 
     def _page(self, width: int) -> list[Line]:
-        """The newest thing first: an action, else a plan, else what the playbook would do; the
-        evidence below it once there is one. What others say comes last.
+        """Return the page with the newest part first: an action, else a plan, else what the
+        playbook would do. The evidence comes below an action or a plan, and the external observers
+        last.
         """
-        app = self.console_app
-        known = []
-        if self.incident:
-            known = view.evidence(self.incident, width)
+        lines = self._progress(width)
+        if self.incident is None:
+            return [*lines, []] if lines else [self._plan_key(_ASKS)]
+        known = view.evidence(self.incident, width)
         run = self.pod.runs.get(self.run_name)
-        others = []
-        if self.incident:
-            others = [
-                [],
-                *witnesses.lines(self.pod, [run] if run is not None else [], app.clock, width),
-            ]
-        action, plan = self.action, self.plan
-        if action is not None:
-            return [
-                *plans.action_lines(action, self.pod, app.clock, width),
-                *self._after(action),
-                [],
-                *known,
-                *others,
-            ]
-        if plan is not None and plan.refused:
-            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn"), [], *known, *others]
-        if plan is not None:
-            return [
-                *plans.plan_lines(plan, self.pod, app.clock, width, self._how_to_run(plan)),
-                [],
-                *known,
-                *others,
-            ]
-        if self._asked_key is not None:
-            return [
-                [("… ", "accent bold"), (f"{self.pod.name} is making the plan", "accent bold")],
-                [],
-                *known,
-                *others,
-            ]
-        fix = self._fix(width)
-        if known:
-            return [*known, [], *fix, *others]
-        return fix
+        runs = [] if run is None else [run]
+        others = witnesses.lines(self.pod, runs, self.console_app.clock, width)
+        if lines:
+            return [*lines, [], *known, [], *others]
+        text = playbook.load(self.playbook_id or self.incident.failure)
+        fix = view.would_do(text, self.incident, self.console_app.keys, width)
+        return [*known, [], *fix, [], *others]
 
-    def _fix(self, width: int) -> list[Line]:
-        keys = self.console_app.keys
-        named = self.playbook_id or (self.incident.failure if self.incident else None)
-        text = playbook.load(named) if named else None
-        if self.incident is not None:
-            return view.would_do(text, self.incident, keys, width)
-        return [
-            [
-                (f" {keys['plan']} ", "key @plan"),
-                (" asks the agent what exactly it would do now. That changes nothing.", "@plan"),
-            ]
-        ]
+    def _progress(self, width: int) -> list[Line]:
+        """Return the action, else the plan, else that it is being made. Empty if there is none."""
+        clock, action, plan = self.console_app.clock, self.action, self.plan
+        if action is not None:
+            lines = plans.action_lines(action, self.pod, clock, width)
+            if action.ended and not action.result.get("recovered"):
+                lines.append(self._plan_key(" makes a new plan from what is now"))
+            return lines
+        if plan is not None and plan.refused:
+            return [[("NO PLAN", "head")], *fold(plan.refused, width, "warn")]
+        if plan is not None:
+            return plans.plan_lines(plan, self.pod, clock, width, self._how_to_run(plan))
+        if self._asked_key is not None:
+            making = f"{self.pod.name} is making the plan"
+            return [[("… ", "accent bold"), (making, "accent bold")]]
+        return []
+
+    def _plan_key(self, what: str) -> Line:
+        return [(f" {self.console_app.keys['plan']} ", "key @plan"), (what, "@plan")]
 
     def _how_to_run(self, plan: PlanView) -> Line:
         app = self.console_app
@@ -218,9 +197,8 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             return [(app.keys["plan"], "key @plan"), (" makes a new plan", "@plan")]
         if app.read_only or self.pod.read_only:
             return [("read-only: ", "warn"), ("this console cannot run it", "dim")]
-        how = "after a confirmation"
-        if plans.must_type(plan.plan):
-            how = "after you typed the run's name"
+        typed = plans.must_type(plan.plan)
+        how = "after you typed the run's name" if typed else "after a confirmation"
         return [
             (app.keys["apply"], "key @apply"),
             (" runs exactly this plan, ", "@apply"),
@@ -230,20 +208,10 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             (" makes a new one", "@plan"),
         ]
 
-    def _after(self, action: ActionView) -> list[Line]:
-        if not action.ended or action.result.get("recovered"):
-            return []
-        return [
-            [
-                (f" {self.console_app.keys['plan']} ", "key @plan"),
-                (" makes a new plan from what is now", "@plan"),
-            ]
-        ]
-
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """The run as it was when this began; with a time, as it was then."""
+        """Show the run at the time when the incident began, or at the time in `args`."""
         if args:
             self.go_to_moment(args)
         elif self.incident is None:
@@ -254,6 +222,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
     def moment_moved(self) -> None:
+        """Go to the run's screen, which shows the time cursor."""
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")
             self.console_app.call_later(self._show_run, run)
@@ -270,7 +239,7 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """The log at the first piece of evidence that has a place in one."""
+        """Open the log at the first piece of evidence that has a place in a log."""
         for entry in self.incident.evidence if self.incident else []:
             stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
             if stream.startswith("log/") and stream.count("/") > 1 and ":" in cursor:
@@ -279,10 +248,8 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
                 return
         self.console_app.say("No line of a log is among the evidence.")
 
-    def do_logs(self, args: str) -> None:
-        self.console_app.open_logs(self.pod, self.run_name, args or None)
-
     def do_plan(self, args: str) -> None:
+        """Request a plan of the playbook in `args`, or of the one that is shown."""
         if args:
             self._playbook_id = args
         wanted = self.playbook_id
@@ -312,37 +279,35 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
             self.redraw()
 
     def do_apply(self, args: str) -> None:
-        plan = self.plan
+        """Ask for confirmation, then carry out the plan that is shown."""
+        app, plan = self.console_app, self.plan
         if plan is None:
             return
-        if plans.expiry(plan, self.pod, self.console_app.clock) == 0:
-            self.console_app.say(
+        if plans.expiry(plan, self.pod, app.clock) == 0:
+            app.say(
                 "This plan has expired: what it saw is history. Make a new one.", severity="warning"
             )
             return
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self.console_app.spawn(f"run {plan.playbook}", self._run_plan(plan))
-
-        self.console_app.push_screen(ConfirmScreen(plan, self.pod), answered)
+        question = ConfirmScreen(plan, self.pod)
+        app.confirm(question, f"run {plan.playbook}", partial(self._run_plan, plan))
 
     async def _run_plan(self, plan: PlanView) -> None:
         session = self.session()
         if session is None:
             return
-        confirmed: dict[str, Any] = {}
-        if plans.must_type(plan.plan):
-            confirmed = {"confirm_run": plan.run}
-        self._action_key = await session.submit(
+        typed = plans.must_type(plan.plan)
+        confirmed: dict[str, Any] = {"confirm_run": plan.run} if typed else {}
+        await session.submit(
             "playbook", playbook=plan.playbook, run=plan.run, plan_hash=plan.plan_hash, **confirmed
         )
         self.redraw()
 
     def do_next_incident(self, args: str) -> None:
+        """Show the next open incident of the pod."""
         self._step(1)
 
     def do_previous_incident(self, args: str) -> None:
+        """Show the open incident before this one."""
         self._step(-1)
 
     def _step(self, by: int) -> None:
@@ -350,15 +315,12 @@ class IncidentScreen(MomentCommands, ConsoleScreen):
         if not ids or (len(ids) == 1 and ids[0] == self.incident_id):
             self.console_app.say("There is no other open incident on this pod.")
             return
-        at = -1
-        if self.incident_id in ids:
-            at = ids.index(self.incident_id)
+        at = ids.index(self.incident_id) if self.incident_id in ids else -1
         self.incident_id = ids[(at + by) % len(ids)]
         self._asked_key, self._playbook_id = None, None
         self.redraw()
 
     def do_copy(self, args: str) -> None:
-        lines = [*self.query_one("#title", Panel).lines, [], *self.query_one("#page", Panel).lines]
-        self.console_app.copy(
-            "\n".join(text_of(line).rstrip() for line in lines), "Copied the incident as text."
-        )
+        """Copy the page as text."""
+        title = self.query_one("#title", Panel)
+        self.console_app.copy(f"{title.text}\n\n{self.text.text}", "Copied the incident as text.")

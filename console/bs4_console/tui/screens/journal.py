@@ -1,4 +1,4 @@
-"""All that was done on every pod, by whom: the pods' own journals in one table."""
+"""The journal screen: all actions on every pod, and by whom, in one table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from textual.widget import Widget
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.tui import commands
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.overview import PodRows
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
@@ -21,8 +20,14 @@ from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable
 
+_NOTHING = (
+    "  Nothing was done yet. Plans, fixes, launches, stops and notes stand here with who did them."
+)
+
 
 class JournalScreen(TableScreen):
+    """The table of the pods' journals, with the action under the cursor in full."""
+
     place: ClassVar[str] = commands.JOURNAL
     DEFAULT_CSS = """
     JournalScreen #note { height: auto; }
@@ -38,70 +43,49 @@ class JournalScreen(TableScreen):
         self._sorted: list[Row] = []
 
     def body(self) -> Iterable[Widget]:
+        """Yield the note, the table and the action in full."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         with VerticalScroll():
             yield Panel(id="deed")
 
     def deed(self) -> tuple[PodState, ActionView] | None:
-        """The pod and the action under the cursor."""
+        """Return the pod and the action under the cursor, or None."""
         row = self.row()
-        pod = None
-        for p in self.console_app.fleet.pods:
-            if row and p.name == row.key[0]:
-                pod = p
-                break
-        action = None
-        if pod and row:
-            action = pod.ledger.actions.get(row.key[1])
-        if pod and action:
-            return (pod, action)
-        return None
+        pod = self.console_app.fleet.pod(row.key[0]) if row else None
+        if row is None or pod is None or row.key[1] not in pod.ledger.actions:
+            return None
+        return pod, pod.ledger.actions[row.key[1]]
 
     def subject(self) -> Subject:
-        deed = self.deed()
-        if deed:
-            return Subject(deed[0], deed[0].runs.get(deed[1].run))
-        return Subject()
+        """Return the pod and the run of the action under the cursor."""
+        if (deed := self.deed()) is None:
+            return Subject()
+        pod, action = deed
+        return Subject(pod, pod.runs.get(action.run))
 
     def draw(self) -> None:
+        """Bring table, note and the shown action up to date."""
         app = self.console_app
         rows = self._all(app.fleet.pods, app.clock)
         kept = self.sifted(rows)
         self.table.show(kept)
         note = self.filter_note(len(kept), len(rows), "deed")
-        if not rows:
-            note = [
-                [],
-                [
-                    (
-                        (
-                            "  Nothing was done yet. Plans, fixes, launches, stops and notes "
-                            "stand here with who did them."
-                        ),
-                        "dim",
-                    )
-                ],
-            ]
-        self.query_one("#note", Panel).show(note)
+        self.query_one("#note", Panel).show(note if rows else [[], [(_NOTHING, "dim")]])
         self._show_deed()
 
     def _all(self, pods: Sequence[PodState], clock: Clock) -> list[Row]:
-        """Sorted anew only when a journal has grown."""
-        tokens = []
-        for pod in pods:
-            tokens.append((pod.name, view.token(pod, clock)))
+        """Return the rows of all pods. They are sorted again only if a journal has grown."""
+        tokens = [(pod.name, view.token(pod, clock)) for pod in pods]
         if tokens != self._tokens:
-            of_pods = []
+            rows: list[Row] = []
             for pod, (_, token) in zip(pods, tokens, strict=True):
-                of_pods.append(self._rows.of(pod, token, partial(view.pod_rows, pod, clock)))
-            self._tokens, self._sorted = (
-                tokens,
-                view.newest_first(row for rows in of_pods for row in rows),
-            )
+                rows += self._rows.of(pod, token, partial(view.pod_rows, pod, clock))
+            self._tokens, self._sorted = tokens, view.newest_first(rows)
         return self._sorted
 
     def moved(self) -> None:
+        """Show the action under the cursor."""
         self.draw_bars()
         self._show_deed()
 
@@ -110,14 +94,9 @@ class JournalScreen(TableScreen):
         self.query_one(VerticalScroll).display = deed is not None
         self.query_one("#deed", Panel).show(view.lines(*deed, self.size.width) if deed else [])
 
-    def hints(self, command: commands.Command) -> bool:
-        return command.id != "journal"
-
     # -- commands
 
     def do_copy(self, args: str) -> None:
+        """Copy the action under the cursor as text."""
         if self.deed() is not None:
-            self.console_app.copy(
-                "\n".join(text_of(line).rstrip() for line in self.query_one("#deed", Panel).lines),
-                "Copied the entry.",
-            )
+            self.console_app.copy(self.query_one("#deed", Panel).text, "Copied the entry.")

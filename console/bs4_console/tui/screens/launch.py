@@ -1,5 +1,5 @@
-"""A launch in three steps: what is wanted, what exactly would be done, and the question. The watch
-is the run's own screen.
+"""The launch dialog in three steps: the form, the plan, and the question. The run's own screen
+shows the start.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
 from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.screens.confirm import MORE
 from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.session import PodSession
     from bs4_console.tui.app import ConsoleApp
 
-#: Field -> what stands beside it.
+#: Field -> its label.
 FIELDS = {
     "config": "config on the pod",
     "run": "name of the run",
@@ -40,9 +41,9 @@ FIELDS = {
     "overrides": "further arguments",
 }
 
-#: What is launched where neither the form nor the config tells whose it is.
+#: The trainer to launch if neither the form nor the config names one.
 USUAL = TRAINERS[1]
-#: Field -> what stands in it while it is empty.
+#: Field -> its placeholder.
 UNSAID = {
     "config": "a path below the trainer's directory, or absolute",
     "trainer": f"as the config tells, else {USUAL}",
@@ -52,13 +53,14 @@ UNSAID = {
     "overrides": "words for the trainer, quoted as in a shell",
 }
 
-#: Rows of the plan that are shown however small the terminal is.
+#: Least rows of the plan that are shown on any terminal.
 LEAST = 3
-_MORE: Line = [("PgDn", "key"), (" the rest", "dim")]
 
 
 class LaunchScreen(Question[str]):
-    """Answers the key of the launch that was started, "" when none was."""
+    """The dialog that launches a run. Its answer is the key of the launch, or "" if nothing was
+    started.
+    """
 
     DEFAULT_CSS = """
     LaunchScreen { align: center middle; background: $background 60%; }
@@ -77,8 +79,8 @@ class LaunchScreen(Question[str]):
         Binding("escape", "back", "Back", show=False, id="launch.back"),
         Binding("y", "yes", "Yes", show=False, id="launch.yes"),
         Binding("n", "back", "No", show=False, id="launch.no"),
-        # With priority, as the app's own keys: else what a quick hand or a paste types behind it
-        # would land in the field before.
+        # With priority, like the app's own keys. Otherwise the text of a quick hand or a paste
+        # would get into the previous field.
         Binding("tab", "app.focus_next", "Next field", show=False, priority=True, id="launch.next"),
         Binding(
             "shift+tab",
@@ -105,6 +107,7 @@ class LaunchScreen(Question[str]):
         self._working = self._complaint = ""
 
     def compose(self) -> ComposeResult:
+        """Yield the form, the plan, the field for the typed name and the line of answers."""
         with Vertical():
             yield Panel(id="head")
             with Vertical(id="form"):
@@ -125,17 +128,22 @@ class LaunchScreen(Question[str]):
 
     @property
     def session(self) -> PodSession | None:
+        """Return the session with the pod, or None."""
         return cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
 
     @property
     def typed_name(self) -> bool:
+        """Return True if the run's name has to be typed to confirm the plan."""
         return self.plan is not None and guide.must_type(self.plan)
 
     def asked(self) -> Asked:
-        """What the form says. ValueError with a sentence when it cannot be."""
+        """Return the request that the form describes. Raises ValueError with a sentence if the form
+        is not valid.
+        """
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
-        if missing := [FIELDS[name] for name in ("config", "run") if not said[name]]:
-            raise ValueError(f"Say the {missing[0]}.")
+        for name in ("config", "run"):
+            if not said[name]:
+                raise ValueError(f"Say the {FIELDS[name]}.")
         if said["trainer"] not in ("", *TRAINERS):
             raise ValueError(
                 f"The trainer is {' or '.join(TRAINERS)}; left empty, the one that the "
@@ -164,6 +172,7 @@ class LaunchScreen(Question[str]):
         )
 
     def tell(self) -> None:
+        """Show the form or the plan, and the keys that answer it."""
         if not self.query("#answer"):
             return
         width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
@@ -172,11 +181,8 @@ class LaunchScreen(Question[str]):
         for name, text in FIELDS.items():
             self.query_one(f"#label-{name}", Panel).show([[(text, "dim")]])
         head, shown = self._head(width), self._shown(width)
-        answer: list[Line] = [
-            *(fold(self._complaint, width, "bad bold") if self._complaint else [])
-        ]
-        # The question and its keys must never be pushed off the screen: what is long is scrolled
-        # between them.
+        answer = fold(self._complaint, width, "bad bold") if self._complaint else []
+        # A long plan is scrolled between question and keys, because these must stay on the screen.
         fixed = (
             len(head)
             + len(answer)
@@ -193,36 +199,34 @@ class LaunchScreen(Question[str]):
             self._room = scroll.styles.max_height = room
         more: Line = []
         if len(shown) > room:
-            more = spread([], _MORE, width)
+            more = spread([], MORE, width)
         self.query_one("#answer", Panel).show([more, *answer, cut(self._answer(), width)])
 
     def _head(self, width: int) -> list[Line]:
-        """What is asked, and in one line what the look before the start has found."""
-        if self.plan is None:
-            title = f"Start a run on {self.pod.name}"
-        else:
+        """Return the question, and the result of the preflight in one line."""
+        title = f"Start a run on {self.pod.name}"
+        if self.plan is not None:
             title = f"{self.plan.plan['title']} on {self.pod.name}?"
-        found = findings.summary(self.checks, self.memory)
-        return [*fold(title, width, "bold"), *([cut(found, width)] if found else []), []]
+        lines = fold(title, width, "bold")
+        if found := findings.summary(self.checks, self.memory):
+            lines.append(cut(found, width))
+        return [*lines, []]
 
     def _shown(self, width: int) -> list[Line]:
-        """Beside the form what forbade the start; else the plan, first what would be done, then
-        why, and what is known of it.
+        """Return what forbade the start, beside the form. With a plan, return its steps, then the
+        reasons and estimates.
         """
         width -= 2
         known = findings.lines(self.checks, width)
         if self.plan is None:
-            if known:
-                return [[], *known]
-            return []
+            return [[], *known] if known else []
         lines: list[Line] = []
         for number, step in enumerate(self.plan.plan["steps"], 1):
             lines += [
                 [(f"{number}. ", "dim"), (str(step["title"]), "bold")],
                 *plans.command_lines(str(step["command"]), width),
             ]
-            directories = step["shown"].get("directories") or []
-            for entry in directories:
+            for entry in step["shown"].get("directories") or []:
                 lines.append([("     moves ", "dim"), (str(entry["path"]), "")])
         for text in guide.words(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
@@ -268,13 +272,10 @@ class LaunchScreen(Question[str]):
             ("change it", "dim"),
         ]
 
-    def action_page(self, way: int) -> None:
-        """The plan is scrolled from wherever the cursor is, the name's field too."""
-        scroll = self.query_one("#shown")
-        (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
-
     def action_back(self) -> None:
-        """From the plan to the form, from the form away. What was submitted goes on."""
+        """Go back from the plan to the form, or close the dialog. A launch that was submitted goes
+        on.
+        """
         if self.plan is None:
             self.dismiss("")
             return
@@ -283,6 +284,7 @@ class LaunchScreen(Question[str]):
         self.query_one("#config", Input).focus()
 
     def action_yes(self) -> None:
+        """Start the run, unless its name has to be typed."""
         if self.plan is not None and not self.typed_name and not self._working:
             self._start(self.plan)
 
@@ -292,12 +294,7 @@ class LaunchScreen(Question[str]):
         self._complaint = ""
         if self._working:
             return
-        if self.plan is not None:
-            if event.value.strip() == self.plan.run:
-                self._start(self.plan)
-            else:
-                self._complaint = f"That is not {self.plan.run}; nothing was done."
-        else:
+        if self.plan is None:
             try:
                 asked = self.asked()
             except ValueError as error:
@@ -305,6 +302,10 @@ class LaunchScreen(Question[str]):
             else:
                 self._working = f"{self.pod.name} is looked at, and makes the plan"
                 cast("ConsoleApp", self.app).spawn("launch", self._make(asked))
+        elif event.value.strip() == self.plan.run:
+            self._start(self.plan)
+        else:
+            self._complaint = f"That is not {self.plan.run}; nothing was done."
         self.tell()
 
     async def _make(self, asked: Asked) -> None:
@@ -361,8 +362,8 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """What the form begins with: what was typed after the command, else the run under the cursor,
-    else the newest run's places.
+    """Return the initial values of the form's fields: from `args` ("CONFIG RUN"), else from the run
+    under the cursor, else the directories of the pod's newest run.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

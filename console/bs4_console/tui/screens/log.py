@@ -1,4 +1,4 @@
-"""The log on the whole screen: one source or all of a run merged."""
+"""The log screen: one source of a run, or all sources merged."""
 
 from __future__ import annotations
 
@@ -8,18 +8,22 @@ from typing import ClassVar
 from textual.widget import Widget
 
 from bs4_console.pods.state import PodState
+from bs4_console.pods.streams import file_stream
 from bs4_console.tui import commands, words
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
-from bs4_console.tui.widgets.file_pane import FilePane
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands
 
-#: Up to the end of the second in which a line was written.
+#: Seconds from the time of a line to the end of the second in which it was written.
 WITHIN_S = 0.99
 
 
 class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
+    """A log on the whole screen. `source` None merges all sources of the run. `at` is a cursor to
+    open the source at.
+    """
+
     place: ClassVar[str] = commands.LOG
 
     def __init__(
@@ -29,55 +33,67 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pod, self.run_name, self._source, self._at = pod, run, source, at
 
     def body(self) -> Iterable[Widget]:
+        """Yield the log."""
         yield LogPane(self.pod, self.run_name, self._source, self._at)
 
     def on_mount(self) -> None:
+        """Show the log at the time cursor, if it is set and no other place was given."""
         if self.cursor.at is not None and self._at is None:
             self.call_after_refresh(self.moment_moved)
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
+        """Return the widget with the log."""
         return self.query_one(LogPane)
 
     def main(self) -> Widget:
+        """Return the log's lines, which have the focus."""
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self.run_name, "logs")
 
     def subject(self) -> Subject:
+        """Return the pod and the run of the log."""
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def pulse(self) -> None:
+        """Paint what has changed in the log."""
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id not in ("logs", "open")
 
     # -- the time cursor
 
     def moment_start(self) -> float | None:
+        """Begin to ask the pod when the current line was written; the cursor moves there with the
+        answer. Returns None.
+        """
         self.console_app.spawn("time of the line", self._start_here())
         return None
 
     async def _start_here(self) -> None:
-        """The pod is asked when the line pointed at was written. The log stays where it is: it
-        shows that moment already.
+        """Set the time cursor to when the current line was written. The log stays where it is,
+        because it shows that moment already.
         """
         run = self.pod.runs.get(self.run_name)
         offset = self.pod.link.clock_offset or 0.0
-        begin = 0.0
-        if run:
-            begin = min((a.started_t for a in run.view.attempts.values()), default=0.0)
+        attempts = run.view.attempts.values() if run else ()
+        begin = min((attempt.started_t for attempt in attempts), default=0.0)
         t = await self.pane.time_here(begin, self.moment_end() + offset)
         if t is None:
             self.console_app.say(
                 "There is no line here whose time could be told.", severity="warning"
             )
             return
-        # The whole second that the line shows: a step's own record may be from a little later in
-        # it.
-        self.cursor.at = at = (round(t) + WITHIN_S if abs(t - round(t)) < EXACT_S else t) - offset
+        # The end of the second that the line shows, because the record of a step may be from later
+        # in that second.
+        if abs(t - round(t)) < EXACT_S:
+            t = round(t) + WITHIN_S
+        self.cursor.at = at = t - offset
         self.redraw()
         self.console_app.say(
             f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host "
@@ -85,6 +101,7 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         )
 
     def moment_moved(self) -> None:
+        """Show the log at the time cursor, or its end if there is none."""
         t = self.cursor.of(self.pod)
         if t is None:
             self.pane.open(self.pane.source)
@@ -95,25 +112,20 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_source(self, args: str) -> None:
-        names = []
-        for stream in self.pane.streams():
-            names.append(stream.rpartition("/")[2])
+        """Show the next source, or the source in `args`."""
         if args:
             self.do_logs(args)
             return
-        ring: list[str | None] = [None, *names]
-        here = 0
-        if self.pane.source in ring:
-            here = ring.index(self.pane.source)
+        ring: list[str | None] = [None, *self.pane.sources()]
+        here = ring.index(self.pane.source) if self.pane.source in ring else 0
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
+        """Show the source or file in `args`, or all sources merged if it is empty."""
         if args.startswith(("/", "~/")):
             self.console_app.open_file(self.pod, args)
             return
-        names = []
-        for stream in self.pane.streams():
-            names.append(stream.rpartition("/")[2])
+        names = self.pane.sources()
         if args and args not in names:
             self.console_app.say(
                 f"{self.run_name} has no log {args}; there are {', '.join(names) or 'none'}.",
@@ -123,37 +135,56 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(args or None)
 
     def do_open(self, args: str) -> None:
+        """Open the entry of the current line."""
         self.do_expand(args)
 
-    def do_incident(self, args: str) -> None:
-        self.console_app.open_incident(self.subject(), args)
+
+class FilePane(LogPane):
+    """A LogPane for a file. The file's path takes the place of the run's name."""
+
+    NOUN = "file"
+
+    def __init__(self, pod: PodState, path: str) -> None:
+        super().__init__(pod, path, path)
+
+    def stream_of(self, source: str) -> str:
+        """Return the stream with the content of the file at this path."""
+        return file_stream(source)
+
+    def streams(self) -> list[str]:
+        """Return the stream of the file, as a list."""
+        return [file_stream(self.run)]
 
 
 class FileScreen(LogScreen):
-    """Any file of the pod: what is its own is which stream that is, and that it belongs to no
-    run.
-    """
+    """A file of a pod shown like a log. It belongs to no run."""
 
     def __init__(self, pod: PodState, path: str) -> None:
         super().__init__(pod, "", path)
         self.path = path
 
     def body(self) -> Iterable[Widget]:
+        """Yield the file."""
         yield FilePane(self.pod, self.path)
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self.path)
 
     def subject(self) -> Subject:
+        """Return the pod, without a run."""
         return Subject(self.pod)
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
+        """Return the sentence to show if a command's need is not met."""
         if need in ("run", "incident"):
             return "This is a file, and of no run."
         return super().without(need)
 
     def do_source(self, args: str) -> None:
+        """Tell the person that a file has no other sources."""
         self.console_app.say("This is one file; :file PATH opens another.")

@@ -1,21 +1,19 @@
-"""What people wrote about one run, and the place to write more."""
+"""The screen with the notes that people wrote about one run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
-
-from textual.containers import VerticalScroll
-from textual.widget import Widget
 
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands
-from bs4_console.tui.screens.base import ConsoleScreen, Subject
+from bs4_console.tui.screens.base import PageScreen, Subject
 from bs4_console.tui.views import notes as view
-from bs4_console.tui.widgets.panel import Panel
 
 
-class NotesScreen(ConsoleScreen):
+class NotesScreen(PageScreen):
+    """The notes about a run, the newest first."""
+
     place: ClassVar[str] = commands.NOTES
     DEFAULT_CSS = (
         "NotesScreen VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; scrollbar-gutter: "
@@ -26,25 +24,17 @@ class NotesScreen(ConsoleScreen):
         super().__init__()
         self.pod, self._run = pod, run
 
-    def body(self) -> Iterable[Widget]:
-        with VerticalScroll():
-            yield Panel(id="text")
-
-    def main(self) -> Widget:
-        return self.query_one(VerticalScroll)
-
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self._run.name, "notes")
 
     def subject(self) -> Subject:
+        """Return the pod and the run. A run that was removed stays as it was last."""
         self._run = self.pod.runs.get(self._run.name, self._run)
         return Subject(self.pod, self._run)
 
     def draw(self) -> None:
-        run = self.subject().run
-        lines = view.page(
-            run.view.notes if run else (),
-            self.console_app.keys["note"],
-            max(40, self.size.width - 6),
-        )
-        self.query_one("#text", Panel).show(lines)
+        """Show all notes."""
+        self.subject()  # looks for the run as it is now
+        key, width = self.console_app.keys["note"], max(40, self.size.width - 6)
+        self.text.show(view.page(self._run.view.notes, key, width))

@@ -1,4 +1,4 @@
-"""One run: where it stands, its curves, the GPUs, what is wrong, and its logs as they come."""
+"""The screen of one run: its progress, curves, GPUs, incidents, and its logs as they come."""
 
 from __future__ import annotations
 
@@ -26,15 +26,17 @@ from bs4_console.tui.widgets.log_pane import LogPane
 from bs4_console.tui.widgets.moment_commands import EXACT_S, MomentCommands, step_times
 from bs4_console.tui.widgets.panel import Panel
 
-#: Rows of the screen from which each GPU has a line of its own, and from which the curves are tall.
+#: Least rows of the screen for giving each GPU its own line, and for tall curves.
 ROOMY, TALL = 34, 50
-#: The log follows the time cursor after this pause.
+#: Seconds after which the log follows the time cursor.
 LOG_DELAY_S = 0.25
-#: Commands that say nothing while the curves have the log's place.
+#: Commands that are not offered while the curves take the log's place.
 OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN, commands.LOG})
 
 
 class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
+    """The screen of one run, now or at the time cursor."""
+
     place: ClassVar[str] = commands.RUN
     DEFAULT_CSS = """
     RunScreen #curves { padding: 0 1; }
@@ -49,9 +51,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self._step_times: tuple[object, dict[int, float]] = (None, {})
         self._log_timer: Timer | None = None
         self._log_at: float | None = None
-        """Where the log was sent by the cursor."""
+        """The moment of the time cursor that the log shows."""
 
     def body(self) -> Iterable[Widget]:
+        """Yield the panels of the run and its log."""
         yield Panel(id="header")
         yield Panel(id="alarm")
         yield Panel(id="curves")
@@ -60,6 +63,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         yield LogPane(self.pod, self.run_name)
 
     def on_mount(self) -> None:
+        """Load the healthy ranges of the curves, and show the log at the time cursor if that is
+        set.
+        """
         self.bands = self.load_bands()
         self._checkpoints = CheckpointLine(self.console_app, self.pod, self.run_name)
         if self.cursor.at is not None:
@@ -67,34 +73,34 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
+        """Return the widget with the run's log."""
         return self.query_one(LogPane)
 
     @property
     def run_state(self) -> RunState:
-        """The run as it is; as it was last when it has been removed from the pod."""
+        """Return the run as it is, or as it was last if it has been removed from the pod."""
         self._last = self.pod.runs.get(self.run_name, self._last)
         return self._last
 
     def main(self) -> Widget:
+        """Return the log's lines, which have the focus."""
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
+        """Return the path to this screen, which the top bar shows."""
         return ("fleet", self.pod.name, self.run_name)
 
     def subject(self) -> Subject:
+        """Return the pod and the run."""
         return Subject(self.pod, self.run_state)
 
     def draw(self) -> None:
-        app, run, width, height = (
-            self.console_app,
-            self.run_state,
-            self.size.width,
-            self.size.height,
-        )
+        """Bring all panels up to date. How much they show depends on the height of the screen."""
+        app, run, (width, height) = self.console_app, self.run_state, self.size
+        small = height < 30
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
-        alarm = self._alarm(run, width, 1 if height < 30 else 3)
-        others = self.others()
-        if others:
+        alarm = self._alarm(run, width, 1 if small else 3)
+        if others := self.others():
             alarm.append(legend(others, app.keys, width))
         self.query_one("#alarm", Panel).show(alarm)
         for name in ("#gpus", "#host", "LogPane"):
@@ -102,32 +108,28 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if self.curves_large:
             self._draw_large(run, others, width - 2, height - 4 - len(alarm))
             return
-        self._draw_curves(run, others, width - 2, 4 if height < 30 else 7 if height < TALL else 10)
-        if height < 30:
-            most = 5
-        elif height < TALL:
-            most = 9
-        else:
-            most = 17
-        self.query_one("#gpus", Panel).show(
-            self._gpu_lines(width, compact=height < ROOMY or width < 90)[:most]
-        )
+        tall, most = 7, 9
+        if small:
+            tall, most = 4, 5
+        elif height >= TALL:
+            tall, most = 10, 17
+        self._draw_curves(run, others, width - 2, tall)
+        compact = height < ROOMY or width < 90
+        self.query_one("#gpus", Panel).show(self._gpu_lines(width, compact=compact)[:most])
         lines = self._host_lines(run, width)
-        if height >= 30 and self.cursor.at is None and (kept := self._checkpoints.line()):
-            lines.append(cut(kept, width))
-        if self.cursor.at is None and (height >= 30 or store.wrong(self.pod, run.name)):
-            if kept := store.line(self.pod, run.name, app.clock, width):
-                lines += [kept]
-            else:
-                lines += []
         if self.cursor.at is None:
-            lines += doing.lines(self.pod, run.name, app.clock, width, 1 if height < 30 else 2)
-        if height >= 30 and (said := notes.newest(run.view.notes, width, 1)):
+            if not small and (kept := self._checkpoints.line()):
+                lines.append(cut(kept, width))
+            shown = not small or store.wrong(self.pod, run.name)
+            if shown and (kept := store.line(self.pod, run.name, app.clock, width)):
+                lines.append(kept)
+            lines += doing.lines(self.pod, run.name, app.clock, width, 1 if small else 2)
+        if not small and (said := notes.newest(run.view.notes, width, 1)):
             lines.append(said)
         self.query_one("#host", Panel).show(lines)
 
     def _alarm(self, run: RunState, width: int, most: int) -> list[Line]:
-        """What is wrong now, or what was at the time cursor, and where that stands."""
+        """Return what is wrong now, or what was wrong at the time cursor and where that is."""
         app, t = self.console_app, self.cursor.of(self.pod)
         if t is None:
             return view.alarm_lines(self.pod, run, app.clock, app.keys, width, most)
@@ -160,7 +162,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return [view.host_line_then(sample, width), view.components_then(sample, run, width)]
 
     def _draw_curves(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
-        """Only when a step came: four curves over 20,000 steps are 30 ms of work."""
+        """Draw the small curves if a step came. Four curves over 20,000 steps take 30 ms."""
         if self._curves_changed(run, others, width, height):
             self.query_one("#curves", Panel).show(
                 charts(run, width, height, self.moment, self.curve_view, self.bands, others)
@@ -168,13 +170,12 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def _draw_large(self, run: RunState, others: Sequence[Other], width: int, height: int) -> None:
         newest = int(self.pod.latest.get("t") or 0)
-        if run.trainer_steps:
-            samples = self.cursor.stretch(self.pod, *self._shown_times(newest))
-        else:
-            samples = list(self.pod.telemetry)
-        note = ""
-        if self.cursor.fetches(self.pod):
-            note = "reading telemetry of then…"
+        samples = (
+            self.cursor.stretch(self.pod, *self._shown_times(newest))
+            if run.trainer_steps
+            else list(self.pod.telemetry)
+        )
+        note = "reading telemetry of then…" if self.cursor.fetches(self.pod) else ""
         if self._curves_changed(
             run, others, width, height, self.curves_only, len(samples), newest // 5, note
         ):
@@ -193,21 +194,20 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.query_one("#curves", Panel).show(lines)
 
     def _shown_times(self, newest: float) -> tuple[float, float]:
-        """The pod's time from the beginning of the first step shown to the end of the last."""
+        """Return the pod's times, in seconds since the epoch, at which the first shown step began
+        and the last one ended.
+        """
         begin, end = self.curve_view.window(*self._steps(), self.moment)
         times = self.step_times()
-        shown = []
-        for step, t in times.items():
-            if begin - 1 <= step <= end:
-                shown.append(t)
+        shown = [t for step, t in times.items() if begin - 1 <= step <= end]
         if not shown:
             return newest, newest
-        first_took = 0.0
+        first, last = min(shown), max(shown)
         if begin == min(times):
-            first_took = self.run_state.step_seconds() or 0.0
-        return min(shown) - first_took, max(newest, *shown) + 1.0 if end >= max(times) else max(
-            shown
-        )
+            first -= self.run_state.step_seconds() or 0.0
+        if end >= max(times):
+            last = max(newest, last) + 1.0
+        return first, last
 
     def _curves_changed(self, run: RunState, others: Sequence[Other], *shown: object) -> bool:
         steps = (
@@ -228,23 +228,22 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """The step that was the newest at the time cursor (before the first one, the one before
-        it); None is now.
+        """Return the newest step at the time cursor, or None for now. Before the first step it is
+        one less than that.
         """
         t = self.cursor.of(self.pod)
         if t is None:
             return None
         times = self.step_times()
+        steps = list(times) or [1]
         at = bisect_right(list(times.values()), t + EXACT_S)
-        steps = list(times)
-        if at:
-            return steps[at - 1]
-        if steps:
-            return steps[0] - 1
-        return 0
+        return steps[at - 1] if at else steps[0] - 1
 
     def step_times(self) -> dict[int, float]:
-        """Made again when a step came: of 20,000 it takes 20 ms, and a draw asks several times."""
+        """Return the time at which each step ended, by the pod's clock in seconds since the epoch.
+        Computed again only when a step came: 20,000 steps take 20 ms, and one draw asks several
+        times.
+        """
         run = self.run_state
         key = (id(run), len(run.trainer_steps), run.step_seen, run.step)
         if self._step_times[0] != key:
@@ -252,6 +251,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self._step_times[1]
 
     def moment_start(self) -> float | None:
+        """Return where the time cursor begins: this machine's time at the end of the newest step.
+        Returns None, with a message, if no step is done.
+        """
         times = self.step_times()
         if times:
             return self.time_of_step(max(times))
@@ -263,7 +265,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Everything moves at once, the log when the hand rests: it has to ask the pod."""
+        """Show everything at the time cursor. The log follows after LOG_DELAY_S seconds without
+        another move, because it has to ask the pod.
+        """
         if self._log_timer is not None:
             self._log_timer.stop()
         self._log_timer = self.set_timer(LOG_DELAY_S, self._move_log)
@@ -276,12 +280,14 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         if t is None:
             self.pane.open(self.pane.source)
         else:
-            # Log clocks have whole seconds: the line of the step itself must not count as before
+            # Log clocks have whole seconds. The line of the step itself must not count as before
             # it.
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """By steps. Between two of them the next one is the one step back or on."""
+        """Move the time cursor by `count` steps. Between two steps, the nearer end in that
+        direction is one step.
+        """
         steps = sorted(self.step_times())
         if not steps:
             self.moment_start()
@@ -289,29 +295,29 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         t, here = self.cursor.of(self.pod), self.moment
         if here is None:
             here = steps[-1]
-        between = t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S
-        at = (
-            (steps.index(here) if here in steps else -1)
-            + count
-            + (1 if between and count < 0 else 0)
-        )
+        at = (steps.index(here) if here in steps else -1) + count
+        if t is not None and abs(self.step_times().get(here, 0.0) - t) > EXACT_S and count < 0:
+            at += 1
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:
-        """The log screen reads the same streams: once is enough."""
+        """Stop reading the log while the log screen, which reads the same streams, is on top."""
         if isinstance(self.app.screen, LogScreen):
             self.pane.rest()
 
     def on_screen_resume(self) -> None:
+        """Read the log again, and show it at the time cursor if that has moved."""
         for pane in self.query(LogPane):
             pane.wake()
             if self.cursor.at != self._log_at:
                 self.moment_moved()
 
     def pulse(self) -> None:
+        """Paint what has changed in the log."""
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
+        """Return True if the key bar may show the command now."""
         if command.id == "retry":
             return status.link_down(self.pod)
         if command.id in OF_CURVES:
@@ -323,21 +329,20 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
+        """Open the run's worst open incident, or its logs if there is none."""
         if self.subject().incidents:
-            self.do_incident("")
+            self.console_app.open_incident(self.subject())
         else:
-            self.do_logs("")
-
-    def do_incident(self, args: str) -> None:
-        self.console_app.open_incident(self.subject(), args)
+            self.console_app.open_logs(self.pod, self.run_name)
 
     def do_plan(self, args: str) -> None:
+        """Open the page of the playbook in `args`, or of that of the worst incident, and make a
+        plan.
+        """
         self.console_app.open_plan(self.subject(), args)
 
-    def do_logs(self, args: str) -> None:
-        self.console_app.open_logs(self.pod, self.run_name, args or None)
-
     def do_back(self, args: str) -> None:
+        """Leave the time cursor, then the large curves, then the screen."""
         if self.cursor.at is not None:
             self.move_cursor(None)
         elif self.curves_large:

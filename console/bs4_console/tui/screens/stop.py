@@ -1,5 +1,5 @@
-"""Stopping a run: who is ended by which signals, what stays, and the run's name as the
-confirmation.
+"""The question before a run is stopped: which processes get which signals, and the run's name as
+the confirmation.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ from bs4_console.tui.ink import Line, cut, fold
 from bs4_console.tui.screens.confirm import Confirmation
 from bs4_console.tui.views.plan import command_lines
 
-#: Processes that are listed; of the rest the number is told.
+#: Most processes that are listed. For the others only their number is shown.
 MOST = 8
 
 
 class StopScreen(Confirmation):
+    """The question before a run is stopped. The run's name has to be typed."""
+
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__(run.name, typed=True, yes="stop it")
         self.pod, self.run_state = pod, run
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
+        """Return which processes are ended by which signals and what is lost, with the commands if
+        `commands`.
+        """
         run = self.run_state
         living, steps, first = (
             stopping.processes(run),
@@ -50,44 +55,23 @@ class StopScreen(Confirmation):
                 width,
                 "warn",
             )
-        named = []
-        for c in living:
-            named.append(f"{c.get('component') or '?'} {c.get('pid')}")
+        named = [f"{c.get('component') or '?'} {c.get('pid')}" for c in living]
         most = len(named) if commands else MOST
         if named:
-            more = ""
-            if len(named) > most:
-                more = f" and {len(named) - most} more"
+            more = f" and {len(named) - most} more" if len(named) > most else ""
             lines += fold(
                 f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
             )
         for i, step in enumerate(steps, 1):
+            limit = f"at most {step.seconds:.0f} s"
             if commands:
-                lines += command_lines(step.command, width, 0)
-                lines.append(
-                    [
-                        (
-                            (
-                                f"    at most {step.seconds:.0f} "
-                                f"s{', then for who still lives' if i < len(steps) else ''}"
-                            ),
-                            "dim",
-                        )
-                    ]
-                )
+                then = ", then for who still lives" if i < len(steps) else ""
+                lines += [*command_lines(step.command, width, 0), [(f"    {limit}{then}", "dim")]]
             else:
-                signal, _, pids = step.command.partition(" ")[2].partition(" ")
-                to = words.count(len(pids.split()), "process")
-                lines.append(
-                    cut(
-                        [
-                            ("$ ", "dim"),
-                            (f"kill {signal}", "accent"),
-                            (f" to {to}, at most {step.seconds:.0f} s", ""),
-                        ],
-                        width,
-                    )
-                )
+                _, signal, *pids = step.command.split(" ")
+                to = f" to {words.count(len(pids), 'process')}, {limit}"
+                line = [("$ ", "dim"), (f"kill {signal}", "accent"), (to, "")]
+                lines.append(cut(line, width))
         lines += fold(
             "Files stay as they are. What was trained since the last checkpoint is lost.",
             width,

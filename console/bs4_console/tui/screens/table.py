@@ -1,10 +1,8 @@
-"""What the screens around one table share: the cursor, the filter, and the way from a row to its
-run.
-"""
+"""What screens with one table share: the cursor, the filter, and the way from a row to its run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from textual import on
 from textual.widget import Widget
@@ -17,38 +15,33 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class TableScreen(ConsoleScreen):
-    """A subclass yields one RowTable in `body()` and fills it in `draw()`. In a row's key, (pod,
-    what), the pod comes first.
+    """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`. A
+    row's key is (pod, what), with the pod first.
     """
 
     filter_text = ""
 
     @property
     def table(self) -> RowTable:
+        """Return the screen's table."""
         return self.query_one(RowTable)
 
     def main(self) -> Widget:
+        """Return the table, which has the focus."""
         return self.table
 
-    def trail(self) -> Sequence[str]:
-        return (self.place,)
-
     def row(self) -> Row | None:
-        """The one under the cursor."""
-        if self.ready:
-            return self.table.selected
-        return None
+        """Return the row under the cursor, or None."""
+        return self.table.selected if self.ready else None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
-        """Those that the filter leaves."""
-        found = []
-        for row in rows:
-            if matches(row.text, self.filter_text):
-                found.append(row)
-        return found
+        """Return the rows that match the filter."""
+        return [row for row in rows if matches(row.text, self.filter_text)]
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
-        """/h100 3 of 7 rows, and how to see the others; nothing without a filter."""
+        """Return a line like "/h100 3 of 7 rows" that also says how to see the others. Empty if
+        there is no filter.
+        """
         if not self.filter_text:
             return []
         shown: Line = [
@@ -58,8 +51,8 @@ class TableScreen(ConsoleScreen):
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 
     def moved(self) -> None:
-        """The cursor stands on another row: other commands may be given now. Rows are as they were,
-        and may be thousands.
+        """Update the bars, because the cursor is on another row and other commands are possible
+        there. The rows, which may be thousands, are not drawn again.
         """
         self.draw_bars()
 
@@ -72,12 +65,14 @@ class TableScreen(ConsoleScreen):
         self.do_open("")
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        """Filter the table by what was typed after `/`."""
         self.filter_text = text
         self.draw_safely()
 
     # -- commands
 
     def do_open(self, args: str) -> None:
+        """Open the run under the cursor, or the pod if the row has no run."""
         subject = self.subject()
         if subject.pod is not None and subject.run is not None:
             self.console_app.open_run(subject.pod, subject.run)
@@ -85,13 +80,16 @@ class TableScreen(ConsoleScreen):
             self.console_app.open_pod(subject.pod)
 
     def do_filter(self, args: str) -> None:
+        """Filter the table by `args`, or ask for a filter if it is empty."""
         if args:
             self.prompted("/", args, final=True)
         else:
             self.ask("/", self.filter_text)
 
     def do_back(self, args: str) -> None:
-        """The filter first, then the screen; the fleet is below all others and stays."""
+        """Remove the filter, or leave the screen if there is none. The fleet stays below all other
+        screens.
+        """
         if self.filter_text:
             self.prompted("/", "", final=True)
         else:

@@ -1,5 +1,5 @@
-"""What is being done to a run or on its pod just now: one line an action, with its step and for how
-long.
+"""The actions under way on a run or its pod, one line each with the current step and the time it
+takes.
 """
 
 from __future__ import annotations
@@ -10,41 +10,38 @@ from bs4_console.tui import words
 from bs4_console.tui.ink import Line, cut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from bs4_console.pods.state import ActionView, PodState
     from bs4_console.tui.clock import Clock
 
-#: Kinds that are no work: a question, a word, and what the disk guard does all day (the line of the
-#: checkpoints tells of that).
+#: Kinds of actions that are not shown as work: plans, notes, and what retention does all day, which
+#: the checkpoint line shows.
 _QUIET = frozenset({"plan", "note", "release", "rotate"})
 
 
 def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
-    """Of one run; with None of the whole pod. The newest last."""
+    """Return a line for each action under way on the run, or on the whole pod if `run` is None, the
+    newest last. At most `most` lines of `width` cells.
+    """
     found = sorted(
         under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
     )
-    offset = pod.link.clock_offset or 0.0
-    return [
-        cut(_line(action, clock.wall() + offset, named=run is None), width)
-        for action in found[-most:]
-    ]
+    now = clock.wall() + (pod.link.clock_offset or 0.0)
+    return [cut(_line(action, now, named=run is None), width) for action in found[-most:]]
 
 
-def under_way(actions: Iterable[ActionView], run: str | None) -> list[ActionView]:
-    rows = []
+def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[ActionView]:
+    """Yield the actions that have not ended and are work, of the run or of all runs if None."""
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):
-            rows.append(action)
-    return rows
+            yield action
 
 
 def _line(action: ActionView, now: float, *, named: bool) -> Line:
-    if action.kind == "playbook":
-        what = f"{action.kind} {action.playbook}".strip()
-    else:
-        what = action.kind
+    what = action.kind
+    if what == "playbook":
+        what = f"{what} {action.playbook}".strip()
     line: Line = [(" doing  ", "head"), ("↻ ", "accent bold"), (what, "accent bold")]
     if named and action.run:
         line.append((f" {action.run}", "bold"))

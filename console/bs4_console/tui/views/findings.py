@@ -1,13 +1,14 @@
-"""What the look before a start has found, and the memory that it will need: rule, file and line,
-why, and what to do about it.
+"""The result of the preflight in lines: for each finding its rule, place, reason and remedy, and
+the memory that the run will need.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui.ink import Line, fold, hanging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,33 +21,29 @@ _SIGN: dict[State, tuple[str, str]] = {
     "unknown": ("?", "warn"),
     "ok": ("✔", "good"),
 }
-#: The line of an estimate that says that it will not work, and the beginning of one that says
-#: nothing.
+#: What is said of one check in this state, and of several.
+_SAID: dict[State, tuple[str, str]] = {
+    "blocking": ("forbids it", "forbid it"),
+    "warning": ("warning", "warnings"),
+    "unknown": ("not known", "not known"),
+    "ok": ("ok", "ok"),
+}
+#: What an estimate contains if the memory does not suffice, and how it begins if there is no
+#: estimate.
 _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
-    """✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   memory fits: always above the plan, however long that
-    is.
+    """Return the result in one line, for example "✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   ✔ memory
+    fits". It stands above the plan however long that is.
     """
     line: Line = []
-    for state, one in (
-        ("blocking", "forbids it"),
-        ("warning", "warning"),
-        ("unknown", "not known"),
-        ("ok", "ok"),
-    ):
-        count = sum(check.state == state for check in checks)
-        if count:
-            sign, role = _SIGN[state]  # type: ignore[index]
-            if state == "warning" and count > 1:
-                said = f"{one}s"
-            elif count > 1:
-                said = one.replace("forbids", "forbid")
-            else:
-                said = one
-            line += [(f"{sign} {count} {said}", role), ("   ", "")]
-    if any(_TOO_MUCH in text for text in memory):
+    counts = Counter(check.state for check in checks)
+    for state, (sign, role) in _SIGN.items():
+        if counts[state]:
+            said = _SAID[state][counts[state] > 1]
+            line += [(f"{sign} {counts[state]} {said}", role), ("   ", "")]
+    if _TOO_MUCH in "\n".join(memory):
         line.append(("✖ memory does not fit", "bad bold"))
     elif any(text.strip().startswith(_NONE) for text in memory):
         line.append(("? memory not estimated", "warn"))
@@ -56,7 +53,7 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
 
 
 def lines(checks: Sequence[Check], width: int) -> list[Line]:
-    """One block each, in the order they come in: what is well is only counted."""
+    """Return a block of lines for each check that is not ok, in the given order."""
     found: list[Line] = []
     for check in checks:
         if check.state == "ok":
@@ -74,12 +71,12 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
         )
         found += fold(check.why, width, "", 2)
         if check.fix:
-            first, *rest = fold(check.fix, width - 4)
-            found += [[("  → ", "dim"), *first], *([("    ", ""), *line] for line in rest)]
+            found += hanging([("  → ", "dim")], fold(check.fix, width - 4))
     return found
 
 
 def heading(checks: Sequence[Check]) -> Line:
+    """Return the heading with the number of checks that are ok."""
     good = sum(check.state == "ok" for check in checks)
     return [
         ("BEFORE THE START ", "head"),
@@ -88,28 +85,25 @@ def heading(checks: Sequence[Check]) -> Line:
 
 
 def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
-    """The arithmetic as it comes; the sums are what one reads."""
+    """Return the memory estimate in lines of at most `width` cells, with its sums and verdicts
+    emphasised.
+    """
     found: list[Line] = []
     for number, text in enumerate(memory):
         if number == 0 and text.endswith(":"):
             found.append([("MEMORY ", "head"), (text.rstrip(":").removeprefix("memory "), "dim")])
             continue
         indent = len(text) - len(text.lstrip())
-        if _TOO_MUCH in text:
-            role = "bad bold"
-        elif text.endswith("fits"):
-            role = "good"
-        elif _NONE in text:
-            role = "warn"
-        else:
-            role = ""
-        first, *rest = fold(
-            text.strip(),
-            max(20, width - indent),
-            role or ("bold" if "GPU" in text and "GiB" not in text else ""),
-        )
-        found += [
-            [(" " * indent, ""), *first],
-            *([(" " * (indent + 4), ""), *line] for line in rest),
-        ]
+        folded = fold(text.strip(), max(20, width - indent), _role(text))
+        found += hanging([(" " * indent, "")], folded, indent + 4)
     return found
+
+
+def _role(text: str) -> str:
+    if _TOO_MUCH in text:
+        return "bad bold"
+    if text.endswith("fits"):
+        return "good"
+    if _NONE in text:
+        return "warn"
+    return "bold" if "GPU" in text and "GiB" not in text else ""

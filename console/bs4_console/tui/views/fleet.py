@@ -1,29 +1,30 @@
-"""The fleet as rows: every pod and every run, what needs a person first."""
+"""The fleet as rows: every pod and every run, those that need a person first."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, text_of, width_of
+from bs4_console.tui.ink import Line, joined, text_of, width_of
 
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: A run that ended longer ago than this is folded away until `a` is pressed.
+#: A run that ended longer ago than this is hidden until `a` is pressed.
 OLD_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Column:
-    """`importance`: columns with the least go first when the terminal is narrow. Widths in cells;
-    `most` 0 takes what is left.
+    """A column of a table. `least` and `most` are its width in cells; a `most` of 0 takes the rest
+    of the line. On a narrow terminal the columns with the least `importance` are left out first.
     """
 
     id: str
@@ -53,38 +54,35 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """`key`: (pod, run or ""). `cells` by column id."""
+    """A row of a table. `key` is (pod, run), with "" as the run for the pod itself. `cells` are the
+    texts by column id. `rank` is 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
+    """
 
     key: tuple[str, str]
     rank: int
     cells: dict[str, Line]
     old: bool = False
     trouble: str = ""
-    """The first thing that is wrong, without ages: as long as it stays, nothing new has
-    happened.
-    """
+    """The worst problem, without ages. While it is the same nothing new has happened."""
     values: Mapping[str, float | str | None] = field(default_factory=dict, compare=False)
-    """What `:sort` compares, by column id."""
+    """The values that `:sort` compares, by column id."""
     running: bool = False
-    """Whether a run trains there, as far as is known; also where something is wrong with it."""
+    """True if a run is training as far as is known, even if something is wrong with it."""
     banner: Line | None = None
-    """A heading over a group, drawn across all columns instead of them."""
+    """The heading of a group, drawn across all columns. None for other rows."""
 
     @cached_property
     def text(self) -> str:
-        """What `/` searches."""
+        """Return the row's text, which the filter searches."""
         return " ".join(text_of(line) for line in self.cells.values())
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """Cells that each column's text takes."""
-        result = {}
-        for name, line in self.cells.items():
-            result[name] = width_of(line)
-        return result
+        """Return the width of each cell's text by column id."""
+        return {name: width_of(line) for name, line in self.cells.items()}
 
 
-#: What the table may be sorted by. "need" is the default: what needs a person first.
+#: Possible orders of the table. "need", the default, puts the rows that need a person first.
 SORTS = (
     "need",
     "pod",
@@ -99,19 +97,19 @@ SORTS = (
     "gpu",
     "disk",
 )
-#: Sorted from the largest down, so that what is worse stands first; `-` in front turns any of them
-#: round.
+#: Columns that are sorted from the largest value down, so that the worst comes first. `-` in front
+#: of a column reverses its order.
 _FALLING = frozenset({"age", "link", "eta", "pace", "disk"})
 GROUPS = ("none", "pod", "state", "trainer")
-#: In the key of a group's heading, where no run's name can be.
+#: Marks the key of a group's heading. No run's name can contain it.
 HEADING = "\x00"
 
 
 def arrange(
     rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
 ) -> list[Row]:
-    """Sorted, and under headings when grouped: the group with the worst row first, the rows of
-    `folded` ones left out.
+    """Return the rows sorted, and with headings if they are grouped. The group with the worst row
+    comes first. Groups in `folded` show only their heading.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
@@ -120,59 +118,57 @@ def arrange(
     for row in rows:
         groups.setdefault(str(row.values.get(group) or words.NONE), []).append(row)
     arranged: list[Row] = []
-    for name, members in sorted(
-        groups.items(), key=lambda item: (-max(row.rank for row in item[1]), item[0])
-    ):
+    for name, members in sorted(groups.items(), key=lambda item: (-worst(item[1]), item[0])):
         arranged.append(_heading(name, members, group, closed=name in folded))
-        if name in folded:
-            arranged += []
-        else:
+        if name not in folded:
             arranged += members
     return arranged
 
 
+def worst(rows: Iterable[Row]) -> int:
+    """Return the highest rank of the rows, of which there is at least one."""
+    return max(row.rank for row in rows)
+
+
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
-    """By a column, what has no value last; equals by need. Rows of old runs stay at the end."""
+    """Return the rows sorted by a column; `-` before its name reverses the order. Rows without a
+    value come last, equal rows are sorted by need, and rows of old runs stay at the end.
+    """
     by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.key))
     column, turned = sort.removeprefix("-"), sort.startswith("-")
     if column == "need":
         return by_need
-    known = [row for row in by_need if row.values.get(column) is not None]
-    known.sort(
+    valued: list[Row] = []
+    valueless: list[Row] = []
+    for row in by_need:
+        (valueless if row.values.get(column) is None else valued).append(row)
+    valued.sort(
         key=lambda row: row.values[column],  # type: ignore[arg-type,return-value]
         reverse=(column in _FALLING) != turned,
     )
-    return sorted(
-        [*known, *(row for row in by_need if row.values.get(column) is None)],
-        key=lambda row: row.old,
-    )
+    return sorted([*valued, *valueless], key=lambda row: row.old)
 
 
 def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
-    counts = [
-        (sum(row.rank == rank for row in members), sign, role) for rank, sign, role in _TALLIED
-    ]
+    counts = Counter(row.rank for row in members)
     line: Line = [
         ("▸ " if closed else "▾ ", "accent bold"),
         (name, "bold"),
         (f"  {words.count(len(members), 'row')}", "dim"),
     ]
-    for count, sign, role in counts:
-        if count:
-            for part in (("  ", ""), (f"{sign} {count}", role)):
-                line.append(part)
-    rank = max(row.rank for row in members)
-    return Row(
-        key=(name if group == "pod" else "", HEADING + name), rank=rank, cells={}, banner=line
-    )
+    for rank, sign, role in _TALLIED:
+        if counts[rank]:
+            line += [("  ", ""), (f"{sign} {counts[rank]}", role)]
+    key = (name if group == "pod" else "", HEADING + name)
+    return Row(key=key, rank=worst(members), cells={}, banner=line)
 
 
 _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Whether `text` holds the regular expression, whichever case (`!` in front: whether it does
-    not); what is none is taken literally.
+    """Return True if `text` contains the regular expression, ignoring case. `!` in front negates
+    it. An invalid expression is searched literally.
     """
     if not wanted:
         return True
@@ -185,12 +181,16 @@ def matches(text: str, wanted: str) -> bool:
 
 
 def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
-    """Worst first; within a rank by name, so that rows stand still while nothing changes."""
+    """Return the rows of all pods, worst first. Rows of the same rank are sorted by name, so that
+    they stand still while nothing changes.
+    """
     return ordered([row for pod in pods for row in readable_rows(pod, clock)], "need")
 
 
 def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """One pod's unreadable records may not take the others off the screen."""
+    """Return the pod's rows, or one row that says so if the pod's records cannot be read. The other
+    pods stay on the screen then.
+    """
     try:
         return pod_rows(pod, clock)
     except status.MALFORMED as error:
@@ -199,27 +199,20 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
             "console's agent there"
         )
         cells: dict[str, Line] = {column.id: [] for column in COLUMNS}
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=3,
-                cells=cells
-                | {
-                    "state": [("? unreadable", "warn bold")],
-                    "pod": [(pod.name, "bold")],
-                    "wrong": [(wrong, "warn")],
-                },
-            )
-        ]
+        cells |= {
+            "state": [("? unreadable", "warn bold")],
+            "pod": [(pod.name, "bold")],
+            "wrong": [(wrong, "warn")],
+        }
+        return [Row(key=(pod.name, ""), rank=3, cells=cells)]
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """One row a run; a pod without runs, or with an incident of its own, has one without."""
-    own = any(i.run not in pod.runs for i in pod.ledger.open_incidents())
-    made = []
-    for run in pod.runs.values():
-        made.append(_row(pod, run, clock))
-    if not made or own or all(row.old for row in made):
+    """Return a row for each run of the pod. A pod without current runs, or with an incident of its
+    own, has another row for itself.
+    """
+    made = [_row(pod, run, clock) for run in pod.runs.values()]
+    if status.incidents_of(pod, None) or all(row.old for row in made):
         made.append(_row(pod, None, clock))
     return made
 
@@ -227,20 +220,16 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
     how = status.of(pod, run)
     seen = status.age(pod, clock)
-    stale = seen is None or seen > words.FRESH_S
-    faded = "dim" if stale else ""
+    faded = "dim" if status.is_old(seen) else ""
     problems = status.wrong(pod, run, clock)
     cells: dict[str, Line] = {
         "state": how.line(),
-        "pod": [
-            (pod.name, "bold" if how.rank else ""),
-            *([(" ro", "warn")] if pod.read_only and not status.recorded(pod) else []),
-        ],
+        "pod": [(pod.name, "bold" if how.rank else "")],
         "link": status.link_line(pod),
-        "run": [(run.name, faded)] if run else [(words.NONE, "dim")],
-        "trainer": [(run.view.trainer if run else "", "dim")],
+        "run": [(words.NONE, "dim")],
+        "trainer": [],
         "age": _age(seen),
-        "wrong": _wrong(problems),
+        "wrong": joined(([problem] for problem in problems), (" · ", "dim")),
         "gpu": gpu_summary(pod, faded),
         "disk": disk_summary(pod, faded),
         "step": [],
@@ -248,54 +237,45 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         "pace": [],
         "reward": [],
     }
-    if run:
-        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
-    rank = max(how.rank, 1 if problems else 0)
+    if pod.read_only and not status.recorded(pod):
+        cells["pod"].append((" ro", "warn"))
     values: dict[str, float | str | None] = {
         "pod": pod.name,
-        "run": run.name if run else None,
+        "run": None,
         "state": how.word,
-        "trainer": run.view.trainer if run else None,
+        "trainer": None,
         "age": math.inf if seen is None else seen,
-        "link": math.inf if not pod.link.up else pod.link.rtt,
-        "gpu": _mean([d.get("util") for d in (pod.latest.get("gpus") or {}).get("devices") or []]),
+        "link": pod.link.rtt if pod.link.up else math.inf,
+        "gpu": mean(_devices(pod), "util"),
         "disk": _fullest(pod),
     }
-    if run:
+    if run is not None:
+        cells |= _numbers(run, faded, bool(status.late(pod, run, clock)))
         values |= {
+            "run": run.name,
+            "trainer": run.view.trainer,
             "step": run.step,
             "eta": run.eta_seconds(),
             "pace": run.step_seconds(),
             "reward": newest(run.orchestrator_steps, "reward"),
         }
-    key, running = (
-        (pod.name, run.name if run else ""),
-        run is not None and run.word == "running" and not status.link_down(pod),
-    )
     return Row(
-        key=key,
-        rank=rank,
+        key=(pod.name, run.name if run else ""),
+        rank=max(how.rank, 1 if problems else 0),
         cells=cells,
         old=_is_old(run, clock, how.rank),
         trouble=_trouble(pod, run, how, problems),
         values=values,
-        running=running,
+        running=run is not None and run.word == "running" and not status.link_down(pod),
     )
 
 
 def _trouble(
     pod: PodState, run: RunState | None, how: status.Status, problems: list[tuple[str, str]]
 ) -> str:
-    if run:
-        incidents = pod.ledger.open_incidents(run.name)
-    else:
-        incidents = []
-        for i in pod.ledger.open_incidents():
-            if i.run not in pod.runs:
-                incidents.append(i)
     if pod.lost is not None and status.taken(pod):
-        return pod.lost.word  # its sentence counts the looks: it would be news with each of them
-    if incidents:
+        return pod.lost.word  # its sentence counts the polls, and would be news with each of them
+    if incidents := status.incidents_of(pod, run):
         return incidents[0].title
     if pod.lost is not None and status.lost(pod) is not None:
         return pod.lost.word
@@ -313,6 +293,8 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
     eta = run.eta_seconds()
     reward = newest(run.orchestrator_steps, "reward")
     return {
+        "run": [(run.name, role)],
+        "trainer": [(run.view.trainer, "dim")],
         "step": step_line(run, role),
         "eta": [(words.NONE if eta is None or stalled else words.duration(eta), role)],
         "pace": [(words.pace(run.step_seconds()), role)],
@@ -321,13 +303,13 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
 
 
 def step_line(run: RunState, role: str = "") -> Line:
-    """187/500."""
+    """Return the run's step, for example "187/500"."""
     done = words.NONE if run.step is None else str(run.step)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
 def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
-    """The last number under `key`; None when the newest row has none or is not a number."""
+    """Return the last number under `key` in the last eight rows, or None if there is none."""
     for row in reversed(list(rows)[-8:]):
         value = row.get(key)
         if isinstance(value, (int, float)):
@@ -336,28 +318,26 @@ def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
 
 
 def gpu_summary(pod: PodState, role: str = "") -> Line:
-    """8× 93% 71G: how many, mean utilisation, mean memory in GiB."""
-    gpus = pod.latest.get("gpus") or {}
-    state, devices = gpus.get("state"), gpus.get("devices") or []
+    """Return the pod's GPUs in short, for example "8× 93% 71G": their number, mean utilisation, and
+    mean memory in GiB.
+    """
+    gpus, devices = pod.latest.get("gpus") or {}, _devices(pod)
+    state = gpus.get("state")
     if state == "absent":
         return [("no GPU", "dim")]
-    if state in ("stale", "error"):
-        return [
-            (f"{state} {words.age(gpus.get('age_s'))}" if state == "stale" else "error", "warn")
-        ]
+    if state == "stale":
+        return [(f"stale {words.age(gpus.get('age_s'))}", "warn")]
+    if state == "error":
+        return [("error", "warn")]
     if not devices:
         return [(words.NONE, "dim")]
-    busy = _mean([d.get("util") for d in devices])
-    memory = _mean([d.get("mem_used") for d in devices])
-    if memory is not None:
-        used = f"{words.gib(memory)}G"
-    else:
-        used = words.NONE
+    busy, memory = mean(devices, "util"), mean(devices, "mem_used")
+    used = words.NONE if memory is None else f"{words.gib(memory)}G"
     return [(f"{len(devices)}×", "dim"), (f"{words.whole_percent(busy):>5}{used:>5}", role)]
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
-    """The fullest disk."""
+    """Return how full the fullest disk is, in percent."""
     share = _fullest(pod)
     if share is None:
         return [(words.NONE, "dim")]
@@ -365,42 +345,33 @@ def disk_summary(pod: PodState, role: str = "") -> Line:
 
 
 def _fullest(pod: PodState) -> float | None:
-    disks = (pod.latest.get("host") or {}).get("disks") or []
-    return max(
-        (
-            share
-            for d in disks
-            if (share := words.percent(d.get("used"), d.get("total"))) is not None
-        ),
-        default=None,
-    )
+    found: float | None = None
+    for disk in (pod.latest.get("host") or {}).get("disks") or []:
+        share = words.percent(disk.get("used"), disk.get("total"))
+        if share is not None and (found is None or share > found):
+            found = share
+    return found
 
 
-def _mean(values: list[float | None]) -> float | None:
-    known = []
-    for value in values:
-        if value is not None:
-            known.append(value)
-    if known:
-        return sum(known) / len(known)
-    return None
+def _devices(pod: PodState) -> list[dict[str, Any]]:
+    return (pod.latest.get("gpus") or {}).get("devices") or []
+
+
+def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
+    """Return the values under `key` of the devices that report one."""
+    return [device[key] for device in devices if device.get(key) is not None]
+
+
+def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
+    """Return the mean of the values under `key`, or None if no device reports one."""
+    values = known(devices, key)
+    return sum(values) / len(values) if values else None
 
 
 def _age(seen: float | None) -> Line:
     if seen is None:
         return [("never", "dim")]
     return [(words.old(seen), "warn" if seen > words.FRESH_S else "dim")]
-
-
-def _wrong(problems: list[tuple[str, str]]) -> Line:
-    line: Line = []
-    for phrase, role in problems:
-        if line:
-            line += [(" · ", "dim")]
-        else:
-            line += []
-        line.append((phrase, role))
-    return line
 
 
 def _is_old(run: RunState | None, clock: Clock, rank: int) -> bool:

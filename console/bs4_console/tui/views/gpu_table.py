@@ -1,17 +1,26 @@
-"""Every GPU of every pod as rows, with its processes; or a row for each pod, all its GPUs in one
-strip.
+"""The GPUs of all pods as rows: a row for each GPU with its processes, or a row for each pod with
+all its GPUs in one strip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line
-from bs4_console.tui.views.fleet import Column, Row
-from bs4_console.tui.views.gpus import HOT_C, marks, nvlink_line, owners, pcie_line, recent_xids
+from bs4_console.tui.ink import Line, joined, text_of
+from bs4_console.tui.views.fleet import Column, Row, known, mean, worst
+from bs4_console.tui.views.gpus import (
+    marks,
+    nvlink_line,
+    owners,
+    pcie_line,
+    recent_xids,
+    stale_words,
+    temperature,
+)
 from bs4_console.tui.views.run import bar, faded, is_old
 
 if TYPE_CHECKING:
@@ -32,14 +41,15 @@ COLUMNS = (
     Column("state", "STATE", 4, 24, 97),
     Column("owner", "HELD BY", 24, 0, 96),
 )
-#: One cell for each GPU: idle to busy.
+#: Cells for a GPU's utilisation, from idle to busy.
 _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A pod's telemetry of the moment that is shown. `trouble`: why it is not what it seems, or why
-    there is nothing; `old`: not of that moment.
+    """A pod's telemetry at the moment that is shown. `t` is that moment in seconds since the epoch.
+    `trouble` says why the data is not what it seems, or why there is none. `old` is True if the
+    data is not from that moment.
     """
 
     pod: PodState
@@ -50,145 +60,114 @@ class Seen:
 
     @property
     def gpus(self) -> dict[str, Any]:
+        """Return the sample's record of the GPUs, or {}."""
         return self.sample.get("gpus") or {}
 
     @property
     def devices(self) -> list[dict[str, Any]]:
+        """Return the record of each GPU."""
         return self.gpus.get("devices") or []
 
     @property
     def xids(self) -> list[dict[str, Any]]:
+        """Return the Xid errors of the hour before the moment."""
         return recent_xids(self.gpus, self.t)
 
 
 def now(pod: PodState, clock: Clock) -> Seen:
-    old = is_old(pod, clock)
-    trouble = _trouble(pod.latest.get("gpus") or {}) or (
-        [(f"seen {words.age(status.age(pod, clock))} ago", "warn")] if old else []
-    )
+    """Return the pod's newest telemetry."""
+    old, trouble = is_old(pod, clock), _trouble(pod.latest.get("gpus") or {})
+    if old and not trouble:
+        trouble = [(f"seen {words.age(status.age(pod, clock))} ago", "warn")]
     return Seen(pod, pod.latest, clock.wall(), trouble, old)
 
 
 def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
-    """At the time cursor; `sample` None when nothing of that moment is here, or it is still being
-    read.
+    """Return the pod's telemetry at the time cursor. `sample` is None if there is none of that
+    moment; `reading` is True if it is still being read.
     """
     if sample is None:
-        return Seen(
-            pod, {}, 0.0, [("reading…" if reading else "no sample of then is kept", "dim")], True
-        )
+        why = "reading…" if reading else "no sample of then is kept"
+        return Seen(pod, {}, 0.0, [(why, "dim")], True)
     return Seen(pod, sample, float(sample["t"]), _trouble(sample.get("gpus") or {}), False)
 
 
 def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
-    """Pods with something wrong first, GPUs in their own order."""
+    """Return the rows of all pods: pods with problems first, GPUs in their own order."""
     return arrange(pod_rows(one, compact=compact) for one in seen)
 
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
-    """`key`: (pod, "3" or "3/812"), or (pod, "") for what is of the pod."""
+    """Return one pod's rows. A row's key is (pod, GPU) like "3", (pod, GPU/pid) like "3/812", or
+    (pod, "") for the pod itself.
+    """
     if compact:
         return _pod_row(seen)
     return _device_rows(seen)
 
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
-    """Pods with something wrong first."""
-    return [
-        row
-        for rows in sorted(of_pods, key=lambda rows: (-max(row.rank for row in rows), rows[0].key))
-        for row in rows
-    ]
+    """Return the rows of all pods in one list, pods with problems first."""
+    return list(chain(*sorted(of_pods, key=lambda rows: (-worst(rows), rows[0].key))))
 
 
 def summary(seen: Iterable[Seen]) -> Line:
-    """How many there are and do something, over the pods whose numbers are of the moment that is
-    shown.
+    """Return how many GPUs there are and how busy they are, over the pods whose data is from the
+    moment that is shown.
     """
     fresh = [one for one in seen if not one.old]
-    devices = []
+    devices: list[dict[str, Any]] = []
+    held = 0
     for one in fresh:
-        for device in one.devices:
-            devices.append(device)
-    busy = []
+        devices += one.devices
     for device in devices:
-        if device.get("util") is not None:
-            busy.append(device["util"])
-    held = sum(any(proc.get("run") for proc in device.get("procs") or []) for device in devices)
-    watts = sum(device["power"] for device in devices if device.get("power") is not None)
-    line: Line = [
+        held += any(proc.get("run") for proc in device.get("procs") or [])
+    return [
         (" gpus ", "head"),
         (f"{len(devices)}", "bold"),
         (f" on {words.count(len(fresh), 'pod')}", "dim"),
-    ]
-    line += [("   held by runs ", "dim"), (str(held), ""), ("   busy ", "dim")]
-    line += [
-        (words.whole_percent(sum(busy) / len(busy) if busy else None), ""),
+        ("   held by runs ", "dim"),
+        (str(held), ""),
+        ("   busy ", "dim"),
+        (words.whole_percent(mean(devices, "util")), ""),
         ("   power ", "dim"),
-        (f"{watts / 1000:.1f} kW", ""),
+        (f"{_sum(devices, 'power') / 1000:.1f} kW", ""),
     ]
-    return line
 
 
 def _trouble(gpus: Mapping[str, Any]) -> Line:
-    """What the source itself says is wrong with it."""
-    state = gpus.get("state")
+    """Return what the source of the GPU data says is wrong with it."""
+    state, detail = gpus.get("state"), gpus.get("detail")
     if state is None:
         return [("nothing received yet", "dim")]
     if state == "absent":
-        return [("absent: ", "warn"), (gpus.get("detail") or "no NVIDIA driver", "dim")]
+        return [("absent: ", "warn"), (detail or "no NVIDIA driver", "dim")]
     if state == "error":
-        return [
-            ("ERROR: ", "bad bold"),
-            (gpus.get("detail") or "the driver reports an error", "bad"),
-        ]
+        return [("ERROR: ", "bad bold"), (detail or "the driver reports an error", "bad")]
     if state == "stale":
-        return [
-            (
-                (
-                    f"STALE {words.duration(gpus.get('age_s') or 0)}: "
-                    f"{gpus.get('detail') or 'the driver does not answer'}"
-                ),
-                "warn bold",
-            )
-        ]
+        return [(stale_words(gpus), "warn bold")]
     return []
 
 
 def _device_rows(seen: Seen) -> list[Row]:
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=_rank(trouble),
-                cells={"pod": [(pod.name, "bold")], "owner": trouble},
-            )
-        ]
-    xids = seen.xids
+        cells = {"pod": [(pod.name, "bold")], "owner": trouble}
+        return [Row(key=(pod.name, ""), rank=_rank(trouble), cells=cells)]
+    xids, old = seen.xids, bool(trouble)
     made: list[Row] = []
     for i, device in enumerate(devices):
-        complaints = marks(device, xids)
+        wrong = marks(device, xids) or trouble
         procs = device.get("procs") or []
-        several = len(procs) > 1
         cells = _cells(device)
         cells["pod"] = [(pod.name, "bold" if i == 0 else "dim")]
-        cells["state"] = complaints or trouble or [("ok", "dim")]
-        if several:
+        cells["state"] = wrong or [("ok", "dim")]
+        cells["owner"] = _named(device)
+        if len(procs) > 1:
             cells["owner"] = [(words.count(len(procs), "process"), "dim")]
-        else:
-            cells["owner"] = _named(device)
-        made.append(
-            _row(
-                (pod.name, str(device.get("index", i))),
-                cells,
-                complaints or trouble,
-                old=bool(trouble),
-            )
-        )
-        for proc in procs:
-            if several:
-                made.append(_process(pod.name, device, proc, pod, bool(trouble)))
+        made.append(_row((pod.name, str(device.get("index", i))), cells, wrong, old=old))
+        if len(procs) > 1:
+            made += [_process(device, proc, pod, old) for proc in procs]
     return made
 
 
@@ -211,21 +190,23 @@ def _rank(wrong: Line) -> int:
 
 
 def _cells(device: dict[str, Any]) -> dict[str, Line]:
-    util, temp, power, limit = (
-        device.get("util"),
-        device.get("temp"),
-        device.get("power"),
-        device.get("power_limit"),
-    )
-    hot = temp is not None and temp >= HOT_C
+    util, limit = device.get("util"), device.get("power_limit")
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
         "model": [(_model(device), "dim")],
         "util": [*bar((util or 0) / 100, 8), (f" {words.whole_percent(util):>4}", "")],
         "mem": [(f"{words.gib(device.get('mem_used'))}/{words.gib(device.get('mem_total'))}G", "")],
-        "power": [(_whole(power), ""), (f"/{_whole(limit)}W" if limit else "W", "dim")],
-        "temp": [(f"{_whole(temp)}°C", "warn bold" if hot else "")],
-        "clock": [(f"{_whole(device.get('sm_clock'))}/{_whole(device.get('mem_clock'))}", "dim")],
+        "power": [
+            (words.whole(device.get("power")), ""),
+            (f"/{words.whole(limit)}W" if limit else "W", "dim"),
+        ],
+        "temp": temperature(device.get("temp"), ""),
+        "clock": [
+            (
+                f"{words.whole(device.get('sm_clock'))}/{words.whole(device.get('mem_clock'))}",
+                "dim",
+            )
+        ],
         "pcie": pcie_line(device),
         "nvlink": nvlink_line(device),
     }
@@ -236,7 +217,7 @@ def _model(device: dict[str, Any]) -> str:
 
 
 def _named(device: dict[str, Any]) -> Line:
-    """The only process with its pid and memory, or why there is none."""
+    """Return the only process with its pid and memory, or why there is none."""
     procs = device.get("procs") or []
     line = owners(device)
     if procs and procs[0].get("run"):
@@ -246,95 +227,56 @@ def _named(device: dict[str, Any]) -> Line:
     return line
 
 
-def _process(
-    name: str, device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool
-) -> Row:
+def _process(device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: bool) -> Row:
     pid = proc.get("pid")
     cells: dict[str, Line] = {
-        "pod": [(name, "dim")],
+        "pod": [(pod.name, "dim")],
         "gpu": [("  └", "dim")],
-        "mem": [(words.size(proc["mem"]) if proc.get("mem") is not None else words.NONE, "")],
-        "owner": [
-            *owners({"procs": [proc]}),
-            *([(f"  pid {pid}", "dim")] if proc.get("run") else []),
-        ],
+        "mem": [(words.size(proc.get("mem")), "")],
+        "owner": owners({"procs": [proc]}),
     }
-    if proc.get("run") and proc["run"] not in pod.runs:
-        cells["state"] = [("run not known here", "warn")]
-    return _row((name, f"{device.get('index')}/{pid}"), cells, [], old=old)
-
-
-def _whole(value: float | None) -> str:
-    if value is None:
-        return words.NONE
-    return f"{value:.0f}"
+    if proc.get("run"):
+        cells["owner"].append((f"  pid {pid}", "dim"))
+        if proc["run"] not in pod.runs:
+            cells["state"] = [("run not known here", "warn")]
+    return _row((pod.name, f"{device.get('index')}/{pid}"), cells, [], old=old)
 
 
 def _pod_row(seen: Seen) -> list[Row]:
-    """▇▇▆▇×▇▇▁: a cell for each GPU, × for one with a complaint; then what is true of all of them
-    together.
+    """Return one row for the pod: a cell for each GPU like "▇▇▆▇×▇▇▁", with × for one with a
+    complaint, then the sums over all GPUs.
     """
     pod, devices, trouble = seen.pod, seen.devices, seen.trouble
     if not devices:
-        return [
-            Row(
-                key=(pod.name, ""),
-                rank=_rank(trouble),
-                cells={"pod": [(pod.name, "bold")], "state": trouble},
-            )
-        ]
+        cells = {"pod": [(pod.name, "bold")], "state": trouble}
+        return [Row(key=(pod.name, ""), rank=_rank(trouble), cells=cells)]
     xids = seen.xids
     strip: Line = []
     wrong: Line = []
+    holders: dict[str, Line] = {}
     for device in devices:
-        complaints = marks(device, xids)
-        level = _LEVELS[min(7, int((device.get("util") or 0) / 12.5))]
-        strip.append(
-            ("×", "bad bold" if _rank(complaints) == 4 else "warn bold")
-            if complaints
-            else (level, "accent")
-        )
-        if complaints:
+        if complaints := marks(device, xids):
+            strip.append(("×", "bad bold" if _rank(complaints) == 4 else "warn bold"))
             wrong += [(f"{device.get('index')}: ", "dim"), *complaints]
         else:
-            wrong += []
-    names = {_model(device) for device in devices}
-    holders: dict[str, Line] = {
-        "".join(text for text, _ in line): line for line in map(owners, devices)
-    }
-    held: Line = []
-    for line in holders.values():
-        if held:
-            held += [(", ", "dim"), *line]
-        else:
-            held += line
-    temps = [device["temp"] for device in devices if device.get("temp") is not None]
-    cells: dict[str, Line] = {
+            strip.append((_LEVELS[min(7, int((device.get("util") or 0) / 12.5))], "accent"))
+        holder = owners(device)
+        holders[text_of(holder)] = holder
+    hottest = max(known(devices, "temp"), default=None)
+    used, memory = _sum(devices, "mem_used"), _sum(devices, "mem_total")
+    cells = {
         "pod": [(pod.name, "bold")],
         "gpu": [(f"{len(devices)}×".rjust(3), "bold")],
-        "model": [(", ".join(sorted(names)), "dim")],
+        "model": [(", ".join(sorted({_model(device) for device in devices})), "dim")],
         "util": strip,
-        "mem": [
-            (
-                (
-                    f"{_sum(devices, 'mem_used') / (1 << 30):.0f}/"
-                    f"{_sum(devices, 'mem_total') / (1 << 30):.0f}G"
-                ),
-                "",
-            )
-        ],
+        "mem": [(f"{words.gib(used)}/{words.gib(memory)}G", "")],
         "power": [(f"{_sum(devices, 'power') / 1000:.1f}kW", "")],
-        "temp": [
-            (
-                f"{_whole(max(temps, default=None))}°C",
-                "warn bold" if max(temps, default=0) >= HOT_C else "",
-            )
-        ],
+        "temp": temperature(hottest, ""),
         "state": wrong or trouble or [("ok", "dim")],
-        "owner": held,
+        "owner": joined(holders.values(), (", ", "dim")),
     }
     return [_row((pod.name, ""), cells, [*wrong, *trouble], old=bool(trouble))]
 
 
 def _sum(devices: Iterable[dict[str, Any]], key: str) -> float:
-    return float(sum(device[key] for device in devices if device.get(key) is not None))
+    return float(sum(known(devices, key)))

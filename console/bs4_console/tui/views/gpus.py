@@ -1,29 +1,39 @@
-"""The GPUs of a pod, one line each or two to a line, with who holds them and what the driver
-complains about.
+"""The GPUs of one pod, one or two to a line, with the runs that hold them and the complaints of the
+driver.
 """
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, pad
+from bs4_console.tui.ink import Line, cut, fitted, joined, pad
 from bs4_console.tui.views.run import bar, is_old
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: An Xid is shown for this long after it happened: the driver reports it once.
+#: Seconds for which an Xid error is shown. The driver reports it only once.
 XID_S = 3600.0
 HOT_C = 85
-#: Reasons to clock down that are the normal way of life of an H100 under load.
+#: What the driver may complain about -> how it is said before the value.
+_COMPLAINTS = {
+    "ecc": "ECC ",
+    "remap": "row remap ",
+    "recovery": "driver asks for ",
+    "error": "",
+}
+#: Throttle reasons that are normal for an H100 under load.
 _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting", "gpu_idle"}
 
 
 def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
-    """A heading with the state of the data, then the devices. Honest about absent, stale and
-    foreign.
+    """Return a heading with the state of the data, then the GPUs; two to a line if `compact`. The
+    heading says if the data is absent or stale, or if owners cannot be proved.
     """
     gpus: dict[str, Any] = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
@@ -36,8 +46,8 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
 def lines_then(
     sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
 ) -> list[Line]:
-    """The GPUs at the time cursor; `sample` None when none of that moment is kept here, or it is
-    still being read.
+    """Return the GPUs at the time cursor. `sample` is None if no telemetry of that moment is kept
+    here; `reading` is True if it is still being read.
     """
     if sample is None:
         why = "no sample of that moment is kept here"
@@ -45,12 +55,9 @@ def lines_then(
             why = "reading what was kept of that moment…"
         return [[(" gpus", "head"), (f"  {why}", "dim")]]
     gpus: dict[str, Any] = sample.get("gpus") or {}
-    head = [
-        *_heading(gpus),
-        ("  ", ""),
-        (f" at {words.of_day(float(sample['t']), seconds=True)} ", "caution"),
-    ]
-    return _lines(gpus, head, float(sample["t"]), width, compact, stale=gpus.get("state") != "ok")
+    t = float(sample["t"])
+    head = [*_heading(gpus), ("  ", ""), (f" at {words.of_day(t, seconds=True)} ", "caution")]
+    return _lines(gpus, head, t, width, compact, stale=gpus.get("state") != "ok")
 
 
 def _lines(
@@ -62,47 +69,43 @@ def _lines(
     xids = recent_xids(gpus, now)
     if compact:
         return [cut(head, width), *_compact(devices, xids, width, stale)]
-    return [
-        cut(head, width),
-        *(cut(_device(device, xids, width, stale), width) for device in devices),
-    ]
+    return fitted([head, *(_device(device, xids, width, stale) for device in devices)], width)
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
-    found = []
-    for x in gpus.get("xids") or []:
-        if now - float(x.get("t") or 0.0) < XID_S:
-            found.append(x)
-    return found
+    """Return the Xid errors of the last hour before `now`, which is in seconds since the epoch."""
+    return [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
+
+
+def stale_words(gpus: Mapping[str, Any]) -> str:
+    """Return the age of stale data and its reason."""
+    why = gpus.get("detail") or "the driver does not answer"
+    return f"STALE {words.duration(gpus.get('age_s') or 0)}: {why}"
+
+
+def temperature(celsius: float | None, role: str) -> Line:
+    """Return a temperature, drawn in `role` unless it is HOT_C or more."""
+    if celsius is not None and celsius >= HOT_C:
+        role = "warn bold"
+    return [(f"{words.whole(celsius)}°C", role)]
 
 
 def _heading(gpus: dict[str, Any]) -> Line:
-    state = gpus.get("state")
+    state, detail = gpus.get("state"), gpus.get("detail")
     line: Line = [(" gpus", "head")]
     if state is None:
         return [*line, ("  nothing received yet", "dim")]
     if state == "absent":
-        return [
-            *line,
-            ("  absent: ", "warn"),
-            (gpus.get("detail") or "no NVIDIA driver on this pod", "dim"),
-        ]
+        why = detail or "no NVIDIA driver on this pod"
+        return [*line, ("  absent: ", "warn"), (why, "dim")]
     if count := len(gpus.get("devices") or []):
         line.append((f" {count}", ""))
     if gpus.get("driver"):
         line.append((f"  driver {gpus['driver']}", "dim"))
     if state == "stale":
-        line.append(
-            (
-                (
-                    f"  STALE {words.duration(gpus.get('age_s') or 0)}: "
-                    f"{gpus.get('detail') or 'the driver does not answer'}"
-                ),
-                "warn bold",
-            )
-        )
+        line.append((f"  {stale_words(gpus)}", "warn bold"))
     if state == "error":
-        line.append((f"  ERROR: {gpus.get('detail') or 'the driver reports an error'}", "bad bold"))
+        line.append((f"  ERROR: {detail or 'the driver reports an error'}", "bad bold"))
     if gpus.get("pids") == "foreign":
         line.append(("  process ids are the host's: owners cannot be proved here", "warn"))
     elif gpus.get("pids") == "unknown":
@@ -111,130 +114,106 @@ def _heading(gpus: dict[str, Any]) -> Line:
 
 
 def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stale: bool) -> Line:
-    wide = width >= 100
     util, used, total = device.get("util"), device.get("mem_used"), device.get("mem_total")
     faded = "dim" if stale else ""
-    blocks = 12 if wide else 6
-    line: Line = [(f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim")]
+    blocks = 12 if width >= 100 else 6
+    line: Line = [(f" {device.get('index', '?'):>2} ", faded or "bold")]
     if width >= 150:
         line.append((f"{words.clip(str(device.get('name') or ''), 22):<22} ", "dim"))
+    line += bar((util or 0) / 100, blocks, faded or "accent")
+    line.append((f" {words.whole_percent(util):>4}  ", faded))
+    line += bar((used or 0) / (total or 1), blocks, faded or "head")
+    [(degrees, role)] = temperature(device.get("temp"), "dim")
     line += [
-        *bar((util or 0) / 100, blocks, "dim" if stale else "accent"),
-        (f" {words.whole_percent(util):>4}  ", faded),
-    ]
-    line += [
-        *bar((used or 0) / (total or 1), blocks, "dim" if stale else "head"),
         (f" {words.gib(used):>3}/{words.gib(total)}G ", faded),
+        (f" {words.whole(device.get('power'))}W".rjust(6), "dim"),
+        (f" {degrees}", role),
     ]
-    temp = device.get("temp")
-    line.append((f" {_whole(device.get('power'))}W".rjust(6), "dim"))
-    line.append(
-        (f" {_whole(temp)}°C", "warn bold" if temp is not None and temp >= HOT_C else "dim")
-    )
     if width >= 150:
-        line.append((f" {_whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
+        line.append((f" {words.whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
     return [*line, ("  ", ""), *marks(device, xids), *owners(device)]
-
-
-def _whole(value: float | None) -> str:
-    if value is None:
-        return words.NONE
-    return f"{value:.0f}"
 
 
 def _compact(
     devices: list[dict[str, Any]], xids: list[dict[str, Any]], width: int, stale: bool
 ) -> list[Line]:
-    """Two to a line, the second half of the GPUs on the right: eight fit in four lines of 80
-    cells.
+    """Return the GPUs two to a line, the second half of them on the right: eight fit in four lines
+    of 80 cells.
     """
-    half = 1
-    if len(devices) > 1:
-        half = (len(devices) + 1) // 2
+    half = (len(devices) + 1) // 2
     cell = (width - 2) // 2 if len(devices) > 1 else width
-    made = []
-    for device in devices:
-        made.append(pad(_small(device, xids, stale), cell))
-    found = []
-    for i in range(half):
-        found.append([*made[i], ("  ", ""), *(made[i + half] if i + half < len(made) else [])])
-    return found
+    made = [pad(_small(device, xids, stale), cell) for device in devices]
+    nothing: Line = []
+    pairs = zip_longest(made[:half], made[half:], fillvalue=nothing)
+    return [[*left, ("  ", ""), *right] for left, right in pairs]
 
 
 def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> Line:
-    util, used = device.get("util"), device.get("mem_used")
+    util, used, total = device.get("util"), device.get("mem_used"), device.get("mem_total")
     faded = "dim" if stale else ""
-    line: Line = [
-        (f" {device.get('index', '?'):>2} ", "bold" if not stale else "dim"),
-        *bar((util or 0) / 100, 5, "dim" if stale else "accent"),
-    ]
+    line: Line = [(f" {device.get('index', '?'):>2} ", faded or "bold")]
+    line += bar((util or 0) / 100, 5, faded or "accent")
     line += [
         (f" {words.whole_percent(util):>4}", faded),
-        (f" {words.gib(used):>3}/{words.gib(device.get('mem_total'))}G ", faded),
+        (f" {words.gib(used):>3}/{words.gib(total)}G ", faded),
     ]
     return [*line, *marks(device, xids), *owners(device)]
 
 
 def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
-    """What the driver complains about, before the owner: it must not be cut off."""
+    """Return the complaints of the driver about one GPU. They stand before the owner, so that they
+    are not cut off.
+    """
     line: Line = []
     for xid in xids:
         if xid.get("index") == device.get("index"):
             line.append((f"Xid {xid.get('xid')} ", "bad bold"))
-    if device.get("ecc"):
-        line.append((f"ECC {device['ecc']} ", "bad bold"))
-    if device.get("remap"):
-        line.append((f"row remap {device['remap']} ", "bad bold"))
-    if device.get("recovery"):
-        line.append((f"driver asks for {device['recovery']} ", "bad bold"))
-    if device.get("error"):
-        line.append((f"{device['error']} ", "bad bold"))
+    for key, what in _COMPLAINTS.items():
+        if device.get(key):
+            line.append((f"{what}{device[key]} ", "bad bold"))
     line += link_marks(device)
     reasons = device.get("throttle") or []
     if isinstance(reasons, str):
         reasons = [reasons]
-    else:
-        reasons = list(reasons)
-    slow = []
-    for r in reasons:
-        if str(r).lower() not in _NORMAL_THROTTLE:
-            slow.append(str(r))
+    slow = [str(reason) for reason in reasons if str(reason).lower() not in _NORMAL_THROTTLE]
     if slow:
         line.append((f"throttled: {', '.join(slow).replace('_', ' ')} ", "warn bold"))
     return line
 
 
 def link_marks(device: dict[str, Any]) -> Line:
-    """A PCIe link that is narrower than it could be, and NVLinks that are down. An idle GPU lowers
-    its PCIe generation: that is no complaint.
+    """Return complaints about a PCIe link with fewer lanes than possible, and about NVLinks that
+    are down. A low PCIe generation is no complaint, because an idle GPU lowers it.
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
     if pcie.get("width") and pcie.get("width_max") and pcie["width"] < pcie["width_max"]:
         line.append((f"PCIe x{pcie['width']} of x{pcie['width_max']} ", "warn bold"))
-    # A GPU whose links are all down has no partner on this machine (PCIe cards with the bridge left
-    # off): that is how it was built.
+    # If all links are down, the GPU has no partner on this machine (PCIe cards without a bridge).
+    # That is how it was built.
     if nvlink.get("links") and 0 < nvlink.get("active", 0) < nvlink["links"]:
         line.append((f"NVLink {nvlink['active']} of {nvlink['links']} ", "warn bold"))
     return line
 
 
 def pcie_line(device: dict[str, Any]) -> Line:
-    """5x16 ↓812M ↑96M: generation and lanes, bytes a second to and from the GPU."""
+    """Return PCIe generation and lanes, and the rates to and from the GPU per second, for example
+    "5x16 ↓812M ↑96M".
+    """
     pcie = device.get("pcie")
     if not pcie:
         return [(words.NONE, "dim")]
-    gen, lanes = (
-        words.NONE if pcie.get(key) is None else str(pcie[key]) for key in ("gen", "width")
-    )
+    gen, lanes = pcie.get("gen"), pcie.get("width")
     return [
-        (f"{gen}x{lanes}", ""),
+        (f"{words.NONE if gen is None else gen}x{words.NONE if lanes is None else lanes}", ""),
         (f" ↓{words.rate(pcie.get('rx'))} ↑{words.rate(pcie.get('tx'))}", "dim"),
     ]
 
 
 def nvlink_line(device: dict[str, Any]) -> Line:
-    """18/18, with its errors where there are any."""
+    """Return active and all NVLinks, for example "18/18", and the number of errors if there are
+    any.
+    """
     nvlink = device.get("nvlink")
     if not nvlink:
         return [(words.NONE, "dim")]
@@ -245,25 +224,19 @@ def nvlink_line(device: dict[str, Any]) -> Line:
 
 
 def owners(device: dict[str, Any]) -> Line:
-    """Run and component of each process, each once; who is not of a run is named by pid."""
+    """Return run and component of each process on the GPU, each once. A process that belongs to no
+    run is named by its pid.
+    """
     procs = device.get("procs") or []
     if not procs:
         if device.get("mem_used") is not None and device["mem_used"] < 1e9:
             return [("free", "dim")]
         return [("no process visible", "warn")]
-    line: Line = []
-    seen: set[str] = set()
+    roles: dict[str, str] = {}
     for proc in procs:
-        run, component = proc.get("run"), proc.get("component")
-        if run:
-            text = f"{run} {component or ''}".strip()
+        if proc.get("run"):
+            roles.setdefault(f"{proc['run']} {proc.get('component') or ''}".strip(), "")
         else:
-            text = f"pid {proc.get('pid')} {'of no run' if proc.get('visible') else 'not visible'}"
-        if text not in seen:
-            seen.add(text)
-            if line:
-                line += [(", ", "dim")]
-            else:
-                line += []
-            line.append((text, "" if run else "warn bold"))
-    return line
+            why = "of no run" if proc.get("visible") else "not visible"
+            roles.setdefault(f"pid {proc.get('pid')} {why}", "warn bold")
+    return joined(([owner] for owner in roles.items()), (", ", "dim"))

@@ -1,17 +1,25 @@
-"""An incident in lines: what is wrong in plain words, how it is known, and what would mend it."""
+"""An incident in lines: what is wrong, its evidence, and what would repair it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, fold, width_of
+from bs4_console.tui.ink import Line, cut, fold, hanging, width_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
     from bs4_console.pods.state import IncidentView, PodState
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.views.playbook import PlaybookText
 
+_ROLE = {
+    "root": "root cause",
+    "cascade": "caused by another",
+    "symptom": "symptom",
+    "warning": "warning",
+}
 _STATE = {
     "open": ("open", "bad bold"),
     "cleared": ("cleared by itself", "good"),
@@ -20,64 +28,37 @@ _STATE = {
 
 
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """Title, then what it is in one line."""
-    bad = incident.state == "open"
-    if bad:
-        sign = "✖" if incident.severity == "critical" else "▲"
-    else:
-        sign = "✔"
-    if bad and incident.severity == "critical":
-        role = "alarm"
-    elif bad:
-        role = "warn bold"
-    else:
-        role = "good bold"
+    """Return the incident's title, then its facts in one line."""
     offset = pod.link.clock_offset or 0.0
-    if bad:
-        until = clock.wall() + offset
-    else:
-        until = incident.updated_t
-    word, state_role = _STATE.get(incident.state, (incident.state, "warn"))
+    sign, role, until = "✔", "good bold", incident.updated_t
+    if incident.state == "open":
+        sign, role, until = "▲", "warn bold", clock.wall() + offset
+        if incident.severity == "critical":
+            sign, role = "✖", "alarm"
     failure = f" · {incident.failure}"
+    subject = f" · {incident.run or pod.name}"
+    if incident.attempt:
+        subject += f", attempt {incident.attempt}"
+    since = words.of_day(incident.opened_t - offset)
     facts: Line = [
         (f" {incident.severity}", "bad" if incident.severity == "critical" else "warn"),
-        (f" · {_role(incident.role)}", ""),
+        (f" · {_ROLE.get(incident.role, incident.role)}", ""),
         (failure, ""),
-        (
-            f" · {incident.run or pod.name}, attempt {incident.attempt}"
-            if incident.attempt
-            else f" · {incident.run or pod.name}",
-            "",
-        ),
-        (
-            (
-                f" · since {words.of_day(incident.opened_t - offset)} "
-                f"({words.duration(until - incident.opened_t)})"
-            ),
-            "dim",
-        ),
+        (subject, ""),
+        (f" · since {since} ({words.duration(until - incident.opened_t)})", "dim"),
         (" · ", "dim"),
-        (word, state_role),
+        _STATE.get(incident.state, (incident.state, "warn")),
     ]
     if width_of(facts) > width:
-        facts = [part for part in facts if part[0] != failure]  # it stands in the top bar too
+        facts.remove((failure, ""))  # it stands in the top bar too
     title = fold(incident.title, width - 6, "bold")
-    lines: list[Line] = [[(f" {sign} ", role), (" ", ""), *title[0]]]
-    lines += [[("    ", ""), *line] for line in title[1:]]
-    return [*lines, cut(facts, width)]
-
-
-def _role(role: str) -> str:
-    return {
-        "root": "root cause",
-        "cascade": "caused by another",
-        "symptom": "symptom",
-        "warning": "warning",
-    }.get(role, role)
+    return [*hanging([(f" {sign} ", role), (" ", "")], title), cut(facts, width)]
 
 
 def evidence(incident: IncidentView, width: int) -> list[Line]:
-    """Where it was seen: source, file, line, and the text itself."""
+    """Return the evidence of the incident: source, file, line and text of each entry, and what
+    could not be observed.
+    """
     lines: list[Line] = [[("HOW IT IS KNOWN", "head")]]
     if incident.summary:
         lines += fold(incident.summary, width)
@@ -90,21 +71,18 @@ def evidence(incident: IncidentView, width: int) -> list[Line]:
     return [cut(line, width) for line in lines]
 
 
-def _unseen(gap: str, width: int) -> list[Line]:
-    """◌ kernel log not visible (permission denied): nothing of it could be evidence."""
-    first, *rest = fold(
-        f"{gap.replace(' is hidden', ' not visible', 1)}: nothing of it could be evidence",
-        width - 2,
-        "warn",
-    )
-    return [[("◌ ", "warn"), *first], *([("  ", ""), *line] for line in rest)]
+def _unseen(gap: str, width: int) -> Iterable[Line]:
+    """Return a gap in the coverage, for example "◌ kernel log not visible (permission denied):
+    nothing of it could be evidence".
+    """
+    shown = gap.replace(" is hidden", " not visible", 1)
+    text = f"{shown}: nothing of it could be evidence"
+    return hanging([("◌ ", "warn")], fold(text, width - 2, "warn"))
 
 
 def _seen(entry: dict[str, Any], width: int) -> list[Line]:
     place = str(entry.get("file") or entry.get("stream") or "")
-    number = ""
-    if entry.get("line"):
-        number = f":{entry['line']}"
+    number = f":{entry['line']}" if entry.get("line") else ""
     source = str(entry.get("source") or "")
     room = max(12, width - len(source) - len(number) - 5)
     if len(place) > room:
@@ -120,23 +98,16 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
 def would_do(
     text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """The fix before there is a plan."""
+    """Return the fix as it is known before there is a plan: the playbook's steps, or advice for a
+    person if no playbook repairs it.
+    """
     if incident.playbook is None:
-        found = []
-        for line in _by_hand(text, incident, width):
-            found.append(cut(line, width))
-        return found
+        return [cut(line, width) for line in _by_hand(text, width)]
     lines: list[Line] = [[("THE FIX ", "head"), (incident.playbook, "bold")]]
     if text is not None:
-        if text.explanation:
-            lines += fold(text.explanation, width, "")
-        else:
-            lines += []
-        for number, step in enumerate(text.steps, 1):
-            lines += _numbered(number, step, width)
+        lines += _explained(text.explanation, "", text.steps, width)
         if text.verify:
-            first, *more = fold(text.verify, width - 5)
-            lines += [[("then ", "dim"), *first], *([("     ", ""), *line] for line in more)]
+            lines += hanging([("then ", "dim")], fold(text.verify, width - 5))
     lines += [
         [],
         [
@@ -147,13 +118,16 @@ def would_do(
     return [cut(line, width) for line in lines]
 
 
-def _numbered(number: int, step: str, width: int) -> list[Line]:
-    first, *more = fold(step, width - 3)
-    return [[(f"{number}. ", "dim"), *first], *([("   ", ""), *line] for line in more)]
+def _explained(explanation: str, role: str, steps: Sequence[str], width: int) -> Iterator[Line]:
+    """Yield the explanation in `role`, then each step with its number."""
+    if explanation:
+        yield from fold(explanation, width, role)
+    for number, step in enumerate(steps, 1):
+        yield from hanging([(f"{number}. ", "dim")], fold(step, width - 3), 3)
 
 
-def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> list[Line]:
-    """What a person does: no machine can do it safely."""
+def _by_hand(text: PlaybookText | None, width: int) -> list[Line]:
+    """Return what a person can do about an incident that no playbook repairs safely."""
     if text is None or not (text.advice or text.leads_to):
         return [
             [("WHAT TO DO", "head")],
@@ -163,14 +137,9 @@ def _by_hand(text: PlaybookText | None, incident: IncidentView, width: int) -> l
             ],
         ]
     lines: list[Line] = [
-        [("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")]
+        [("WHAT TO DO ", "head"), ("by hand: no machine can do this safely", "dim")],
+        *_explained(text.explanation, "dim", text.advice, width),
     ]
-    if text.explanation:
-        lines += fold(text.explanation, width, "dim")
-    else:
-        lines += []
-    for number, step in enumerate(text.advice, 1):
-        lines += _numbered(number, step, width)
     if text.leads_to:
         lines.append(
             [("what helps: ", "dim"), (f"bs4-console playbook show {text.leads_to}", "accent")]

@@ -1,4 +1,4 @@
-"""What was done on all pods as rows, newest first, and one deed with its exact commands."""
+"""The actions on all pods as rows, newest first, and one action with its exact commands."""
 
 from __future__ import annotations
 
@@ -34,26 +34,33 @@ _STATES = {
     "cancel": ("…", "ending", "warn"),
     "interrupted": ("▲", "interrupted", "warn"),
 }
-#: What was submitted beside these is shown with the deed.
+#: State of a step -> (sign, role).
+_STEPS = {
+    "done": ("✔", "good"),
+    "failed": ("✖", "bad"),
+    "running": ("…", "accent"),
+    "skipped": ("–", "dim"),
+}
+#: Fields of an action that are shown elsewhere. The other fields are listed with the action.
 _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbook", "incident"})
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Every action that the pod's journal holds; automatic ones and plans too. `key`: (pod, the
-    action's key).
+    """Return a row for every action in the pod's journal, including automatic ones and plans. A
+    row's key is (pod, the action's key).
     """
-    found = []
-    for action in pod.ledger.actions.values():
-        found.append(_row(pod, action, clock))
-    return found
+    return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows sorted by time, the newest first."""
     return sorted(rows, key=lambda row: (-float(row.values["t"] or 0), row.key))
 
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
-    """Another one when the pod's rows are: its journal has grown, or `when` means another day."""
+    """Return a value that changes when the pod's rows do: when its journal has grown, and at the
+    next day, which changes what `when` returns.
+    """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 
 
@@ -66,22 +73,24 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "what": [(action.what, "bold" if action.kind != "plan" else "")],
         "pod": [(pod.name, "")],
         "run": [(action.run or words.NONE, "" if action.run else "dim")],
-        "took": [(words.duration(action.updated_t - action.accepted_t), "dim")]
-        if action.ended
-        else [],
+        "took": [],
         "detail": [(action.detail or _text(action), "")],
     }
+    if action.ended:
+        cells["took"] = [(words.duration(action.updated_t - action.accepted_t), "dim")]
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 
 def when(t: float, clock: Clock) -> str:
-    """03:12:41 today, 11-19 03:12 before."""
+    """Return the local time of an action: "03:12:41" for today, "11-19 03:12" for another day."""
     then, now = time.localtime(t), time.localtime(clock.wall())
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M", then)
 
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
-    """One deed whole: who, what was asked for, each step with its command and how it went."""
+    """Return one action in full: who requested it and with which arguments, each step with its
+    command, and its result.
+    """
     head: Line = [
         (" ", ""),
         (action.what, "bold"),
@@ -100,12 +109,7 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
     if asked:
         made += fold(f"asked for: {asked}", width - 2, "dim", 3)
     for number, step in enumerate(action.steps, 1):
-        sign, role = {
-            "done": ("✔", "good"),
-            "failed": ("✖", "bad"),
-            "running": ("…", "accent"),
-            "skipped": ("–", "dim"),
-        }.get(step.state, ("○", "dim"))
+        sign, role = _STEPS.get(step.state, ("○", "dim"))
         made.append([(f"   {sign} {number}. ", role), (step.title, "")])
         if step.detail and len(step.title) + len(step.detail) + 10 < width:
             made[-1].append((f"  {step.detail}", "dim"))
@@ -119,10 +123,7 @@ def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
 
 
 def _text(action: ActionView) -> str:
-    """The words of a note, or how far a plan being carried out has come."""
+    """Return the text of a note, or the step that an action is in."""
     if action.kind == "note":
         return str(action.body.get("text", ""))
-    for step in action.steps:
-        if step.state == "running":
-            return step.title
-    return ""
+    return next((step.title for step in action.steps if step.state == "running"), "")

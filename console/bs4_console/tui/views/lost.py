@@ -1,13 +1,11 @@
-"""What became of a pod that does not answer, in lines: the verdict, the signs that it rests on, and
-what to do.
-"""
+"""What became of a pod that does not answer: the verdict, its evidence, and what to do."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, fold, width_of
+from bs4_console.tui.ink import Line, fold, hanging, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.clock import Clock
 
-#: Where a sign comes from, as a person calls it.
+#: The names of a sign's sources on the screen.
 SOURCES = {
     "ssh": "link",
     "port": "its port",
@@ -27,28 +25,23 @@ SOURCES = {
     "boot": "boot id",
     "run": "the run",
 }
-#: Cells before a text in the Pod screen.
+_UNKNOWN = status.Status(0, "?", "not known yet", "warn")
+#: Cells before the text on the pod's page.
 INDENT = 7
 
 
 def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> list[Line]:
-    """Nothing while the pod answers and is what it was."""
+    """Return the verdict on the pod with its evidence and the next step. Empty while the pod
+    answers and has not rebooted.
+    """
     verdict = pod.lost
     if verdict is None:
         return []
-    how = status.lost(pod)
-    if how is not None:
-        sign, role = (how.sign, how.role)
-    else:
-        sign, role = ("?", "warn")
-    word = how.word if how is not None else "not known yet"
-    begin = f"{sign} {word}: "
+    how = status.lost(pod) or _UNKNOWN
+    begin = f"{how.sign} {how.word}: "
     first, *rest = fold(begin + verdict.sentence, width - INDENT)
-    text = first[0][0].removeprefix(begin)
-    found: list[Line] = [
-        [(" what  ", "head"), (begin, role), (text, "")],
-        *([(" " * INDENT, ""), *line] for line in rest),
-    ]
+    shown: list[Line] = [[(begin, how.role), (first[0][0].removeprefix(begin), "")], *rest]
+    found = [*hanging([(" what  ", "head")], shown)]
     told: set[str] = set()
     for number, seen in enumerate(verdict.evidence):
         found += _sign(
@@ -60,8 +53,6 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
             found.append([(" next  " if i == 0 else " " * INDENT, "head"), *line])
     if verdict.lost:
         found += _elsewhere(pod, width)
-    else:
-        found += []
     if status.link_down(pod):
         found.append(
             [(" " * INDENT, ""), (keys["retry"], "key @retry"), (" reconnect now", "@retry")]
@@ -70,13 +61,12 @@ def lines(pod: PodState, clock: Clock, keys: Mapping[str, str], width: int) -> l
 
 
 def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> list[Line]:
-    """03:10:21  provider  stopped: vast says that machine 4711 is outbid."""
+    """Return one sign, for example "03:10:21  provider  stopped: vast says that machine 4711 is
+    outbid".
+    """
     at = words.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
-    if seen.source != "boot":
-        told = seen.word
-    else:
-        told = seen.value[:8]
+    told = seen.value[:8] if seen.source == "boot" else seen.word
     head: Line = [
         (" signs " if first else " " * INDENT, "head"),
         (f"{at}  ", "dim"),
@@ -92,7 +82,7 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
 
 
 def _elsewhere(pod: PodState, width: int) -> list[Line]:
-    """The commands that take its runs on, on another machine."""
+    """Return the commands that continue the pod's runs on another machine."""
     found: list[Line] = []
     for name, sync in pod.ledger.syncs.items():
         if name in pod.runs and sync.pointer is not None and sync.place:
@@ -100,11 +90,8 @@ def _elsewhere(pod: PodState, width: int) -> list[Line]:
                 f"bs4-console checkpoints restore --pod NEW --run {name} --from {sync.place} "
                 "--launch"
             )
-            first, *rest = fold(command, width - INDENT - 2, "accent")
-            found += [
-                [(" " * INDENT, ""), ("$ ", "dim"), *first],
-                *([(" " * (INDENT + 2), ""), *line] for line in rest),
-            ]
+            head: Line = [(" " * INDENT, ""), ("$ ", "dim")]
+            found += hanging(head, fold(command, width - INDENT - 2, "accent"))
     if not found:
         there = "it goes on only if the pod comes back"
         if pod.lost is not None and pod.lost.word == "ended":

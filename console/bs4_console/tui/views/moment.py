@@ -1,4 +1,4 @@
-"""The line that says where the time cursor stands, and which keys move it."""
+"""The line that shows the position of the time cursor and the keys that move it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from bs4_console.tui.clock import Clock
 
-#: From this age on the day is said as well.
+#: From this age in seconds on, the day is shown too.
 _ANOTHER_DAY_S = 20 * 3600
 
 
@@ -25,18 +25,16 @@ def moment_line(
     step: int | None = None,
     exact: bool = False,
 ) -> Line:
-    """`at`: by this machine's clock. `step`: the newest then, of a run; not `exact`, the moment
-    lies between it and the next.
+    """Return the line. `at` is in seconds since the epoch by this machine's clock. `step` is the
+    run's newest step at that moment; if `exact` is False the moment lies between it and the next
+    step.
     """
     time = words.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:
         time = f"{words.date(at)} {time}"
-    if step is None:
-        where = time
-    elif exact:
-        where = f"step {step} at {time}"
-    else:
-        where = f"{time}, after step {step}"
+    where = time
+    if step is not None:
+        where = f"step {step} at {time}" if exact else f"{time}, after step {step}"
     left: Line = [
         (" ◷ ", "caution"),
         (f" {where}, {words.duration(clock.wall() - at)} ago", "bold"),
@@ -47,6 +45,8 @@ def moment_line(
         (" ", ""),
         (keys["later"], "key @later"),
         (" move  ", "dim"),
+        (keys["time"], "key @time"),
+        (" time  ", "@time"),
+        *back,
     ]
-    right += [(keys["time"], "key @time"), (" time  ", "@time"), *back]
     return spread(left, right if width_of(left) + width_of(right) < width else back, width)

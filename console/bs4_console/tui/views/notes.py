@@ -1,6 +1,4 @@
-"""What people wrote about a run: the newest line of it beside the run's numbers, and all of it on a
-page.
-"""
+"""The notes that people wrote about a run: the newest in one line, or all of them on a page."""
 
 from __future__ import annotations
 
@@ -14,7 +12,9 @@ Note = Mapping[str, Any]
 
 
 def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
-    """✎ what was written  who when; nothing where nobody has."""
+    """Return the newest note in one line of `width` cells, for example "✎ lowered the rate  jo
+    03:12". Empty if there is none.
+    """
     if not notes:
         return []
     note = notes[-1]
@@ -28,7 +28,7 @@ def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
 
 
 def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
-    """All of them, the newest first, each whole; `key` writes another."""
+    """Return all notes in full, the newest first. `key` is the key that writes another."""
     if not notes:
         said = "Nothing was written about this run yet."
         return [

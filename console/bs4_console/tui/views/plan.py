@@ -1,17 +1,19 @@
-"""A plan and an action as lines: the exact commands, what they touch, and how far they are."""
+"""A plan and an action in lines: the exact commands, what they touch, and how far they are."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, fold
+from bs4_console.tui.ink import Line, Span, cut, fitted, fold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from bs4_console.pods.state import ActionView, PlanView, PodState, StepView
     from bs4_console.tui.clock import Clock
 
-#: A danger up to which one key confirms; for the others the run's name is typed.
+#: Dangers that are confirmed with one key. For the others the run's name is typed.
 ONE_KEY = ("none", "restart")
 _DANGER = {
     "none": ("changes nothing that trains", "good"),
@@ -27,26 +29,34 @@ _STEP_MARK = {
     "skipped": ("–", "dim"),
     "failed": ("✖", "bad bold"),
 }
-#: Files and processes of one step that are listed; of the rest the number and the sum are told.
+#: State of an action that has ended without a recovery -> the verdict.
+_NOT_RECOVERED = {
+    "done": "DONE, NOT RECOVERED",
+    "plan-changed": "NOTHING MORE WAS DONE: what the plan had seen has changed",
+    "busy": "NOT STARTED: another action holds the run",
+}
+#: Most files and processes that are listed for a step. For the others their number and sum are
+#: shown.
 MOST = 40
 
 
 def danger(plan: dict[str, Any]) -> tuple[str, str]:
-    """(what the plan does, role)."""
+    """Return what the plan does in words, and the role in which it is drawn."""
     word = str(plan.get("danger", "unknown"))
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def must_type(plan: dict[str, Any]) -> bool:
+    """Return True if a person has to type the run's name to confirm the plan."""
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Seconds until the agent refuses the plan, by the pod's own monotonic clock; None while that
-    clock is unknown, 0 when it is over.
+    """Return the seconds until the agent refuses the plan, by the pod's monotonic clock. Returns
+    None while that clock is unknown, and 0 if the plan has expired.
 
-    The pod's clock now is that of its newest record plus the record's age here: late by the way of
-    the record, never early.
+    The pod's clock now is estimated as that of its newest record plus the record's age here. The
+    estimate is late by the time that the record was under way, never early.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -60,7 +70,9 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
 def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
-    """The latest plan, or refusal of one, for this run and playbook."""
+    """Return the latest plan, or refusal of one, for this run. None as `playbook` or `attempt`
+    allows any. Returns None if there is none.
+    """
     found = [
         p
         for p in pod.ledger.plans.values()
@@ -72,48 +84,41 @@ def newest(
 def plan_lines(
     plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line
 ) -> list[Line]:
-    """Heading with hash, expiry and the key to press, then each step with its command and
-    targets.
+    """Return the plan: a heading with hash, expiry and the key to press (`how_to_run`), then each
+    step with its command and targets.
     """
     body = plan.plan
     does, role = danger(body)
-    left = expiry(plan, pod, clock)
-    until: Line = [("expiry unknown until the pod answers", "warn")]
-    if left is not None:
-        if left:
-            until = [(f"expires in {words.duration(left)}", "warn" if left < 120 else "dim")]
-        else:
-            until = [("EXPIRED, make a new one", "bad bold")]
     lines: list[Line] = [
         [("PLAN ", "head"), (plan.playbook, "bold"), ("  ", ""), (does, role)],
         [
             ("hash ", "dim"),
             (plan.plan_hash[:16], "accent"),
-            (plan.plan_hash[16:], "dim") if width >= 100 else ("…", "dim"),
+            (plan.plan_hash[16:] if width >= 100 else "…", "dim"),
             ("  ", ""),
-            *until,
+            _expires(expiry(plan, pod, clock)),
         ],
+        how_to_run,
     ]
-    lines.append(how_to_run)
     for number, step in enumerate(body.get("steps", []), 1):
-        lines.append([])
-        lines += _planned(number, step, width)
-    verify = body.get("verify") or {}
-    lines += [[], [("then ", "head"), (verify_words(verify), "")]]
-    return [cut(line, width) for line in lines]
+        title = str(step.get("title", step.get("kind", "")))
+        lines += [[], [(f"{number}. ", "dim"), (title, "bold")]]
+        lines += command_lines(str(step.get("command") or ""), width)
+        lines += _touched(step, width)
+    lines += [[], [("then ", "head"), (verify_words(body.get("verify") or {}), "")]]
+    return fitted(lines, width)
 
 
-def _planned(number: int, step: dict[str, Any], width: int) -> list[Line]:
-    lines: list[Line] = [
-        [(f"{number}. ", "dim"), (str(step.get("title", step.get("kind", ""))), "bold")]
-    ]
-    lines += command_lines(str(step.get("command") or ""), width)
-    lines += _touched(step, width)
-    return lines
+def _expires(left: float | None) -> Span:
+    if left is None:
+        return "expiry unknown until the pod answers", "warn"
+    if not left:
+        return "EXPIRED, make a new one", "bad bold"
+    return f"expires in {words.duration(left)}", "warn" if left < 120 else "dim"
 
 
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
-    """$ command, whole, one line each: what will run is never cut."""
+    """Return the commands in full, each after a "$". What will run is never cut off."""
     lines: list[Line] = []
     for part in command.split("; ") if command else []:
         folded = fold(part, width, "accent", indent + 2)
@@ -124,59 +129,46 @@ def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
 
 def _touched(step: dict[str, Any], width: int) -> list[Line]:
     shown: dict[str, Any] = step.get("shown") or {}
-    lines: list[Line] = []
-    lines += _listed(
-        "ends",
-        [_process(p) for p in shown.get("processes") or step.get("targets") or []],
-        "",
-        width,
-    )
     directories = shown.get("directories") or []
     total = sum(d.get("bytes") or 0 for d in directories)
-    lines += _listed(
-        "moves",
-        [f"{words.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories],
-        f"{words.size(total)} in all",
-        width,
-    )
-    lines += _listed("moves", [str(e) for e in shown.get("entries") or []], "", width)
-    left_alone = shown.get("left_alone") or []
-    if left_alone:
-        lines += _listed("leaves alone", [str(e) for e in left_alone], "not provably ours", width)
+    sized = [f"{words.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories]
+    ended = [_process(p) for p in shown.get("processes") or step.get("targets") or []]
+    lines = [
+        *_listed("ends", ended, "", width),
+        *_listed("moves", sized, f"{words.size(total)} in all", width),
+        *_listed("moves", shown.get("entries") or [], "", width),
+        *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
+    ]
     if shown.get("cwd"):
         lines.append([("     in ", "dim"), (str(shown["cwd"]), "")])
     return lines
 
 
 def _process(entry: Any) -> str:
-    """A step shows a process as a sentence, as {pid, component, command}, or only as an
-    identity.
+    """Return a process as text. A step has it as a sentence, as {pid, component, command}, or only
+    as an identity.
     """
     if isinstance(entry, str):
         return entry
-    pid, component = entry.get("pid"), entry.get("component") or ""
-    start = ""
-    if entry.get("start_ticks") is not None:
-        start = f"start {entry['start_ticks']} "
+    pid, component, ticks = entry.get("pid"), entry.get("component") or "", entry.get("start_ticks")
+    start = "" if ticks is None else f"start {ticks} "
     return f"pid {pid} {start}{component:<12} {entry.get('command', '')}".rstrip()
 
 
-def _listed(word: str, entries: list[str], note: str, width: int) -> list[Line]:
+def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iterator[Line]:
     if not entries:
-        return []
-    more = len(entries) - MOST
-    lines: list[Line] = []
-    for i, entry in enumerate(entries[:MOST]):
-        lines.append([(f"     {word if i == 0 else '':<12} ", "dim"), (entry, "")])
-    if more > 0:
-        lines.append([(f"     {'':<12} and {more} more", "warn")])
+        return
+    for entry in entries[:MOST]:
+        yield cut([(f"     {word:<12} ", "dim"), (str(entry), "")], width)
+        word = ""
+    if len(entries) > MOST:
+        yield cut([(f"     {'':<12} and {len(entries) - MOST} more", "warn")], width)
     if note:
-        lines.append([(f"     {'':<12} {note}", "dim")])
-    return [cut(line, width) for line in lines]
+        yield cut([(f"     {'':<12} {note}", "dim")], width)
 
 
 def verify_words(verify: dict[str, Any]) -> str:
-    """The verification in a sentence."""
+    """Return in words how the plan's success is verified."""
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}
         limit = _limit(how.get("within", 1800))
@@ -188,7 +180,9 @@ def verify_words(verify: dict[str, Any]) -> str:
 
 
 def _limit(within: Any) -> str:
-    """Seconds in a compiled playbook, `30m` in the file that people write."""
+    """Return a time limit in words. It is a number of seconds in a compiled playbook, and a text
+    like "30m" in the file that a person writes.
+    """
     if isinstance(within, str):
         return within
     if within >= 120:
@@ -197,98 +191,53 @@ def _limit(within: Any) -> str:
 
 
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """An action as it goes: each step with its mark, time and detail; at the end the verdict and
-    why.
-    """
+    """Return an action: each step with its mark, time and detail, then the verdict and why."""
     offset = pod.link.clock_offset or 0.0
+    at = words.of_day(action.accepted_t - offset, seconds=True)
     lines: list[Line] = [
         [
             ("ACTION ", "head"),
             (action.playbook or action.kind, "bold"),
-            (
-                (
-                    f"  by {action.who or 'nobody named'} at "
-                    f"{words.of_day(action.accepted_t - offset, seconds=True)}"
-                ),
-                "dim",
-            ),
+            (f"  by {action.who or 'nobody named'} at {at}", "dim"),
             (f"  plan {action.plan_hash[:16]}" if action.plan_hash else "", "dim"),
         ],
         [],
     ]
     for number, step in enumerate(action.steps, 1):
-        lines += _acted(number, step, clock, offset, width)
-    rows = []
-    for line in [*lines, [], *verdict(action, width)]:
-        rows.append(cut(line, width))
-    return rows
+        lines += _acted(number, step, clock.wall() + offset, width)
+    return fitted([*lines, [], *verdict(action, width)], width)
 
 
-def _acted(number: int, step: StepView, clock: Clock, offset: float, width: int) -> list[Line]:
+def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line]:
     sign, role = _STEP_MARK.get(step.state, ("?", "warn"))
-    line: Line = [
-        (f"{sign} ", role),
-        (f"{number}. ", "dim"),
-        (
-            step.title,
-            "bold" if step.state == "running" else "dim" if step.state == "waiting" else "",
-        ),
-    ]
+    title_role = {"running": "bold", "waiting": "dim"}.get(step.state, "")
+    line: Line = [(f"{sign} ", role), (f"{number}. ", "dim"), (step.title, title_role)]
     if step.started_t is not None:
-        if step.ended_t is not None:
-            end = step.ended_t
-        else:
-            end = clock.wall() + offset
+        end = now if step.ended_t is None else step.ended_t
         line.append((f"  {step.state} {words.duration(end - step.started_t)}", role))
     elif step.state != "waiting":
         line.append((f"  {step.state}", role))
-    lines = [line]
+    yield line
     if step.state in ("running", "failed"):
-        lines += command_lines(step.command, width, 5)
+        yield from command_lines(step.command, width, 5)
     if step.detail:
-        lines += fold(step.detail, width, "bad" if step.state == "failed" else "dim", 5)
-    return lines
+        yield from fold(step.detail, width, "bad" if step.state == "failed" else "dim", 5)
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Recovered or not, and why; while it goes on, what is waited for."""
-    if action.state == "done":
-        word = "DONE, NOT RECOVERED"
-        if action.result.get("recovered", True):
-            word = "RECOVERED"
-        good = word == "RECOVERED"
-        return [
-            [
-                ("✔ " if good else "✖ ", "good bold" if good else "bad bold"),
-                (word, "good bold" if good else "bad bold"),
-            ],
-            *_why(action, width),
-        ]
-    if action.ended:
-        word = {
-            "plan-changed": "NOTHING MORE WAS DONE: what the plan had seen has changed",
-            "busy": "NOT STARTED: another action holds the run",
-        }.get(action.state, f"NOT RECOVERED ({action.state})")
-        return [[("✖ ", "bad bold"), (word, "bad bold")], *_why(action, width)]
+    """Return whether the run has recovered and why, or what the action waits for while it is under
+    way.
+    """
+    waits: Line = [("… ", "accent bold")]
     if action.state == "verifying":
-        return [
-            [
-                ("… ", "accent bold"),
-                ("verifying: ", "accent bold"),
-                (action.detail or "waiting for new steps", ""),
-            ]
-        ]
-    return [
-        [
-            ("… ", "accent bold"),
-            (f"{action.state}", "accent bold"),
-            (" on the pod; it goes on without this console", "dim"),
-        ]
-    ]
-
-
-def _why(action: ActionView, width: int) -> list[Line]:
-    text = action.detail or str(action.result.get("message", ""))
-    if text:
-        return fold(text, width, "", 2)
-    return []
+        detail = action.detail or "waiting for new steps"
+        return [[*waits, ("verifying: ", "accent bold"), (detail, "")]]
+    if not action.ended:
+        goes_on = " on the pod; it goes on without this console"
+        return [[*waits, (action.state, "accent bold"), (goes_on, "dim")]]
+    head: Line = [("✔ ", "good bold"), ("RECOVERED", "good bold")]
+    if action.state != "done" or not action.result.get("recovered", True):
+        word = _NOT_RECOVERED.get(action.state, f"NOT RECOVERED ({action.state})")
+        head = [("✖ ", "bad bold"), (word, "bad bold")]
+    why = action.detail or str(action.result.get("message", ""))
+    return [head, *(fold(why, width, "", 2) if why else [])]

@@ -1,4 +1,4 @@
-"""What a playbook's file says of its fix, in sentences: shown before there is a plan with the
+"""A playbook's fix in sentences, as its file describes it. Shown before there is a plan with the
 concrete commands.
 """
 
@@ -13,12 +13,14 @@ from bs4_console.assets import find
 from bs4_console.failures.step_words import sentence
 from bs4_console.tui.views.plan import verify_words
 
-#: A pod names the playbook; a name becomes a path here, so it may be nothing but a name.
+#: The id comes from a pod and becomes part of a path here, so it is checked.
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
+    """The texts of a playbook. `leads_to` is the id of another playbook that helps, or None."""
+
     id: str
     title: str
     explanation: str
@@ -26,14 +28,14 @@ class PlaybookText:
     verify: str
     danger: str
     advice: tuple[str, ...] = ()
-    """What a person does, where no machine can do it safely or before one does."""
+    """What a person can do if no machine can do it safely, or before one does."""
     leads_to: str | None = None
 
 
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
-    """The shipped file of that id, or None when this console has none (the agent may know a newer
-    one, or the user's own).
+    """Return the texts of the shipped playbook with this id, or None if this console has none. The
+    agent may know a newer one, or the user's own.
     """
     if not _ID.fullmatch(playbook):
         return None
@@ -47,6 +49,7 @@ def load(playbook: str) -> PlaybookText | None:
 
 
 def ids() -> list[str]:
+    """Return the ids of all shipped playbooks, sorted."""
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
@@ -54,10 +57,14 @@ def _text(playbook: str, data: dict[str, Any]) -> PlaybookText:
     return PlaybookText(
         id=playbook,
         title=str(data.get("title", playbook)),
-        explanation=" ".join(str(data.get("explanation") or data.get("looks_like") or "").split()),
+        explanation=_one_line(data.get("explanation") or data.get("looks_like") or ""),
         steps=tuple(sentence(step) for step in data.get("fix") or ()),
         verify=verify_words(data.get("verify") or {}),
         danger=str(data.get("danger", "unknown")),
-        advice=tuple(" ".join(str(line).split()) for line in data.get("advice") or ()),
+        advice=tuple(_one_line(line) for line in data.get("advice") or ()),
         leads_to=data.get("leads_to"),
     )
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,8 +1,9 @@
-"""A run in lines: what it is, where it stands, what runs of it, and what needs a person."""
+"""A run in lines: its identity, progress, processes, and what needs a person."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import status, words
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
     from bs4_console.tui.clock import Clock
 
-#: Order in which components are named; what is not here follows by name.
+#: The order of the components. Others follow by name.
 COMPONENTS = (
     "launcher",
     "orchestrator",
@@ -25,16 +26,20 @@ COMPONENTS = (
     "worker",
     "env-server",
 )
-#: The launcher last: it repeats what others wrote, and of a line that is written twice the first is
-#: shown.
+#: The order of the sources. The launcher is last because it repeats what others wrote, and of a
+#: line that was written twice the first is shown.
 SOURCES = ("orchestrator", "trainer", "inference", "env", "launcher")
 BAR, REST = "━", "─"
-#: States of a process, as letters of the kernel and as words.
+#: Roles that data keeps when it is old.
+_LASTING = ("head", "rule", "warn", "warn bold", "bad bold")
+#: States of a process, as words and as the kernel's letters.
 DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
-    """Two lines: state and identity with link and age on the right; then the numbers of the run."""
+    """Return two lines: state and identity, with link and age of the data on the right; then the
+    run's numbers.
+    """
     how = status.of(pod, run)
     attempt = run.view.attempt
     left: Line = [(" ", ""), *how.line(), ("  ", ""), (run.name, "bold"), (f" on {pod.name}", "")]
@@ -45,64 +50,53 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
     if run.view.adopted:
         left.append((" · adopted", "dim"))
     seen = status.age(pod, clock)
-    right = [*status.link_line(pod), ("  ", ""), *_age_of("data", seen), (" ", "")]
+    age = (words.old(seen), "warn bold" if status.is_old(seen) else "good")
+    right = [*status.link_line(pod), ("  ", ""), ("data ", "dim"), age, (" ", "")]
     return [spread(left, right, width), whole(_numbers(pod, run, clock), width)]
 
 
-def _age_of(what: str, seen: float | None) -> Line:
-    return [
-        (f"{what} ", "dim"),
-        (words.old(seen), "warn bold" if seen is None or seen > words.FRESH_S else "good"),
-    ]
-
-
-def _numbers(pod: PodState, run: RunState, clock: Clock) -> list[Line]:
-    """In parts, what matters most first: on a narrow terminal the last ones are left out."""
-    eta = None
-    if not status.link_down(pod):
-        eta = run.eta_seconds()
-    phrase = status.late(pod, run, clock)
-    throughput = newest(run.trainer_steps, "throughput")
+def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
+    """Yield the run's numbers in parts, the most important first. On a narrow terminal the last
+    parts are left out.
+    """
     where: Line = [(" step ", "dim"), *step_line(run, "bold")]
     if run.view.max_steps and run.step is not None:
         share = min(1.0, (run.step + 1) / run.view.max_steps)
         where += [(" ", ""), *bar(share, 10), (f" {share:.0%}", "dim")]
-    parts: list[Line] = [where]
-    if phrase:
-        parts.append([("   ", ""), (phrase, "warn bold")])
+    yield where
+    if phrase := status.late(pod, run, clock):
+        yield [("   ", ""), (phrase, "warn bold")]
     else:
-        parts.append(
-            [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
-        )
-        parts.append([("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")])
+        eta = None if status.link_down(pod) else run.eta_seconds()
+        yield [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
+        yield [("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")]
         if run.step_seen is not None:
-            parts.append(
-                [
-                    ("   last step ", "dim"),
-                    (f"{words.duration(clock.mono() - run.step_seen)} ago", ""),
-                ]
-            )
+            ago = words.duration(clock.mono() - run.step_seen)
+            yield [("   last step ", "dim"), (f"{ago} ago", "")]
+    throughput = newest(run.trainer_steps, "throughput")
     if throughput is not None:
-        parts.append([("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")])
-    return [*parts, [("   ", ""), (run.view.trainer, "dim")]]
+        yield [("   ", ""), (f"{throughput:,.0f}", "bold"), (" tok/s", "dim")]
+    yield [("   ", ""), (run.view.trainer, "dim")]
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
-    """━━━━━━━───: a share of one. Thin lines: eight full blocks above each other would outshine
-    what is wrong.
+    """Return a bar like "━━━━━━━───" for a share between 0 and 1. Its lines are thin, because eight
+    full blocks above each other would outshine what is wrong.
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return [(BAR * full, role), (REST * (width - full), "rule")]
 
 
 def host_line(pod: PodState, clock: Clock, width: int) -> Line:
-    """cpu, load, memory, /dev/shm, disks, and what cannot be seen."""
+    """Return CPU, load, memory, /dev/shm and disks of the host, and what is not visible there."""
     line = _host(pod.latest, width)
     return cut(faded(line) if is_old(pod, clock) else line, width)
 
 
 def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
-    """The host at the time cursor."""
+    """Return the line of the host at the time cursor. `sample` is None if nothing of that moment is
+    known.
+    """
     if sample is None:
         return [(" host ", "head"), ("not known of that moment", "dim")]
     return cut(_host(sample, width), width)
@@ -113,7 +107,8 @@ def _host(record: dict[str, Any], width: int) -> Line:
     if not host:
         return [(" host ", "head"), ("nothing received", "dim")]
     line: Line = [(" host ", "head"), ("cpu ", "dim"), (words.whole_percent(host.get("cpu")), "")]
-    line += [(f" of {host['cores']} cores" if host.get("cores") and width >= 110 else "", "dim")]
+    if host.get("cores") and width >= 110:
+        line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
     parts = [
         _share(gap, "mem", host.get("mem_used"), host.get("mem_total")),
@@ -121,49 +116,35 @@ def _host(record: dict[str, Any], width: int) -> Line:
     ]
     for disk in host.get("disks") or []:
         part = _share(gap, str(disk.get("path", "disk")), disk.get("used"), disk.get("total"))
-        parts.append([*part, (" READ-ONLY", "bad bold")] if disk.get("read_only") else part)
-    hidden = []
-    for name, how in (record.get("coverage") or {}).items():
-        if how == "hidden":
-            hidden.append(name.replace("_", " "))
+        if disk.get("read_only"):
+            part.append((" READ-ONLY", "bad bold"))
+        parts.append(part)
+    hidden = [name for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
     if hidden:
-        parts.append(
-            [
-                (f"{gap}not visible: " if width >= 100 else f"{gap}◌ ", "dim"),
-                (", ".join(hidden), "warn"),
-            ]
-        )
-    # What is wrong, or cannot be seen, is not what a narrow terminal leaves out.
-    told = sorted(
-        parts, key=lambda part: not any("bold" in style or style == "warn" for _, style in part)
-    )
-    return whole(
-        [
-            line,
-            *(
-                parts
-                if width_of([span for part in (line, *parts) for span in part]) <= width
-                else told
-            ),
-        ],
-        width,
-    )
+        names = ", ".join(hidden).replace("_", " ")
+        what = "not visible:" if width >= 100 else "◌"
+        parts.append([(f"{gap}{what} ", "dim"), (names, "warn")])
+    if width_of(chain(line, *parts)) > width:
+        # On a narrow terminal the parts that show a problem, or that are not visible, must not be
+        # left out.
+        parts.sort(key=_is_calm)
+    return whole([line, *parts], width)
+
+
+def _is_calm(part: Line) -> bool:
+    return not any("bold" in style or style == "warn" for _, style in part)
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
-    """Whether what telemetry says is history by now."""
-    seen = status.age(pod, clock)
-    return seen is None or seen > words.FRESH_S
+    """Return True if the pod's newest telemetry is not current any more."""
+    return status.is_old(status.age(pod, clock))
 
 
 def faded(line: Line) -> Line:
-    """Numbers that are not of now are grey, whatever they say."""
-    rows = []
-    for text, style in line:
-        rows.append(
-            (text, style if style in ("head", "rule", "warn", "warn bold", "bad bold") else "dim")
-        )
-    return rows
+    """Return the line in grey, because its numbers are not current. Headings, warnings and errors
+    keep their role.
+    """
+    return [(text, style if style in _LASTING else "dim") for text, style in line]
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
@@ -177,31 +158,25 @@ def _share(gap: str, name: str, used: float | None, total: float | None) -> Line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
-    """launcher 812 · engine 830 · ...; a dead one is marked. When the data is old it says what was
-    seen, and nothing is green.
+    """Return the run's processes, for example "launcher 812  engine 830", with dead ones marked. If
+    the data is old, the line says so and nothing is green.
     """
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
     if old and run.components:
         line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
-    if not run.components:
-        begins = run.word in ("registered", "starting")
-        return [
-            *line,
-            (
-                " none seen yet"
-                if begins
-                else " none seen"
-                if run.alive
-                else " none: the run is not alive",
-                "dim",
-            ),
-        ]
-    return cut([*line, *_components(run.components, width, old=old)], width)
+    if run.components:
+        return cut([*line, *_components(run.components, width, old=old)], width)
+    why = " none seen" if run.alive else " none: the run is not alive"
+    if run.word in ("registered", "starting"):
+        why = " none seen yet"
+    return [*line, (why, "dim")]
 
 
 def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
-    """The run's processes at the time cursor."""
+    """Return the line of the run's processes at the time cursor. `sample` is None if nothing of
+    that moment is known.
+    """
     line: Line = [(" procs", "head")]
     if sample is None:
         return [*line, (" not known of that moment", "dim")]
@@ -214,106 +189,87 @@ def components_then(sample: dict[str, Any] | None, run: RunState, width: int) ->
 
 
 def _components(components: Sequence[dict[str, Any]], width: int, *, old: bool) -> Line:
-    line: Line = []
     grouped: dict[str, list[dict[str, Any]]] = {}
     for component in components:
         grouped.setdefault(component.get("component") or "other", []).append(component)
-    order = {name: i for i, name in enumerate(COMPONENTS)}
-    # A dead one first: it must not be what is cut off at the right.
-    for name in sorted(
-        grouped,
-        key=lambda n: (
-            not any(c.get("state") in (*DEAD, *STOPPED) for c in grouped[n]),
-            order.get(n, 99),
-            n,
-        ),
-    ):
-        part = _component(name, grouped[name], width >= 100)
-        if old:
-            line += faded(part)
-        else:
-            line += part
-    return line
+    # Dead and stopped components come first, so that they are not cut off at the right.
+    names = sorted(grouped, key=lambda name: _placed(name, COMPONENTS))
+    names.sort(key=lambda name: not any(_count(grouped[name])))
+    line: Line = []
+    for name in names:
+        line += _component(name, grouped[name], width >= 100)
+    return faded(line) if old else line
+
+
+def _count(found: Iterable[dict[str, Any]]) -> tuple[int, int]:
+    """Return how many of the processes are dead, and how many are stopped."""
+    dead = stopped = 0
+    for component in found:
+        dead += component.get("state") in DEAD
+        stopped += component.get("state") in STOPPED
+    return dead, stopped
+
+
+def _placed(name: str, order: Sequence[str]) -> tuple[int, str]:
+    """Return the key that sorts names in this order, and others behind them by name."""
+    return order.index(name) if name in order else len(order), name
 
 
 def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
-    dead = [c for c in found if c.get("state") in DEAD]
-    stopped = []
-    for c in found:
-        if c.get("state") in STOPPED:
-            stopped.append(c)
-    line: Line = [
-        ("  " if pids else " ", ""),
-        (
-            "✖" if dead else "‖" if stopped else "●",
-            "bad bold" if dead else "warn bold" if stopped else "good",
-        ),
-    ]
-    line.append((f" {name}", "bold" if dead or stopped else ""))
-    if len(found) == 1:
-        line.append((f" {found[0].get('pid')}" if pids else "", "dim"))
-    else:
-        line.append((f" ×{len(found)}", "dim"))
+    dead, stopped = _count(found)
+    sign, role, count, word = "●", "good", 0, ""
     if dead:
-        line.append((" dead" if len(dead) == len(found) else f" {len(dead)} dead", "bad bold"))
+        sign, role, count, word = "✖", "bad bold", dead, "dead"
     elif stopped:
-        line.append(
-            (" stopped" if len(stopped) == len(found) else f" {len(stopped)} stopped", "warn bold")
-        )
+        sign, role, count, word = "‖", "warn bold", stopped, "stopped"
+    line: Line = [("  " if pids else " ", ""), (sign, role), (f" {name}", "bold" if count else "")]
+    if len(found) > 1:
+        line.append((f" ×{len(found)}", "dim"))
+    elif pids:
+        line.append((f" {found[0].get('pid')}", "dim"))
+    if count:
+        line.append((f" {word}" if count == len(found) else f" {count} {word}", role))
     return line
 
 
 def alarm_lines(
     pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """What is wrong and the key to press, one line each; nothing when all is well."""
+    """Return what is wrong and the key to press, in at most `most` lines. Empty if all is well."""
     lines: list[Line] = []
     known = status.lost(pod)
     if known is not None and pod.lost is not None:
         sign = "alarm" if known.rank == 4 else "caution"
         told: Line = [(f" {known.sign} ", sign), (f" {known.word}: ", known.role)]
         open_it: Line = [(keys["pod"], "key @pod"), (" signs and what to do ", "@pod")]
+        sentence: list[Line] = [[(pod.lost.sentence, "")]]
         if most > 1:
             sentence = fold(pod.lost.sentence, width - width_of(told) - width_of(open_it) - 2)
-        else:
-            sentence = [[(pod.lost.sentence, "")]]
         lines.append(
             spread(cut([*told, *sentence[0]], width - width_of(open_it) - 1), open_it, width)
         )
         if most > 1:
-            rest = " ".join([*(text_of(line) for line in sentence[1:]), pod.lost.next_step])
+            rest = " ".join([*map(text_of, sentence[1:]), pod.lost.next_step])
             lines.append(cut([("     ", ""), (rest, "")], width))
     elif status.link_down(pod):
+        why, retry = " The run is not judged by that.", [(keys["retry"], "key @retry")]
+        retry.append((" reconnect ", "@retry"))
+        if status.recorded(pod):
+            why, retry = f" {pod.link.detail}", []
         left: Line = [
             (" ? ", "caution"),
             (f" {pod.name} {status.link_words(pod, clock)}.", "warn bold"),
-            (
-                f" {pod.link.detail}"
-                if status.recorded(pod)
-                else " The run is not judged by that.",
-                "",
-            ),
+            (why, ""),
         ]
-        retry: Line = []
-        if not status.recorded(pod):
-            retry = [(keys["retry"], "key @retry"), (" reconnect ", "@retry")]
         lines.append(spread(cut(left, width - width_of(retry) - 1), retry, width))
     for incident in pod.ledger.open_incidents(run.name):
-        sign = "✖" if incident.severity == "critical" else "▲"
-        role = "warn bold"
+        left = [(" ▲ ", "warn bold"), (f" {incident.title}", "warn bold")]
         if incident.severity == "critical":
-            role = "bad bold"
-        left = [
-            (f" {sign} ", "alarm" if sign == "✖" else "warn bold"),
-            (f" {incident.title}", role),
-        ]
+            left = [(" ✖ ", "alarm"), (f" {incident.title}", "bad bold")]
         tail = _incident_key(pod, incident.playbook, run.name, keys)
         if width_of(left) + width_of(tail) > width:
-            # the title is worth more than words beside the key
-            tail = [
-                tail[-2],
-                (" fix ", "@incident"),
-            ]
+            # The title is more important than the words beside the key.
+            tail = [tail[-2], (" fix ", "@incident")]
         since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
         left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:
@@ -325,8 +281,9 @@ def alarm_lines(
 def alarm_lines_then(
     pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """What was wrong at the time cursor (`t` by the pod's clock): open by then and not yet ended;
-    and what has come since.
+    """Return what was wrong at the time cursor, and what has opened since, in at most `most` lines.
+    `t` is that moment by the pod's clock. An incident was open then if it had opened and not yet
+    ended.
     """
     lines: list[Line] = []
     mine = sorted(
@@ -334,10 +291,9 @@ def alarm_lines_then(
     )
     for incident in mine:
         if incident.opened_t <= t and (incident.state == "open" or incident.updated_t > t):
+            sign, role = "▲", "warn bold"
             if incident.severity == "critical":
-                sign, role = ("✖", "bad bold")
-            else:
-                sign, role = ("▲", "warn bold")
+                sign, role = "✖", "bad bold"
             left: Line = [
                 (f" {sign} ", role),
                 (f" {incident.title}", role),
@@ -351,8 +307,8 @@ def alarm_lines_then(
             (" ◌ ", "dim"),
             (f" {words.duration(first.opened_t - t)} later: ", "dim"),
             (first.title, ""),
+            (f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"),
         ]
-        left.append((f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"))
         tail: Line = []
         if first.state == "open":
             tail = [(keys["incident"], "key @incident"), (" evidence and fix ", "@incident")]
@@ -377,14 +333,13 @@ def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str,
 
 
 def sources(pod: PodState, run: str) -> list[str]:
-    """Log streams of the run, the usual ones first."""
+    """Return the log streams of the run, the usual ones first."""
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]
-    order = {name: i for i, name in enumerate(SOURCES)}
-    return sorted(found, key=lambda name: (order.get(name.removeprefix(prefix), 99), name))
+    return sorted(found, key=lambda name: _placed(name.removeprefix(prefix), SOURCES))
 
 
 def short(stream: str) -> str:
-    """A stream's source as the column shows it."""
+    """Return a stream's source as the source column shows it."""
     name = stream.rpartition("/")[2]
     return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

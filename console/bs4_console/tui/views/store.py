@@ -1,5 +1,5 @@
-"""A run's copy in an object store, in a line: the last step that was verified there, and how far
-the upload of the next one is.
+"""A run's copy in an object store in one line: the last step that was verified there, and the
+progress of the next upload.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ BAR = 10
 
 
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
-    """Nothing where a sync was never ordered. It has a sign where somebody has to look. `named`:
-    with the run.
+    """Return the line, or [] if no sync was ever ordered. A sign marks what a person should look
+    at. `named` includes the run's name.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:
@@ -49,11 +49,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
         parts.append(found := [("   step ", "dim"), (str(view.step), "bold"), (" ", "")])
         if view.total:
             share = min(1.0, view.sent / view.total)
-            found += [
-                *bar(share, BAR),
-                (f" {share:.0%}", ""),
-                (f" of {words.size(view.total)}", "dim"),
-            ]
+            found += bar(share, BAR)
+            found += [(f" {share:.0%}", ""), (f" of {words.size(view.total)}", "dim")]
         else:
             found.append(("begins", "dim"))
         if view.rate:
@@ -67,6 +64,6 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
 
 
 def wrong(pod: PodState, run: str) -> bool:
-    """Whether somebody has to look at it, however small the screen is."""
+    """Return True if the last upload has failed. Its line is shown on a small screen too then."""
     view = pod.ledger.syncs.get(run)
     return view is not None and view.failed is not None

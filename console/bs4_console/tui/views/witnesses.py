@@ -1,5 +1,5 @@
-"""What witnesses outside a pod say of it and of its runs: each with what it saw, when it was asked,
-or why it was not.
+"""What external observers say of a pod and its runs: what each saw and when it was polled, or why
+it was not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bs4_console.checks.outside import beside_the_pod
 from bs4_console.pods.witness import without_the_pod
 from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, fold, width_of
+from bs4_console.tui.ink import Line, fitted, fold, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,22 +24,21 @@ _STATE = {
     "gone": ("exists no more", "bad"),
     "unknown": ("cannot tell", "warn"),
 }
-#: Cells of a witness's name.
+#: Cells of an observer's name.
 NAME = 10
 
 
 def lines(
     pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
 ) -> list[Line]:
-    """The link first, then W&B of each run and the provider; those that were not asked too."""
+    """Return the link's line if `link`, then a block for W&B of each run and one for the provider,
+    also for those that were not polled.
+    """
     found: list[Line] = [
-        cut(
-            [
-                ("WITNESSES ", "head"),
-                ("never a ground by themselves: what the pod itself says counts more", "dim"),
-            ],
-            width,
-        ),
+        [
+            ("WITNESSES ", "head"),
+            ("never a ground by themselves: what the pod itself says counts more", "dim"),
+        ]
     ]
     if link:
         found.append(
@@ -51,7 +50,7 @@ def lines(
         found += _told(_name("provider"), pod.provider, clock, width)
     else:
         found.append([*_name("provider"), (f"not asked: {_unasked(pod)}", "dim")])
-    return [cut(line, width) for line in found]
+    return fitted(found, width)
 
 
 def _name(text: str) -> Line:
@@ -59,23 +58,25 @@ def _name(text: str) -> Line:
 
 
 def _wandb(pod: PodState, run: RunState, clock: Clock, width: int, *, named: bool) -> list[Line]:
-    head = _name("W&B") + ([(f"{run.name}: ", "")] if named else [])
+    head = _name("W&B")
+    if named:
+        head.append((f"{run.name}: ", ""))
     sight = pod.sights.get(run.name)
     if sight is None:
         return [[*head, (f"not asked: {_why_not(pod, run)}", "dim")]]
     found = _told(head, sight, clock, width, heard=True)
+    against = without_the_pod(run.name, sight, clock.wall())
     if pod.link.up:
         against = beside_the_pod(run, sight, clock.wall())
-    else:
-        against = without_the_pod(run.name, sight, clock.wall())
-    return [
-        *found,
-        *(fold(against, width, "warn", NAME + 2) if against and not status.recorded(pod) else []),
-    ]
+    if against and not status.recorded(pod):
+        found += fold(against, width, "warn", NAME + 2)
+    return found
 
 
 def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = False) -> list[Line]:
-    """· W&B  lives, step 41, heard from 12s ago  asked 3s ago  W&B has it as running."""
+    """Return an observation, for example "W&B  lives, step 41, heard from 12s ago  asked 3s ago
+    W&B has it as running".
+    """
     word, role = _STATE.get(sight.state, (sight.state, "warn"))
     now = clock.wall()
     line: Line = [*head, (word, role)]
@@ -93,12 +94,9 @@ def _told(head: Line, sight: Sight, clock: Clock, width: int, *, heard: bool = F
 def _why_not(pod: PodState, run: RunState) -> str:
     if not run.view.tracked:
         return "the run has not said that W&B shows it"
-    mine = []
     for text in pod.unseen:
         if text.startswith(("W&B: ", f"{run.name}: ")):
-            mine.append(text.partition(": ")[2])
-    if mine:
-        return mine[0]
+            return text.partition(": ")[2]
     return "no look was made yet"
 
 

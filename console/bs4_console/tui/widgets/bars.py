@@ -1,5 +1,5 @@
-"""The line at the top (where am I, is anything wrong) and the line at the bottom (which keys work
-here).
+"""The bar at the top (the path to this screen, and what needs a person) and the bar at the bottom
+(the keys that work here).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, spread, width_of
+from bs4_console.tui.ink import Line, spread, text_of, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 class TopBar(Panel):
+    """The bar at the top of every screen."""
+
     DEFAULT_CSS = "TopBar { height: 1; }"
 
     def __init__(self) -> None:
@@ -34,38 +36,27 @@ class TopBar(Panel):
         quiet: bool = False,
         pod: PodState | None = None,
     ) -> None:
-        """bs4-console › pod › run, and on the right how many of what; of `pod` how good the link is
-        and how old what is known of it.
+        """Show the path on the left and a tally of the rows on the right. `pod` adds the quality of
+        its link and the age of its data. `quiet` says that alerts are off.
         """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
             left += [(" › ", "dim"), (part, "bold" if i == len(trail) - 1 else "")]
         state: Line = self._moment()
         if read_only:
-            state += [("  read-only", "warn")]
+            state.append(("  read-only", "warn"))
         if quiet:
-            state += [("  alerts off", "warn")]
-        state += [(f"  {words.of_day(clock.wall())} ", "dim")]
+            state.append(("  alerts off", "warn"))
+        state.append((f"  {words.of_day(clock.wall())} ", "dim"))
         link, signs = _link(pod, clock)
-        room = self.size.width - width_of(left) - 1
         few = tally(rows, short=True)
-        choices: list[Line] = [
-            [*link, *tally(rows), *state],
-            [*link, *few, *state],
-            [*signs, *few, *state],
-            [*signs, *few[:-1], *state],
-        ]
-        right = [*few, *state]
-        for line in choices:
-            if width_of(line) <= room:
-                right = line
-                break
-        self.show([spread(left, right, self.size.width)])
+        room = self.size.width - width_of(left) - width_of(state) - 1
+        choices = (link + tally(rows), link + few, signs + few, signs + few[:-1])
+        right = next((line for line in choices if width_of(line) <= room), few)
+        self.show([spread(left, right + state, self.size.width)])
 
     def _moment(self) -> Line:
-        """Where the time cursor stands, on a screen that follows it: what is there is not of
-        now.
-        """
+        """Return where the time cursor is, on a screen that follows it."""
         at = cast("ConsoleApp", self.app).time.at
         if at is None or not getattr(self.screen, "shows_moment", False):
             return []
@@ -73,21 +64,19 @@ class TopBar(Panel):
 
 
 def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
-    """(▂▄▆█ 12ms data now, the same with signs alone)."""
+    """Return the link and the age of the data, for example "▂▄▆█ 12ms data now", and the same in
+    short.
+    """
     if pod is None:
         return [], []
-    seen = status.age(pod, clock)
-    age: Line = [
-        (words.old(seen), "warn" if seen is None or seen > words.FRESH_S else "dim"),
-        ("  ", ""),
-    ]
-    link = status.link_line(pod)
+    seen, link = status.age(pod, clock), status.link_line(pod)
+    age: Line = [(words.old(seen), "warn" if status.is_old(seen) else "dim"), ("  ", "")]
     return [*link, ("  data ", "dim"), *age], [link[0], (" ", ""), *age]
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """✖ 1 critical  ? 1 unknown  ▲ 0 ...: only what is not nothing, then how many pods and runs;
-    `short` leaves the words away.
+    """Return how many rows are critical, unknown or a warning, and how many pods and running runs
+    there are. `short` leaves out the words.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
@@ -99,40 +88,43 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
         (2, "▲", "warning", "warn"),
     ):
         if ranks[rank]:
-            line += [
-                (f"{sign} {ranks[rank]}  " if short else f"{sign} {ranks[rank]} {word}  ", role)
-            ]
-    if not line:
-        line = []
-        if running:
-            line = [("✔  " if short else "✔ nothing needs you  ", "good")]
-    if short:
-        return [*line, (words.count(pods, "pod"), "dim")]
-    return [*line, (f"{words.count(pods, 'pod')} · {running} running", "dim")]
+            text = f"{sign} {ranks[rank]}" if short else f"{sign} {ranks[rank]} {word}"
+            line.append((f"{text}  ", role))
+    if running and not line:
+        line.append(("✔  " if short else "✔ nothing needs you  ", "good"))
+    known = words.count(pods, "pod")
+    return [*line, (known if short else f"{known} · {running} running", "dim")]
 
 
 class KeyBar(Panel):
+    """The bar with the keys at the bottom of every screen."""
+
     DEFAULT_CSS = "KeyBar { height: 1; }"
 
     def __init__(self) -> None:
         super().__init__(fill="bar")
 
     def tell(self, hints: Iterable[tuple[str, str, commands.Command]], width: int) -> None:
-        """(key, title, command) in order of importance; whole hints only, help and back always."""
+        """Show the hints (key, title, command), given in order of importance, as far as they fit.
+        Help, back and the command line are always shown.
+        """
         line: Line = [(" ", "")]
-        entries = list(hints)
-        always = []
-        for e in entries:
-            if e[2].id in ("help", "back", "command"):
-                always.append(e)
-        room = width - sum(len(k) + len(t) + 4 for k, t, _ in always)
-        for key, title, command in [*(e for e in entries if e not in always), *always]:
-            cells = len(key) + len(title) + 4
-            if command.id not in ("help", "back", "command"):
-                if cells > room:
-                    continue
+        always: Line = []
+        room = width
+        offered = []
+        for key, title, command in hints:
+            hint = [(key, f"key @{command.id}"), (f" {title}", f"@{command.id}"), ("   ", "")]
+            if command.id in ("help", "back", "command"):
+                always += hint
+                room -= len(key) + len(title) + 4
+            else:
+                offered.append(hint)
+        for hint in offered:
+            cells = len(text_of(hint))
+            if cells <= room:
                 room -= cells
-            line += [(key, f"key @{command.id}"), (f" {title}", f"@{command.id}"), ("   ", "")]
+                line += hint
+        line += always
         while width_of(line) > width and line and not line[-1][0].strip():
             line.pop()
         self.show([line])

@@ -1,13 +1,14 @@
-"""Lines of braille dots: columns that hold what a mean would hide (spikes, NaN), dashes for what is
-only compared.
+"""Draws curves in braille dots. A column shows what a mean would hide (spikes, NaN); curves that
+are only compared are dashed.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import itemgetter
 
 from bs4_console.tui.ink import Line
@@ -15,19 +16,21 @@ from bs4_console.tui.widgets.curve_view import Point
 
 #: Dots of a braille cell by (column, row from the top).
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))
-#: (dots drawn, dots after which it begins again) of the lines beside the first, which is solid; a
-#: letter stands at the end of each.
+#: (dots drawn, dots after which the pattern repeats) of each additional curve. The first curve is
+#: solid. Each has a letter at its end.
 DASHES = ((6, 9), (1, 3), (3, 10), (2, 4))
-#: The letter of the first line.
+#: The letter of the first curve.
 OWN = "A"
-#: (least, greatest, whether a NaN is among them) of the values that fall into a column of dots;
-#: None where there are none.
+#: (least value, greatest value, True if there is a NaN) of the values in a column of dots. None if
+#: there are none.
 Column = tuple[float | None, float | None, bool] | None
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """Another line in the same place: dashed in its own way, with its letter where it ends."""
+    """Another curve in the same place: `dash` is the index of its dashes in DASHES, `letter` stands
+    at its end.
+    """
 
     letter: str
     dash: int
@@ -35,7 +38,7 @@ class Overlay:
 
 
 def sample(dash: int) -> str:
-    """Five cells of a line of that kind, for a legend; -1 is the solid one."""
+    """Return five cells of a curve with these dashes, for a legend. -1 is the solid curve."""
     on, period = DASHES[dash] if dash >= 0 else (1, 1)
     return "".join(
         chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on))
@@ -55,69 +58,65 @@ def plot(
     mean: Sequence[Point] = (),
     others: Sequence[Overlay] = (),
 ) -> list[Line]:
-    """The curve as `height` lines. A column that holds several steps draws all from their least to
-    their greatest value. With a running `mean` that is the line, and the steps are single dim dots
-    behind it. At least one value of `found` or `others` has to be drawable.
+    """Return the curve as `height` lines of `width` cells, for the steps `first` to `last`.
+
+    A column that holds several steps is drawn from their least to their greatest value. With a
+    running `mean` that is the curve, and the steps are dim dots behind it. `at` is the step under
+    the time cursor. At least one value of `found` or `others` has to be drawable.
     """
     count = width * 2
-    values, line = (
-        _columns(scaled(found, log), count, first, last),
-        _columns(scaled(mean, log), count, first, last) if mean else None,
-    )
-    beside = [
-        (overlay, _columns(scaled(overlay.points, log), count, first, last)) for overlay in others
-    ]
-    low, high = _range([values, *(columns for _, columns in beside)])
+    drawn = [found, *(overlay.points for overlay in others)]
+    values, *beside = [_columns(scaled(points, log), count, first, last) for points in drawn]
+    low, high = _range([values, *beside])
     canvas = _Canvas(width, height)
     layers = []
-    for overlay, columns in beside:
+    for overlay, columns in zip(others, beside, strict=True):
         layers.append(canvas.layer())
         end = _draw(layers[-1], columns, low, high, dash=DASHES[overlay.dash]).end
         if end is not None:
             canvas.letters.setdefault(end, overlay.letter)
     dots, cells = canvas.layer(), canvas.layer()
-    if line:
+    if mean:
         _draw(dots, values, low, high, joined=False)
-    own = _draw(cells, line or values, low, high)
-    if others and own.end is not None:
+        values = _columns(scaled(mean, log), count, first, last)
+    own = _draw(cells, values, low, high)
+    if others:
         canvas.own = own.end
     cursor = None
     if at is not None:
-        cursor = round((at - first) * (width * 2 - 1) / max(1, last - first)) // 2
-    rows = []
-    for y in range(height):
-        rows.append(
-            canvas.line(y, cells, dots, layers, own.broken if y == height - 1 else set(), cursor)
-        )
-    return rows
+        cursor = round((at - first) * (count - 1) / max(1, last - first)) // 2
+    rows = [canvas.line(y, cells, dots, layers, set(), cursor) for y in range(height - 1)]
+    return [*rows, canvas.line(height - 1, cells, dots, layers, own.broken, cursor)]
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
-    """As heights; what a log scale cannot show is left out, what is no number stays."""
+    """Return the points with their values as heights. With `log` these are logarithms: values of 0
+    or less are left out, NaN and infinity stay.
+    """
     if not log:
         return found
     rows = []
     for step, value in found:
-        if value > 0 or not math.isfinite(value):
-            rows.append((step, math.log10(value) if math.isfinite(value) else value))
+        if not math.isfinite(value):
+            rows.append((step, value))
+        elif value > 0:
+            rows.append((step, math.log10(value)))
     return rows
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
-    """Those that are numbers. A sum that is one says it of all: of 20,000 that takes a tenth of a
-    millisecond.
+    """Return the values that are finite. If their sum is finite all of them are, which takes a
+    tenth of a millisecond for 20,000 values.
     """
     if math.isfinite(sum(values)):
         return values
-    found = []
-    for value in values:
-        if math.isfinite(value):
-            found.append(value)
-    return found
+    return list(filter(math.isfinite, values))
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
-    """The part of a line that lies in first..last; its steps are in order."""
+    """Return the points whose steps are in `first` to `last`. The points are in the order of their
+    steps.
+    """
     return found[bisect_left(found, first, key=_step) : bisect_right(found, last, key=_step)]
 
 
@@ -125,23 +124,23 @@ _step = itemgetter(0)
 
 
 def height_of(value: float, log: bool) -> float:
-    if log:
-        return math.log10(value)
-    return value
+    """Return the value, or its logarithm with `log`."""
+    return math.log10(value) if log else value
 
 
 class _Canvas:
-    """Layers of cells over each other: a cell has one colour, so the topmost that has a dot there
-    is what is seen.
+    """Layers of cells above each other. A cell has one colour, so the topmost layer with a dot in
+    it is shown.
     """
 
     def __init__(self, width: int, height: int) -> None:
         self.width, self.height = width, height
         self.letters: dict[tuple[int, int], str] = {}
         self.own: tuple[int, int] | None = None
-        """Where the first line ends: its letter stands there too, if there are others."""
+        """The cell where the first curve ends. Its letter is drawn there if there are others."""
 
     def layer(self) -> list[list[int]]:
+        """Return a new layer without dots."""
         return [[0] * self.width for _ in range(self.height)]
 
     def line(
@@ -153,30 +152,24 @@ class _Canvas:
         broken: set[int],
         cursor: int | None,
     ) -> Line:
-        """Runs of one role each."""
+        """Return row `y` of the canvas as a line."""
+        drawn = [(cells[y], "accent"), *((layer[y], "") for layer in layers), (dots[y], "dim")]
         line: Line = []
         for x in range(self.width):
-            under = 0
-            for layer in layers:
-                if layer[y][x]:
-                    under = layer[y][x]
-                    break
+            character, role = " ", "accent"
             if x in broken:
                 character, role = "×", "bad bold"
             elif (x, y) == self.own:
                 character, role = OWN, "accent bold"
             elif (x, y) in self.letters:
                 character, role = self.letters[x, y], "bold"
-            elif cells[y][x]:
-                character, role = chr(0x2800 + cells[y][x]), "accent"
-            elif under:
-                character, role = chr(0x2800 + under), ""
             else:
-                if dots[y][x]:
-                    character, role = (chr(0x2800 + dots[y][x]), "dim")
-                else:
-                    character, role = (" ", "accent")
-            role = f"{role} cursor".strip() if x == cursor else role
+                for row, topmost in drawn:
+                    if row[x]:
+                        character, role = chr(0x2800 + row[x]), topmost
+                        break
+            if x == cursor:
+                role = f"{role} cursor".strip()
             if line and line[-1][1] == role:
                 line[-1] = (line[-1][0] + character, role)
             else:
@@ -186,10 +179,14 @@ class _Canvas:
 
 @dataclass
 class _Drawn:
+    """What drawing a curve has found out: the cells with NaN or infinite values, and the cell of
+    the newest value.
+    """
+
     broken: set[int]
-    """Cells in which a value was NaN or infinite."""
+    """The columns of cells in which a value is NaN or infinite."""
     end: tuple[int, int] | None = None
-    """The cell of the newest value."""
+    """The cell of the newest value, or None without one."""
 
 
 def _draw(
@@ -200,7 +197,7 @@ def _draw(
     joined: bool = True,
     dash: tuple[int, int] = (1, 1),
 ) -> _Drawn:
-    """Into `cells`. Not `joined`: only the ends of each column."""
+    """Draw the columns into `cells`. If not `joined`, only the ends of each column are drawn."""
     height = len(cells)
     drawn = _Drawn(set())
     before: tuple[int, int, int] | None = None
@@ -239,8 +236,8 @@ def _join(
     now: tuple[int, int, int],
     dash: tuple[int, int],
 ) -> None:
-    """From the nearer end of one column to the nearer end of the next, so that steps far apart
-    still make one line.
+    """Draw from the nearer end of one column to the nearer end of the next, so that steps far apart
+    still make one curve.
     """
     start = min(max(now[1], before[1]), before[2])
     end = min(max(before[1], now[1]), now[2])
@@ -252,20 +249,18 @@ def _join(
 
 
 def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[Column]:
-    """Slices of a line that is in the order of its steps: what a loop over each step would take 20
-    ms for is done in one.
+    """Return the least and greatest value of each column of dots. The points are sliced, because a
+    loop over each of 20,000 steps would take 20 ms.
     """
     columns: list[Column] = [None] * count
     scale = (count - 1) / max(1, last - first)
-    steps = [step for step, _ in found]
-    values = [value for _, value in found]
+    steps, values = zip(*found, strict=True) if found else ((), ())
     begin = 0
     while begin < len(steps):
         x = min(count - 1, max(0, round((steps[begin] - first) * scale)))
-        # Up to the first step that is nearer to the next column.
-        if x == count - 1:
-            end = len(steps)
-        else:
+        end = len(steps)
+        if x < count - 1:
+            # The column ends before the first step that is nearer to the next column.
             end = max(begin + 1, bisect_left(steps, first + (x + 0.5) / scale, begin))
         part = values[begin:end]
         numbers = finite(part)
@@ -279,34 +274,26 @@ def _columns(found: Sequence[Point], count: int, first: int, last: int) -> list[
 
 
 def _joined(before: Column, now: tuple[float | None, float | None, bool], broken: bool) -> Column:
-    """Two parts of one column: a step that lies just between two columns may be taken for
-    either.
-    """
+    """Merge two parts of one column. A step that lies just between two columns may be in either."""
     if before is None:
         return (now[0], now[1], now[2] or broken)
-    numbers = []
-    for value in (*before[:2], *now[:2]):
-        if value is not None:
-            numbers.append(value)
+    numbers = _numbers([before, now])
     return (min(numbers, default=None), max(numbers, default=None), before[2] or now[2] or broken)
 
 
+def _numbers(columns: Iterable[Column]) -> list[float]:
+    """Return the least and the greatest value of each column that has any."""
+    ends = chain(*(column[:2] for column in columns if column is not None))
+    return [value for value in ends if value is not None]
+
+
 def _range(lines: Sequence[Sequence[Column]]) -> tuple[float, float]:
-    held = []
-    for columns in lines:
-        for column in columns:
-            if column is not None:
-                held.append(column)
-    numbers = []
-    for column in held:
-        for value in column[:2]:
-            if value is not None:
-                numbers.append(value)
+    numbers = _numbers(chain(*lines))
     return min(numbers), max(numbers)
 
 
 def _dot(value: float, low: float, high: float, dots: int) -> int:
-    """Row of dots from the top."""
+    """Return the row of dots for a value, counted from the top."""
     if high <= low:
         return dots // 2
     return min(max(round((high - value) / (high - low) * (dots - 1)), 0), dots - 1)

@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
     from bs4_console.tui.widgets.prompt import Completer
 
-#: In the key bar only while the curves are large.
+#: Commands that the key bar shows only while the curves are large.
 OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left", "pan-right"})
 
 
 class CurveCommands:
-    """Beside a ConsoleScreen that has `run_state` and the time cursor `moment`."""
+    """The commands of the curves. The screen also inherits from ConsoleScreen, and has `run_state`
+    and the step `moment` of the time cursor.
+    """
 
     curve_view = CurveView()
     curves_large = False
     curves_only = ""
-    """The title of the one curve that fills the place; empty for all."""
+    """The title of the only curve that is shown, or "" for all."""
     _span: tuple[object, tuple[int, int]] = (None, (0, 0))
     compared: tuple[str, ...] = ()
     """What the curves are compared with: "2" for an own attempt, "pod/run" for a run."""
@@ -37,21 +39,26 @@ class CurveCommands:
         run_name: str
 
         @property
-        def moment(self) -> int | None: ...
+        def moment(self) -> int | None:
+            """Return the newest step at the time cursor, or None for now."""
 
         @property
-        def console_app(self) -> ConsoleApp: ...
+        def console_app(self) -> ConsoleApp:
+            """Return the app with its own type."""
 
         @property
-        def run_state(self) -> RunState: ...
+        def run_state(self) -> RunState:
+            """Return the run whose curves are shown."""
 
-        def redraw(self) -> None: ...
+        def redraw(self) -> None:
+            """Bring the whole screen up to date now."""
 
-        def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None: ...
+        def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+            """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
 
     def load_bands(self) -> Mapping[str, Band]:
-        """Without its file the curves have no healthy range: that is said, and nothing else is
-        lost.
+        """Return the healthy range of each curve. If its file cannot be read, a message says so and
+        there are none.
         """
         try:
             return health.bands()
@@ -60,7 +67,7 @@ class CurveCommands:
             return {}
 
     def _steps(self) -> tuple[int, int]:
-        """First and last step of the curves; made again when a step came."""
+        """Return the first and last step of all curves, computed again only when a step came."""
         run, others = self.run_state, self.others()
         key = (
             id(run),
@@ -80,40 +87,39 @@ class CurveCommands:
     # -- comparing
 
     def others(self) -> list[Other]:
-        """What is compared, with the steps it has by now; a run that is gone is left out."""
+        """Return the curves to compare with, with the steps that they have by now. A run that is
+        gone is left out.
+        """
         made: list[Other] = []
-        pods = {pod.name: pod for pod in self.console_app.fleet.pods}
-        for number, key in enumerate(self.compared):
-            letter = "BCDE"[number]
-            pod, slash, run = key.rpartition("/")
+        for number, (letter, key) in enumerate(zip("BCDE", self.compared, strict=False)):
+            name, slash, run = key.rpartition("/")
             if not slash:
                 made.append(Other(letter, number, f"attempt {key}", self.run_state, int(key)))
-            elif pod in pods and run in pods[pod].runs:
-                if pod == self.pod.name:
-                    name = run
-                else:
-                    name = f"{run} on {pod}"
-                made.append(Other(letter, number, name, pods[pod].runs[run]))
+                continue
+            pod = self.console_app.fleet.pod(name)
+            if pod is not None and run in pod.runs:
+                title = run if pod.name == self.pod.name else f"{run} on {pod.name}"
+                made.append(Other(letter, number, title, pod.runs[run]))
         return made
 
     def do_compare(self, args: str) -> None:
-        """Without a name: the own attempts that were overtaken; where there are none, asks for a
-        run. Given again, none.
+        """Compare the curves with the run or attempt in `args`, or stop comparing with it.
+
+        Without a name, stop comparing if something is compared, and otherwise compare with this
+        run's own earlier attempts, or ask for a run if there are none. "none" and "off" stop all
+        comparisons.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
         elif not args:
-            attempts = []
-            for number in overtaken_attempts(self.run_state):
-                attempts.append(str(number))
-            if not attempts:
+            self.compared = tuple(map(str, overtaken_attempts(self.run_state)[:MOST]))
+            if not self.compared:
                 self.console_app.say(
                     f"No attempt of {self.run_name} was overtaken by another; name a run to "
                     "compare with."
                 )
                 self.ask(":", "compare ", self.console_app.complete)
                 return
-            self.compared = tuple(attempts[:MOST])
         elif (key := self._comparable(args)) is not None:
             self._toggle(key)
         self.redraw()
@@ -131,13 +137,15 @@ class CurveCommands:
             self.compared = (*self.compared, key)
 
     def _comparable(self, args: str) -> str | None:
-        """ "2" or "pod/run"; None when it cannot be, and the person was told why."""
+        """Return the key of what can be compared, "2" for an attempt or "pod/run", or None, with a
+        message, if it cannot be.
+        """
         say = self.console_app.say
         if args.isdigit():
             attempts = overtaken_attempts(self.run_state)
             if int(args) in attempts:
                 return args
-            known = ", ".join(str(number) for number in sorted(attempts)) or "none"
+            known = ", ".join(map(str, sorted(attempts))) or "none"
             say(
                 f"Attempt {args} was not overtaken by a later one, so there is nothing of it "
                 f"beside the curves; {known} was.",
@@ -146,35 +154,29 @@ class CurveCommands:
             return None
         wanted_pod, slash, wanted = args.rpartition("/")
         found = []
-        for p in self.console_app.fleet.pods:
-            if wanted in p.runs and (not slash or p.name == wanted_pod):
-                found.append(p.name)
-        found = [name for name in found if (name, wanted) != (self.pod.name, self.run_name)]
-        if not found:
-            mine = wanted == self.run_name and wanted_pod in ("", self.pod.name)
-            say(
-                "That is this run itself."
-                if mine
-                else f"There is no run {args!r}; Tab shows those there are.",
-                severity="warning",
-            )
-        elif len(found) > 1:
-            say(
-                f"{wanted} is on {', '.join(found)}; say which: :compare {found[0]}/{wanted}",
-                severity="warning",
-            )
+        for pod in self.console_app.fleet.pods:
+            itself = (pod.name, wanted) == (self.pod.name, self.run_name)
+            if wanted in pod.runs and not itself and (not slash or pod.name == wanted_pod):
+                found.append(pod.name)
         if len(found) == 1:
             return f"{found[0]}/{wanted}"
+        complaint = f"There is no run {args!r}; Tab shows those there are."
+        if found:
+            pods = ", ".join(found)
+            complaint = f"{wanted} is on {pods}; say which: :compare {found[0]}/{wanted}"
+        elif wanted == self.run_name and wanted_pod in ("", self.pod.name):
+            complaint = "That is this run itself."
+        say(complaint, severity="warning")
         return None
 
     # -- commands
 
     def do_curves(self, args: str) -> None:
-        wanted = (
-            next((title for title in TITLES if title.lower().startswith(args.lower())), None)
-            if args
-            else ""
-        )
+        """Show the curves on the whole screen, or only the one in `args`. Without a name, give the
+        log its place back if they are large.
+        """
+        titles = TITLES if args else ("",)
+        wanted = next((t for t in titles if t.lower().startswith(args.lower())), None)
         if wanted is None:
             self.console_app.say(
                 f"There is no curve {args!r}; there are {', '.join(TITLES)}.", severity="warning"
@@ -185,18 +187,14 @@ class CurveCommands:
         self.redraw()
 
     def do_log_scale(self, args: str) -> None:
+        """Change between a logarithmic and a linear scale."""
         self._look(replace(self.curve_view, log=not self.curve_view.log))
 
     def do_smooth(self, args: str) -> None:
+        """Show a running mean with the weight in `args`, or with the next weight."""
         try:
-            if args:
-                weight = float(args)
-            else:
-                weight = WEIGHTS[0]
-                for w in WEIGHTS:
-                    if w > self.curve_view.weight:
-                        weight = w
-                        break
+            heavier = (weight for weight in WEIGHTS if weight > self.curve_view.weight)
+            weight = float(args) if args else next(heavier, WEIGHTS[0])
         except ValueError:
             weight = -1.0
         if not 0 <= weight < 1:
@@ -209,13 +207,17 @@ class CurveCommands:
         self._look(replace(self.curve_view, weight=weight))
 
     def do_zoom_in(self, args: str) -> None:
+        """Show half as many steps."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 0.5))
 
     def do_zoom_out(self, args: str) -> None:
+        """Show twice as many steps."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))
 
     def do_pan_left(self, args: str) -> None:
+        """Show earlier steps, by a quarter of those shown."""
         self._look(self.curve_view.panned(*self._steps(), self.moment, -0.25))
 
     def do_pan_right(self, args: str) -> None:
+        """Show later steps, by a quarter of those shown."""
         self._look(self.curve_view.panned(*self._steps(), self.moment, 0.25))

@@ -1,5 +1,5 @@
-"""What the curves show: the numbers of a run's steps, what the GPUs and the host did meanwhile, and
-what is laid over them.
+"""The data of the curves: the metrics of a run's steps, what GPUs and host did meanwhile, and the
+curves to compare with.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bs4_console.tui.widgets.curve_view import Point
 if TYPE_CHECKING:
     from bs4_console.pods.state import RunState
 
-#: (key, title, whether the orchestrator reports it).
+#: (key, title, True if the orchestrator reports it).
 METRICS = (
     ("reward", "reward", True),
     ("entropy", "entropy", False),
     ("mismatch_kl", "mismatch KL", False),
     ("grad_norm", "grad norm", False),
 )
-#: What the large curves show beside them.
+#: The metrics that only the large curves show.
 MORE = (
     ("loss", "loss", False),
     ("time_s", "step time s", False),
@@ -33,15 +33,15 @@ MORE = (
     ("lr", "learning rate", False),
     ("seq_len", "tokens/sample", True),
 )
-#: A line beside the first needs a letter, and no more than this many can be told apart.
+#: Most curves that a run is compared with. Each needs a letter, and more cannot be told apart.
 MOST = 4
 
 Band = tuple[float, float]
 
-#: Lineages of both sides of a run and of the most that it is compared with, with what they were
-#: made from.
+#: Most lineages that are cached, with the rows they were made from: both sides of the run and of
+#: those that it is compared with.
 _LINEAGES_KEPT = 2 * (MOST + 1)
-#: Curves of those; each entry keeps its rows alive, so that no other list can come to have their
+#: Most curves that are cached. Each entry keeps its rows alive, so that no other list can get their
 #: id.
 _POINTS_KEPT = (len(METRICS) + len(MORE)) * (MOST + 1)
 _POINTS: dict[tuple[int, str], tuple[Sequence[Mapping[str, Any]], Sequence[Point]]] = {}
@@ -50,19 +50,20 @@ _LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]
 
 @dataclass(frozen=True)
 class Curve:
-    """(step, value) oldest first; NaN where the trainer reported no number."""
+    """One curve. `points` are (step, value), oldest first, with NaN where the trainer reported no
+    number. `band` is the healthy range of configs/health.toml, or None.
+    """
 
     title: str
     points: Sequence[Point]
     band: Band | None = None
-    """The healthy range of configs/health.toml, where there is one."""
     others: Sequence[Overlay] = ()
 
 
 @dataclass(frozen=True)
 class Other:
-    """What a run is compared with: one of its own attempts, as far as a later one did its steps
-    again, or another run.
+    """A curve to compare a run with: another run, or one of its own attempts if `attempt` is given.
+    Of an own attempt only the steps count that a later one did again.
     """
 
     letter: str
@@ -72,19 +73,17 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
-        if orchestrator:
-            rows = self.run.orchestrator_steps
-        else:
-            rows = self.run.trainer_steps
-        return Overlay(
-            self.letter,
-            self.dash,
-            points(rows, key) if self.attempt is None else overtaken(rows, key, self.attempt),
-        )
+        """Return the curve of a metric. `orchestrator` takes the orchestrator's steps and not the
+        trainer's.
+        """
+        rows = rows_of(self.run, orchestrator=orchestrator)
+        if self.attempt is None:
+            return Overlay(self.letter, self.dash, points(rows, key))
+        return Overlay(self.letter, self.dash, overtaken(rows, key, self.attempt))
 
     @property
     def steps(self) -> int:
-        """How many there are by now, to know when to draw again."""
+        """Return how many steps there are by now, to know when to draw again."""
         return len(self.run.trainer_steps) + len(self.run.orchestrator_steps)
 
 
@@ -94,29 +93,32 @@ def curves(
     more: bool = False,
     others: Sequence[Other] = (),
 ) -> list[Curve]:
-    return [
-        Curve(
-            title,
-            points(run.orchestrator_steps if orchestrator else run.trainer_steps, key),
-            (bands or {}).get(key),
-            [other.overlay(key, orchestrator) for other in others],
-        )
-        for key, title, orchestrator in METRICS + (MORE if more else ())
-    ]
+    """Return the run's curves, with `more` all of them. `bands` are the healthy ranges by key."""
+    made = []
+    for key, title, orchestrator in METRICS + (MORE if more else ()):
+        own = points(rows_of(run, orchestrator=orchestrator), key)
+        overlays = [other.overlay(key, orchestrator) for other in others]
+        made.append(Curve(title, own, (bands or {}).get(key), overlays))
+    return made
+
+
+def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
+    """Return the steps of the run's orchestrator, or of its trainer."""
+    return run.orchestrator_steps if orchestrator else run.trainer_steps
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """What counts of a run (see `lineage`); the strings nan, inf and -inf of the record become
-    NaN.
+    """Return (step, value) of the steps that count (see `lineage`). The strings nan, inf and -inf
+    in the records become NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
     if known is None:
-        found = ((row["step"], row.get(key)) for row in counted)
         made = []
-        for step, value in found:
+        for row in counted:
+            value = row.get(key)
             if isinstance(value, (int, float, str)):
-                made.append((step, math.nan if isinstance(value, str) else value))
+                made.append((row["step"], math.nan if isinstance(value, str) else value))
         known = (counted, made)
     _POINTS[id(counted), key] = known
     while len(_POINTS) > _POINTS_KEPT:
@@ -125,21 +127,18 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows that count, in the order of their steps: an attempt that begins again at a step cuts
-    off what the one before it had done from there on, and the last to do a step wins. Made again
-    only when a row came: all curves of a side are drawn from it.
+    """Return the rows that count, in the order of their steps. An attempt that begins again at a
+    step replaces what earlier ones did from there on, and the last row of a step counts. Computed
+    again only when a row came, because all curves are drawn from it.
     """
-    newest = None
-    if isinstance(rows, Reversible):
-        newest = next(reversed(rows), None)
+    newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
     known = _LINEAGES.get(id(rows))
     if newest is not None and known is not None and known[0] == key:
         return known[1]
     made = _lineage(rows)
     if newest is not None:
-        # `made` and the newest row stay alive with the entry, so that no other row can come to have
-        # its id.
+        # The entry keeps `made` and the newest row alive, so that no other row can get its id.
         _LINEAGES.pop(id(rows), None)
         _LINEAGES[id(rows)] = (key, made, newest)
         while len(_LINEAGES) > _LINEAGES_KEPT:
@@ -162,26 +161,25 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
-    """What an attempt did that a later one did again, and one step before, where they part."""
+    """Return the points of those steps of an attempt that a later attempt did again, and of one
+    step before them. Empty if there are none.
+    """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
     if cut is None:
         return []
-    mine = []
-    for row in rows:
-        if (row.get("attempt") or 0) == attempt and row["step"] >= cut - 1:
-            mine.append(row)
     values = {}
-    for row in mine:
-        if (value := _value(row, key)) is not None:
+    for row in rows:
+        value, mine = _value(row, key), (row.get("attempt") or 0) == attempt
+        if mine and row["step"] >= cut - 1 and value is not None:
             values[row["step"]] = value
-    if any(step >= cut for step in values):
-        return sorted(values.items())
-    return []
+    if max(values, default=cut - 1) < cut:
+        return []
+    return sorted(values.items())
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
-    """Attempts of which steps were done again, the newest first."""
+    """Return the attempts of which a later one did steps again, by number, the newest first."""
     cut: int | None = None
     firsts: dict[int, tuple[int, int]] = {}
     for row in run.trainer_steps:
@@ -210,25 +208,20 @@ def _value(row: Mapping[str, Any], key: str) -> float | None:
 
 def _of_devices(key: str) -> Callable[[Mapping[str, Any]], float | None]:
     def mean(sample: Mapping[str, Any]) -> float | None:
-        here = []
-        for d in (sample.get("gpus") or {}).get("devices") or []:
-            if isinstance(d.get(key), (int, float)):
-                here.append(d[key])
+        devices = (sample.get("gpus") or {}).get("devices") or []
+        here = [d[key] for d in devices if isinstance(d.get(key), (int, float))]
         return sum(here) / len(here) if here else None
 
     return mean
 
 
 def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
-    devices = []
+    used = total = 0.0
     for d in (sample.get("gpus") or {}).get("devices") or []:
         if d.get("mem_used") is not None and d.get("mem_total"):
-            devices.append(d)
-    if devices:
-        return words.percent(
-            sum(d["mem_used"] for d in devices), sum(d["mem_total"] for d in devices)
-        )
-    return None
+            used += d["mem_used"]
+            total += d["mem_total"]
+    return words.percent(used, total)
 
 
 def _cpu(sample: Mapping[str, Any]) -> float | None:
@@ -243,7 +236,7 @@ def _host_memory(sample: Mapping[str, Any]) -> float | None:
     return words.percent(host.get("mem_used"), host.get("mem_total"))
 
 
-#: (title, its value in a sample): the mean over the GPUs, and over the time of each step.
+#: (title, function that returns the value in a sample). GPU values are the mean over the GPUs.
 MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
     ("GPU %", _of_devices("util")),
     ("GPU W", _of_devices("power")),
@@ -251,26 +244,30 @@ MACHINE: tuple[tuple[str, Callable[[Mapping[str, Any]], float | None]], ...] = (
     ("CPU %", _cpu),
     ("host memory %", _host_memory),
 )
-#: All titles, as `:curves` takes them.
+#: All titles of curves, as `:curves` takes them.
 TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title, _ in MACHINE)
 
 
+def step_ends(run: RunState) -> list[tuple[float, int]]:
+    """Return (the pod's wall time at its end, step) of each step that counts, in order."""
+    counted = lineage(run.trainer_steps)
+    return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
+
+
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """What GPUs and host did in the time of each step; after the last step, in that under way."""
-    ends = sorted(
-        (float(row.get("log_t") or row["t"]), row["step"]) for row in lineage(run.trainer_steps)
-    )
+    """Return the curves of GPUs and host: their mean over the time of each step. Telemetry after
+    the last step counts for the step under way.
+    """
+    ends = step_ends(run)
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}
     for sample in telemetry if ends else ():
         place = bisect_left(ends, (float(sample["t"]), -1))
-        if place < len(ends):
-            step = ends[place][1]
-        else:
-            step = ends[-1][1] + 1
+        step = ends[place][1] if place < len(ends) else ends[-1][1] + 1
         for title, read in MACHINE:
             if (value := read(sample)) is not None:
                 found[title].setdefault(step, []).append(value)
-    return [
-        Curve(title, sorted((step, sum(v) / len(v)) for step, v in found[title].items()))
-        for title, _ in MACHINE
-    ]
+    made = []
+    for title, values in found.items():
+        means = sorted((step, sum(v) / len(v)) for step, v in values.items())
+        made.append(Curve(title, means))
+    return made

@@ -1,6 +1,4 @@
-"""How curves are looked at: log scale, smoothing, which steps, which of them; kept apart from what
-is drawn.
-"""
+"""How curves are shown: log scale, smoothing, and which steps. The data is kept apart."""
 
 from __future__ import annotations
 
@@ -10,15 +8,18 @@ from dataclasses import dataclass, replace
 
 Point = tuple[int, float]
 
-#: Weights of the running mean, in the order of the key; 0 shows the steps as they are.
+#: Weights of the running mean, in the order in which the key selects them. 0 shows the steps
+#: themselves.
 WEIGHTS = (0.0, 0.6, 0.9, 0.97)
-#: Fewer steps than this are no curve any more.
+#: Least steps that a curve shows.
 _LEAST = 8
 
 
 @dataclass(frozen=True)
 class CurveView:
-    """`steps`: how many are shown, None for all; `end`: the last of them, None for the newest."""
+    """How curves are shown. `weight` is that of the running mean, 0 for none. `steps` is how many
+    steps are shown, or None for all. `end` is the last of them, or None for the newest.
+    """
 
     log: bool = False
     weight: float = 0.0
@@ -27,22 +28,24 @@ class CurveView:
 
     @property
     def plain(self) -> bool:
+        """Return True if nothing differs from the default."""
         return self == CurveView()
 
     def window(self, first: int, last: int, at: int | None = None) -> tuple[int, int]:
-        """The steps to show of first..last. The time cursor `at` is always among them."""
+        """Return the first and the last step to show of `first` to `last`. The step `at` of the
+        time cursor is always among them.
+        """
         if self.steps is None or self.steps > last - first:
             return first, last
-        if self.end is None:
-            end = last
-        else:
+        end = last
+        if self.end is not None:
             end = min(max(self.end, first + self.steps - 1), last)
         if at is not None and not end - self.steps < at <= end:
             end = min(max(at + self.steps // 2, first + self.steps - 1), last)
         return end - self.steps + 1, end
 
     def zoomed(self, first: int, last: int, at: int | None, factor: float) -> CurveView:
-        """Fewer steps for a factor under one, more for one above; about the time cursor, else about
+        """Return the view with `factor` times as many steps, around the time cursor or else up to
         the newest step shown.
         """
         begin, end = self.window(first, last, at)
@@ -54,8 +57,8 @@ class CurveView:
         return replace(self, steps=count, end=None if end >= last else max(end, first + count - 1))
 
     def panned(self, first: int, last: int, at: int | None, share: float) -> CurveView:
-        """By a share of what is shown: to earlier steps when negative. At the newest step the
-        curves follow again.
+        """Return the view moved by a share of the steps that are shown, to earlier ones if
+        negative. At the newest step the curves follow the run again.
         """
         if self.steps is None:
             return self
@@ -65,22 +68,18 @@ class CurveView:
         return replace(self, end=None if end >= last else int(max(end, first + self.steps - 1)))
 
     def words(self, first: int, last: int) -> str:
-        """What is not as usual: "log, mean 0.9, steps 120 … 187"."""
+        """Return what differs from the default, for example "log, mean 0.9, steps 120 … 187"."""
         said = ["log"] if self.log else []
         if self.weight:
-            said += [f"mean {self.weight:g}"]
-        else:
-            said += []
+            said.append(f"mean {self.weight:g}")
         if self.steps is not None:
-            said += [f"steps {first} … {last}"]
-        else:
-            said += []
+            said.append(f"steps {first} … {last}")
         return ", ".join(said)
 
 
 def smoothed(points: Sequence[Point], weight: float) -> list[Point]:
-    """The exponential running mean, without the pull of its beginning. NaN stays where it was and
-    does not spoil what follows.
+    """Return the exponential running mean, corrected for its start. A NaN stays in its place and
+    does not affect later values.
     """
     made: list[Point] = []
     mean = total = 0.0

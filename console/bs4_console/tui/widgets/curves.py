@@ -1,16 +1,17 @@
-"""Training curves in braille: small charts over one axis of steps, with what a mean would hide
-(spikes, NaN) kept visible.
+"""Training curves in braille: charts over one axis of steps. What a mean would hide (spikes, NaN)
+stays visible.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, pad, spread, width_of
+from bs4_console.tui.ink import Line, Span, cut, joined, pad, spread, width_of
 from bs4_console.tui.widgets.braille import OWN, between, finite, height_of, plot, sample
 from bs4_console.tui.widgets.curve_data import (
     TITLES,
@@ -43,25 +44,22 @@ __all__ = [
     "span",
 ]
 
-#: Cells of the labels left of a large curve, and from which width there are any.
+_SHORT = {"mismatch KL": "KL", "grad norm": "grad"}
+#: Cells of the labels left of a large curve, and the least width of a curve with labels.
 _LABELS, _LABELLED = 9, 36
 _PLAIN = CurveView()
 
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
-    """First and last step over all curves: they share the axis."""
-    lines = []
+    """Return the first and the last step of all curves, because they share the axis. Returns (0, 0)
+    without points.
+    """
+    steps: list[int] = []
     for curve in found:
         for line in (curve.points, *(other.points for other in curve.others)):
             if line:
-                lines.append(line)
-    steps = []
-    for line in lines:
-        for step in (line[0][0], line[-1][0]):
-            steps.append(step)
-    if steps:
-        return (min(steps), max(steps))
-    return (0, 0)
+                steps += (line[0][0], line[-1][0])
+    return (min(steps), max(steps)) if steps else (0, 0)
 
 
 def chart(
@@ -73,31 +71,25 @@ def chart(
     at: int | None = None,
     view: CurveView = _PLAIN,
 ) -> list[Line]:
-    """A title line, `height - 2` lines of dots and a line with the range: `width` cells each. `at`:
-    the step under the time cursor, whose value the title then gives instead of the newest. Left of
-    the dots a bar stands where the healthy range is.
+    """Return one curve: a title line, `height - 2` lines of dots and a line with the range, `width`
+    cells each.
+
+    `at` is the step under the time cursor; the title shows its value and not the newest. A bar on
+    the left marks the healthy range.
     """
     shown = between(curve.points, first, last)
-    smooth = []
-    if view.weight:
-        smooth = smoothed(curve.points, view.weight)
+    smooth = smoothed(curve.points, view.weight) if view.weight else []
     rows = [_title(curve, shown, smooth or curve.points, width, at, view)]
+    found = [*_ends(shown, view.log)]
     others = []
     for other in curve.others:
         others.append(replace(other, points=between(other.points, first, last)))
-    found = [
-        number
-        for line in (shown, *(other.points for other in others))
-        for number in _ends(line, view.log)
-    ]
+        found += _ends(others[-1].points, view.log)
     if not found:
+        why = "nothing above 0: no log scale" if view.log else "no finite value"
         if not curve.points:
             why = "no data yet"
-        elif not view.log:
-            why = "no finite value"
-        else:
-            why = "nothing above 0: no log scale"
-        return rows + [pad([(why, "dim")] if i == 0 else [], width) for i in range(height - 1)]
+        return [*rows, pad([(why, "dim")], width), *[pad([], width)] * (height - 2)]
     low, high = min(found), max(found)
     labelled = width >= _LABELLED and height >= 5
     margin = (_LABELS if labelled else 0) + (curve.band is not None)
@@ -117,42 +109,33 @@ def chart(
         if labelled:
             left = [(_label(y, len(dots), low, high, view.log), "dim")]
         if curve.band:
-            left += _edge(y, len(dots), low, high, curve.band, view.log)
-        else:
-            left += []
+            left.append(_edge(y, len(dots), low, high, curve.band, view.log))
         rows.append(pad([*left, *line], width))
-    rows.append(
-        pad(
-            _healthy(curve.band)
-            if labelled
-            else [(f"{words.number(low)} … {words.number(high)}", "dim")],
-            width,
-        )
-    )
-    return rows
+    below: Line = [(f"{words.number(low)} … {words.number(high)}", "dim")]
+    return [*rows, pad(_healthy(curve.band) if labelled else below, width)]
+
+
+def _finite_values(line: Sequence[Point]) -> Sequence[float]:
+    return finite([value for _, value in line])
 
 
 def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
-    """The least and the greatest value that can be drawn."""
-    numbers = finite([value for _, value in line])
+    """Return the least and the greatest value that can be drawn, or () if there is none."""
+    numbers = _finite_values(line)
     if log:
         numbers = [value for value in numbers if value > 0]
-    else:
-        numbers = numbers
-    if numbers:
-        return (min(numbers), max(numbers))
-    return ()
+    return (min(numbers), max(numbers)) if numbers else ()
 
 
 def _value_of(line: Sequence[Point], at: int | None) -> float | None:
-    """At a step, or the newest."""
-    if at is None:
-        found = line[-1:]
-    else:
-        found = between(line, at, at)
-    if found:
-        return found[0][1]
-    return None
+    """Return the value at a step, or the newest value if `at` is None."""
+    found = line[-1:] if at is None else between(line, at, at)
+    return found[0][1] if found else None
+
+
+def _number(value: float | None) -> str:
+    """Return the value as text, NaN and infinity as "NaN"."""
+    return words.number(value) if value is None or math.isfinite(value) else "NaN"
 
 
 def _title(
@@ -163,50 +146,37 @@ def _title(
     at: int | None,
     view: CurveView,
 ) -> Line:
-    """`line`: the one that is drawn, of which the value is told."""
+    """Return the title of a chart with the newest value of `line`, the points that are drawn."""
     newest = _value_of(line, at)
-    if newest is None:
-        value = words.NONE
-    elif math.isnan(newest):
-        value = "NaN"
-    else:
-        value = words.number(newest)
+    value, role, name = words.number(newest), "bold", curve.title
+    if newest is not None and math.isnan(newest):
+        value, role = "NaN", "bad bold"
     if width < 24:
-        name = {"mismatch KL": "KL", "grad norm": "grad"}.get(curve.title, curve.title)
-    else:
-        name = curve.title
-    title: Line = [(name, "head"), (" ", ""), (value, "bad bold" if value == "NaN" else "bold")]
-    if (
-        curve.band
-        and newest is not None
-        and math.isfinite(newest)
-        and not curve.band[0] <= newest <= curve.band[1]
-    ):
-        if newest > curve.band[1]:
-            side, short, word = ("▲", "high", "above")
-        else:
-            side, short, word = ("▼", "low", "below")
-        title.append(
-            (
-                f" {side}"
-                if width < 24
-                else f" {side} {short}"
-                if width < _LABELLED
-                else f" {side} {word} healthy",
-                "warn bold",
-            )
-        )
+        name = _SHORT.get(name, name)
+    title: Line = [(name, "head"), (" ", ""), (value, role)]
+    if newest is not None and math.isfinite(newest):
+        title += _beyond(newest, curve.band, width)
     for other in curve.others if width >= _LABELLED else ():
-        theirs = _value_of(other.points, at)
-        title += [
-            (f"  {other.letter} ", "dim"),
-            (words.number(theirs) if theirs is None or math.isfinite(theirs) else "NaN", ""),
-        ]
-    if broken := len(shown) - len(finite([value for _, value in shown])):
+        theirs = _number(_value_of(other.points, at))
+        title += [(f"  {other.letter} ", "dim"), (theirs, "")]
+    numbers = _finite_values(shown)
+    if broken := len(shown) - len(numbers):
         title.append((f" {broken} NaN", "bad"))
-    if view.log and (hidden := sum(value <= 0 for _, value in shown if math.isfinite(value))):
+    if view.log and (hidden := sum(number <= 0 for number in numbers)):
         title.append((f" {hidden} ≤0", "warn"))
     return pad(title, width)
+
+
+def _beyond(value: float, band: Band | None, width: int) -> Line:
+    """Return on which side of the healthy range the value is, or [] if it is inside."""
+    if band is None or band[0] <= value <= band[1]:
+        return []
+    side, short, word = ("▲", "high", "above") if value > band[1] else ("▼", "low", "below")
+    if width < 24:
+        return [(f" {side}", "warn bold")]
+    if width < _LABELLED:
+        return [(f" {side} {short}", "warn bold")]
+    return [(f" {side} {word} healthy", "warn bold")]
 
 
 def _healthy(band: Band | None) -> Line:
@@ -216,24 +186,25 @@ def _healthy(band: Band | None) -> Line:
 
 
 def _value_at(y: float, rows: int, low: float, high: float, log: bool) -> float:
-    """The value at the row `y` of the dots, counted from the top."""
+    """Return the value at row `y` of the dots, counted from the top."""
     least, most = height_of(low, log), height_of(high, log)
     found = most - (most - least) * y / max(1, rows - 1)
-    if log:
-        return float(10**found)
-    return found
+    return float(10**found) if log else found
 
 
 def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
-    """At the top, in the middle and at the bottom; where all values are one, once."""
+    """Return the label left of row `y`. The top, middle and bottom rows have one; if all values are
+    equal only the middle row does.
+    """
     shown = (y in {0, rows - 1} and low < high) or (y == rows // 2 and (rows >= 5 or low == high))
     return f"{words.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
 
 
-def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Line:
-    """A bar in the rows that reach into the healthy range."""
-    above, below = (_value_at(y + d, rows, low, high, log) for d in (-0.5, 0.5))
-    return [("┃", "good") if below <= band[1] and above >= band[0] else (" ", "")]
+def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Span:
+    """Return a bar for a row that reaches into the healthy range, a blank for others."""
+    above = _value_at(y - 0.5, rows, low, high, log)
+    below = _value_at(y + 0.5, rows, low, high, log)
+    return ("┃", "good") if below <= band[1] and above >= band[0] else (" ", "")
 
 
 def charts(
@@ -245,8 +216,8 @@ def charts(
     bands: Mapping[str, Band] | None = None,
     others: Sequence[Other] = (),
 ) -> list[Line]:
-    """The four side by side; two by two in a narrow but tall place. `at`: the step under the time
-    cursor.
+    """Return the four main curves side by side, or two by two if `width` is less than 76 cells.
+    `at` is the step under the time cursor.
     """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
@@ -266,8 +237,9 @@ def large(
     others: Sequence[Other] = (),
     note: str = "",
 ) -> list[Line]:
-    """As many as the place holds, GPUs and host beside them, over a line that says how they are
-    looked at; `only` one of them by its title. `note`: what is still missing of the telemetry.
+    """Return as many curves as fit, also of GPUs and host, below a line that says how they are
+    shown. `only` is the title of a single curve, or "" for all. `note` says what is still missing
+    of the telemetry.
     """
     of_steps, of_machine = (
         curves(run, bands, more=True, others=others),
@@ -275,26 +247,15 @@ def large(
     )
     first, last = span(of_steps)
     begin, end = view.window(first, last, at)
-    found = [*of_steps, *of_machine]
+    main, rest = of_steps[:4], of_steps[4:]
+    # Metrics that were never reported get no place, except the four main ones, which come first.
+    # The GPUs are among the first six.
+    more = [*of_machine[:2], *rest[:3], *of_machine[2:], *rest[3:]]
+    found = [*main, *(curve for curve in more if curve.points)]
+    per_row = 2 + bisect_right((110, 180), width)
     if only:
-        found = [curve for curve in found if curve.title == only]
-    else:
-        # What was never reported needs no place; the four come first and the GPUs are among the
-        # first six.
-        found = []
-        for i, c in enumerate(
-            [*of_steps[:4], *of_machine[:2], *of_steps[4:7], *of_machine[2:], *of_steps[7:]]
-        ):
-            if i < 4 or c.points:
-                found.append(c)
-    if only:
+        found = [curve for curve in (*main, *more) if curve.title == only]
         per_row = 1
-    elif width < 110:
-        per_row = 2
-    elif width < 180:
-        per_row = 3
-    else:
-        per_row = 4
     rows = min(-(-len(found) // per_row), max(1, (height - 1) // 7))
     how = view.words(begin, end) or f"steps {first} … {last}"
     head: Line = [
@@ -302,27 +263,24 @@ def large(
         (f"  {only or 'all'}  {how}", "bold"),
         (f"  {note}" if note else "", "warn"),
     ]
-    if per_row * rows < len(found) and width_of(head) < width - 30:
-        head.append(
-            (
-                (
-                    f"   {len(found) - per_row * rows} more: "
-                    f"{', '.join(c.title for c in found[per_row * rows :])}"
-                ),
-                "dim",
-            )
-        )
-    # The GPUs of the step under way stand behind the newest.
+    found, left_out = found[: per_row * rows], found[per_row * rows :]
+    if left_out and width_of(head) < width - 30:
+        titles = ", ".join(curve.title for curve in left_out)
+        head.append((f"   {len(left_out)} more: {titles}", "dim"))
+    # The telemetry of the step under way is drawn behind the newest step.
     axis = (begin, max(end, span(of_machine)[1]) if end == last else end)
     lines = [
         pad(head, width),
-        *grid(found[: per_row * rows], width, (height - 1) // rows, per_row, axis, at, view),
+        *grid(found, width, (height - 1) // rows, per_row, axis, at, view),
     ]
-    return [*lines, *([] for _ in range(height - len(lines)))]
+    empty: Line = []
+    return lines + [empty] * (height - len(lines))
 
 
 def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line:
-    """A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒ attempt 1: which line is which, by letter and by its dashes."""
+    """Return which line is which, by letter and dashes, for example "A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒
+    attempt 1".
+    """
     line: Line = [
         (" compared  ", "head"),
         (f"{OWN} ", "accent bold"),
@@ -350,21 +308,12 @@ def grid(
     at: int | None,
     view: CurveView,
 ) -> list[Line]:
-    """`per_row` to a row, `tall` lines each, over one axis of steps."""
+    """Return the charts `per_row` to a row, `tall` lines each, over one axis of steps."""
     first, last = axis
-    gap = 2
-    each = (width - gap * (per_row - 1)) // per_row
+    each = (width - 2 * (per_row - 1)) // per_row
+    made = [chart(curve, each, max(3, tall), first, last, at, view) for curve in found]
     lines: list[Line] = []
-    for start in range(0, len(found), per_row):
-        columns = []
-        for curve in found[start : start + per_row]:
-            columns.append(chart(curve, each, max(3, tall), first, last, at, view))
-        for parts in zip(*columns, strict=True):
-            line: Line = []
-            for part in parts:
-                if line:
-                    line += [(" " * gap, ""), *part]
-                else:
-                    line += part
-            lines.append(line)
+    for start in range(0, len(made), per_row):
+        for parts in zip(*made[start : start + per_row], strict=True):
+            lines.append(joined(parts, ("  ", "")))
     return lines

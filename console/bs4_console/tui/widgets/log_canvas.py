@@ -1,16 +1,16 @@
-"""The rows of a log that are on the screen: which lines of a LogStore they are, and how they are
-drawn.
+"""The lines of a log on the screen: which lines of a LogStore are shown, and how they are drawn.
 
-Not a ScrollView: its virtual_size is a layout reactive, so every tick of a growing log would lay
-out the whole screen again; here a tick costs the visible lines and nothing else. Taking lines in
-and painting them are apart: the store fills at the link's pace, `tick` paints at the screen's, and
-only rows that changed.
+This is not a ScrollView: its virtual_size is a layout reactive, so that every tick of a growing log
+would lay out the whole screen again. Here a tick costs the visible lines and nothing else. Storing
+lines and painting them are separate: the store fills at the link's pace, and `tick` paints at the
+screen's, only rows that changed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, cast
 
 from rich.cells import cell_len
@@ -37,10 +37,10 @@ GUTTER = 1
 
 
 class LogCanvas(Widget):
-    """`names` gives the source column's text; with fewer than two there is no such column.
+    """Draws the lines of a log. `names` returns the names of the sources; with fewer than two there
+    is no column for them.
 
-    The top row is the line `_anchor`, or while `following` whatever makes the newest line the last
-    row.
+    The top row is the line `_anchor`. While `following` is True, the newest line is the last row.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LogCanvas(Widget):
         self.following = True
         self.bookmarks: dict[Place, str] = {}
         self.spot: int | None = None
-        """The line that is pointed at; commands on a line are about it."""
+        """The number of the line that is pointed at, which commands are about, or None."""
         self.budget = PaintBudget(REMOTE_BYTES_S if remote() else None)
         self._marks = log_lines.Marks()
         self._anchor = 0
@@ -67,27 +67,30 @@ class LogCanvas(Widget):
         self._cache: LRUCache[int, Strip] = LRUCache(512)
         self._cache_key: object = None
         self._base: Style | None = None
-        """What all lines are painted on; None: to be asked again, which takes a tenth of a whole
-        repaint where each line does.
+        """The base style of all lines, or None if it has to be computed again. Computing it for
+        every line would take a tenth of a whole repaint.
         """
 
     @property
     def position(self) -> int:
-        """Of the first line on the screen, among the visible ones."""
+        """Return the position of the first line on the screen among the lines that the filter
+        shows.
+        """
         return self._top
 
     @property
     def marks(self) -> log_lines.Marks:
-        """What is marked within lines now."""
+        """Return what is marked within lines now."""
         return self._marks
 
     @property
     def on_screen(self) -> list[int]:
+        """Return the numbers of the lines on the screen."""
         return [number for number, *_ in self._shown]
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint what changed since the last tick. The only place where the log's growth reaches the
-        screen. `now`: whatever it costs.
+        """Paint what has changed since the last tick. Only this brings the log's growth to the
+        screen. `now` paints even if the byte budget is used up.
         """
         self.lens.step()
         if not now and not self.budget.allows:
@@ -97,23 +100,22 @@ class LogCanvas(Widget):
         if top == self._top and shown == self._shown:
             return
         before, self._top, self._shown = self._shown, top, shown
-        changed = []
-        for y in range(max(len(before), len(shown))):
-            if before[y : y + 1] != shown[y : y + 1]:
-                changed.append(y)
+        rows = zip_longest(before, shown)
+        changed = [y for y, (old, new) in enumerate(rows) if old != new]
         self.refresh(*(Region(0, y, self.size.width, 1) for y in changed))
         if self.budget.limited:
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Draw everything anew: something else than the log's growth changed."""
+        """Draw everything again, because something other than the log's growth changed."""
         self._cache.clear()
         self._shown = []
         self.tick(now=True)
         self.refresh()
 
     def visible_text(self) -> str:
-        return "\n".join(text_of(self._line(number))[GUTTER:] for number, *_ in self._shown)
+        """Return the text of the lines on the screen, cut at its right edge."""
+        return "\n".join(text_of(self._line(number))[GUTTER:] for number in self.on_screen)
 
     # -- which lines
 
@@ -121,43 +123,36 @@ class LogCanvas(Widget):
         return max(0, len(self.lens) - self.size.height)
 
     def _place(self) -> int:
-        """The position of the top line now: numbers are absolute, so pruning and filtering move the
-        position and not the line.
+        """Return the position of the top line now. Line numbers are absolute, so that pruning and
+        filtering change the position and not the line.
         """
         if self.following:
             return self._last_top()
         return min(self.lens.position(self._anchor), self._last_top())
 
     def _visible(self, top: int) -> list[tuple[int, bytes | None, int]]:
-        """(number, text where it may still change, lines folded into it) of the lines on the
+        """Return (number, text if it may still change, lines folded into it) for each line on the
         screen.
         """
-        rows = min(len(self.lens) - top, self.size.height)
-        numbers = []
-        for i in range(max(0, rows)):
-            numbers.append(self.lens.number(top + i))
-        folded = self.lens.folded
         found = []
-        for n in numbers:
-            found.append(
-                (n, self.store.line(n)[1] if n >= self.store.end else None, folded.get(n, 0))
-            )
+        for position in range(top, min(len(self.lens), top + self.size.height)):
+            n = self.lens.number(position)
+            changing = self.store.line(n)[1] if n >= self.store.end else None
+            found.append((n, changing, self.lens.folded.get(n, 0)))
         return found
 
     def to_copy(self) -> list[str]:
-        """The lines on the screen, however far they reach; a very long one is cut, and says so."""
-        found = []
-        for number, *_ in self._shown:
-            found.append(text_of(self._line(number, 0))[GUTTER:])
-        return found
+        """Return the lines on the screen in full. A very long line is cut and says so."""
+        return [text_of(self._line(number, 0))[GUTTER:] for number in self.on_screen]
 
     def held(self, number: int) -> bool:
-        """Whether the store has this line, be it unfinished."""
+        """Return True if the store has this line, finished or not."""
         return self.store.first <= number < self.store.end + len(self.store.open_sources)
 
     # -- drawing
 
     def notify_style_update(self) -> None:
+        """Forget the cached base style, because the theme has changed."""
         super().notify_style_update()
         self._base = None
 
@@ -166,6 +161,7 @@ class LogCanvas(Widget):
         return cast("ConsoleApp", self.app).ink
 
     def render_line(self, y: int) -> Strip:
+        """Return the strip of row `y`."""
         width = self.size.width
         base = self._base = self._base or self.rich_style
         if y >= len(self._shown):
@@ -175,13 +171,11 @@ class LogCanvas(Widget):
             self._cache.clear()
             self._cache_key = key
         number, changing, folded = self._shown[y]
-        strip = None
-        if changing is None and not folded:
-            strip = self._cache.get(number)
+        if changing is not None or folded:
+            return self._draw(number, width).apply_style(base)
+        strip = self._cache.get(number)
         if strip is None:
-            strip = self._draw(number, width).apply_style(base)
-            if changing is None and not folded:
-                self._cache[number] = strip
+            strip = self._cache[number] = self._draw(number, width).apply_style(base)
         return strip
 
     def _draw(self, number: int, width: int) -> Strip:
@@ -190,15 +184,12 @@ class LogCanvas(Widget):
         narrow = text[GUTTER:].isascii()  # what may stand in the gutter takes one cell too
         cells = len(text) if narrow else cell_len(text)
         if number == self.spot:
-            # Under each word's own style, so that a match stays marked on the line pointed at.
+            # The cursor's style is below that of each word, so that a match stays marked.
             line = [
                 *((part, f"cursor {role}") for part, role in line),
                 (" " * max(0, width - cells), "cursor"),
             ]
-        if cells - self._side <= width:
-            more = ""
-        else:
-            more = self._more(number)
+        more = self._more(number) if cells - self._side > width else ""
         head = self._fixed_width()
         left, right = head + self._side, self._side + width - len(more)
         end = self._ink.strip([(more, "dim")], len(more))
@@ -211,32 +202,32 @@ class LogCanvas(Widget):
         )
 
     def _more(self, number: int) -> str:
-        """What stands at the end of a line that goes on beyond the edge; how long it is, where that
-        is more than a few arrows away.
+        """Return the sign at the end of a line that goes on beyond the edge. For a very long line
+        it includes the length in bytes.
         """
         size = size_of(self.store.line(number)[1])
-        if size > LINE_CELLS:
-            return f" {size:,} bytes ›"
-        return "›"
+        return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
 
     def _fixed_width(self) -> int:
         return GUTTER + log_lines.source_width(self.names())
 
     def _line(self, number: int, reach: int | None = None) -> Line:
-        """`reach`: as for log_lines.body; None: what the screen shows of it."""
+        """Return the line with its gutter and source. `reach` is as for log_lines.body; None takes
+        what the screen shows.
+        """
         if not self.held(number):
             return []
         source, raw = self.store.line(number)
         folded = self.lens.folded.get(number, 0)
         if folded and not self.lens.filter.sifts and _PROGRESS.search(raw):
-            # of a bar that is written line by line, how far it is
+            # Of a progress bar that is written line by line, show the newest line.
             raw = self.store.line(min(number + folded, self.store.end - 1))[1]
         bookmarked = bool(self.bookmarks) and self.store.place(number) in self.bookmarks
         head = log_lines.gutter(pointed=number == self.spot, bookmarked=bookmarked)
         if source != MARK:
             head = head + log_lines.source_span(self.names(), source)
         if reach is None:
-            # One screen beyond what is seen tells whether there is more; a line of any length is
-            # never decoded whole.
+            # One screen more than is shown tells if there is more. A very long line is never
+            # decoded completely.
             reach = self._side + 2 * self.size.width
         return head + log_lines.body(source, raw, self._marks, folded, reach)

@@ -17,24 +17,27 @@ LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
 
 
 class LogCommands:
-    """The screen gives `pane` and `ask`."""
+    """The commands of the log. The screen has `pane` and `ask`."""
 
     pane: LogPane
     ask: Callable[..., None]
     _before: str | None = None
-    """The filter as it was when its prompt was opened."""
+    """The filter when the prompt of `hide` was opened."""
 
     @property
     def _app(self) -> ConsoleApp:
         return cast("ConsoleApp", self.pane.app)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
+        """Filter, find, highlight or go by what was typed. Called for every letter, and with
+        `final` on Enter and Esc.
+        """
         pane = self.pane
         if kind == "/":
             pane.set_filter(text)
         elif kind == "hide ":
-            kept = self._before or ""
-            pane.set_filter(AND.join(part for part in (kept, f"!{text}" if text else "") if part))
+            out = f"!{text}" if text else ""
+            pane.set_filter(AND.join(filter(None, (self._before, out))))
         elif kind == "find ":
             pane.find(text, final=final)
         elif kind == "highlight " and (final or text):
@@ -44,19 +47,24 @@ class LogCommands:
         pane.pulse()
 
     def do_filter(self, args: str) -> None:
+        """Show only the lines that match `args`, or ask for a pattern."""
         self._give("/", args, self.pane.view.filter_text)
 
     def do_hide(self, args: str) -> None:
+        """Leave out the lines that match `args`, or ask for a pattern."""
         self._before = self.pane.view.filter_text
         self._give("hide ", args, "")
 
     def do_find(self, args: str) -> None:
+        """Find the text in `args`, or ask for it."""
         self._give("find ", args, self.pane.view.find_text)
 
     def do_highlight(self, args: str) -> None:
+        """Mark the words in `args`, or ask for them."""
         self._give("highlight ", args, AND.join(self.pane.view.highlights))
 
     def do_go(self, args: str) -> None:
+        """Go to the place in `args`, or ask for it."""
         self._give("go ", args, "")
 
     def _give(self, kind: str, args: str, now: str) -> None:
@@ -66,9 +74,11 @@ class LogCommands:
             self.ask(kind, now)
 
     def do_next_match(self, args: str) -> None:
+        """Go to the next match of find, downwards."""
         self._jump(1)
 
     def do_previous_match(self, args: str) -> None:
+        """Go to the next match of find, upwards."""
         self._jump(-1)
 
     def _jump(self, direction: int) -> None:
@@ -79,57 +89,57 @@ class LogCommands:
         self.pane.pulse()
 
     def do_follow(self, args: str) -> None:
+        """Pause the log here, or follow its end again."""
         self.pane.view.toggle_follow()
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
+        """Fold neighbouring lines that differ only in their numbers, or unfold them."""
         self.pane.set_filter(fold=not self.pane.view.fold)
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:
-        names = list(LEVELS)
-        now = next(i for i, name in enumerate(names) if LEVELS[name] == self.pane.view.floor)
-        self.pane.set_filter(
-            floor=LEVELS[args if args in LEVELS else names[(now + 1) % len(names)]]
-        )
+        """Show only lines of the level in `args` and worse. Without a level, or with an unknown
+        one, take the next level.
+        """
+        floors = list(LEVELS.values())
+        after = (floors.index(self.pane.view.floor) + 1) % len(floors)
+        self.pane.set_filter(floor=LEVELS.get(args, floors[after]))
         self.pane.pulse()
 
     def do_bookmark(self, args: str) -> None:
+        """Mark the current line, or remove its mark."""
         self.pane.bookmark()
         self.pane.pulse()
 
     def do_next_bookmark(self, args: str) -> None:
+        """Go to the next marked line below, going round at the end."""
         self.pane.to_bookmark(1)
 
     def do_previous_bookmark(self, args: str) -> None:
+        """Go to the next marked line above, going round at the start."""
         self.pane.to_bookmark(-1)
 
     def do_expand(self, args: str) -> None:
+        """Open the entry of the current line."""
         self.pane.open_entry()
 
     def do_copy(self, args: str) -> None:
+        """Copy the lines on the screen."""
         lines = self.pane.view.to_copy()
-        text, long = "\n".join(lines), sum(len(line) > LINE_CELLS for line in lines)
-        cut = ""
-        if long:
-            cut = (
-                f"; {long} of them cut at {LINE_CELLS:,}, {self._app.keys['copy-entry']} copies "
-                "one whole"
-            )
-        self._app.copy(
-            text,
-            f"Copied the {count(len(lines), 'line')} on the screen, "
-            f"{count(len(text), 'character')}{cut}.",
-        )
+        text = "\n".join(lines)
+        said = f"Copied the {count(len(lines), 'line')} on the screen, "
+        said += count(len(text), "character")
+        if long := sum(len(line) > LINE_CELLS for line in lines):
+            key = self._app.keys["copy-entry"]
+            said += f"; {long} of them cut at {LINE_CELLS:,}, {key} copies one whole"
+        self._app.copy(text, f"{said}.")
 
     def do_copy_entry(self, args: str) -> None:
-        text, missing = self.pane.entry_text(), self.pane.entry_missing()
-        lacks = ""
-        if missing:
-            lacks = f", but {missing:,} bytes of it are only on the pod"
-        whole = "\n".join(text)
-        self._app.copy(
-            whole,
-            f"Copied the entry, {count(len(text), 'line')}, "
-            f"{count(len(whole), 'character')}{lacks}.",
-        )
+        """Copy the entry of the current line, with its traceback or JSON."""
+        lines = self.pane.entry_text()
+        text = "\n".join(lines)
+        said = f"Copied the entry, {count(len(lines), 'line')}, {count(len(text), 'character')}"
+        if missing := self.pane.entry_missing():
+            said += f", but {missing:,} bytes of it are only on the pod"
+        self._app.copy(text, f"{said}.")

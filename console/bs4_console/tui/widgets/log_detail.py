@@ -1,5 +1,5 @@
-"""One entry of a log over the whole screen: JSON laid out, a traceback whole, a line of any length
-in pages.
+"""The dialog with one entry of a log: JSON is formatted, a traceback is complete, and a very long
+line comes in pages.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 #: Bytes of a long line that one page shows.
 PAGE_BYTES = 8 * 1024
 
-#: Gives the bytes of the line from an offset on; none at its end.
+#: Returns the bytes of the line from an offset on, or b"" at its end.
 Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """`lines` are the entry as text. `fetch` is given for a very long line of `size` bytes: `lines`
-    is then its part from `begin` on, and `n` and `p` page through it.
+    """The dialog with an entry. `lines` are its text.
+
+    For a very long line of `size` bytes `fetch` is given. `lines` is then the part of the line from
+    byte `begin` on, and `n` and `p` turn the pages.
     """
 
     DEFAULT_CSS = """
@@ -67,6 +69,7 @@ class LogDetail(Question[None]):
         self.begin, self._bytes, self._marked = begin, size, marks or Marks()
 
     def compose(self) -> ComposeResult:
+        """Yield the title, the scrolled entry and the line of keys."""
         with Vertical():
             yield Panel(id="head")
             with VerticalScroll():
@@ -74,19 +77,18 @@ class LogDetail(Question[None]):
             yield Panel(id="keys")
 
     def on_mount(self) -> None:
+        """Show the entry, and give it the focus."""
         super().on_mount()
         self.query_one(VerticalScroll).focus()
 
     def tell(self) -> None:
-        # Before the first layout there is no width: about what it will be.
+        """Show the entry, folded to the width of the dialog."""
+        # Before the first layout the width is unknown and estimated.
         width = max(
             20,
             (self.query_one(VerticalScroll).size.width or self.app.size.width * 94 // 100 - 2) - 1,
         )
-        if self._fetch:
-            where = self._where
-        else:
-            where = count(len(self.lines), "line")
+        where = self._where if self._fetch else count(len(self.lines), "line")
         self.query_one("#head", Panel).show(
             [spread([(self.title_text, "head")], [(where, "dim")], width)]
         )
@@ -94,8 +96,7 @@ class LogDetail(Question[None]):
         for line in self.lines:
             text = line.lstrip(" ")
             folded = fold(text or " ", width, indent=min(len(line) - len(text), width // 2))
-            for row in folded:
-                shown.append(self._marked.apply(text_of(row), ""))
+            shown += [self._marked.apply(text_of(row), "") for row in folded]
         self.query_one("#entry", Panel).show(shown)
         keys: Line = [
             ("esc", "key"),
@@ -113,6 +114,7 @@ class LogDetail(Question[None]):
         self.query_one("#keys", Panel).show([keys])
 
     def action_leave(self) -> None:
+        """Close the dialog."""
         self.dismiss(None)
 
     @property
@@ -123,20 +125,23 @@ class LogDetail(Question[None]):
         )
 
     def action_copy(self) -> None:
+        """Copy the entry, or the part of it that is shown."""
         text = "\n".join(self.lines)
+        what = f"the entry, {count(len(self.lines), 'line')}"
         if self._fetch:
             what = f"{self._where} of the line"
-        else:
-            what = f"the entry, {count(len(self.lines), 'line')}"
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:
+        """Scroll by this many lines."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
+        """Go on by this many parts of the line."""
         self._to(max(0, self.begin + by * PAGE_BYTES))
 
     def action_edge(self, last: int) -> None:
+        """Go to the end of the entry if `last`, otherwise to its beginning."""
         if self._fetch is None:
             scroll = self.query_one(VerticalScroll)
             scroll.scroll_end(animate=False) if last else scroll.scroll_home(animate=False)
@@ -144,7 +149,7 @@ class LogDetail(Question[None]):
             self._to(max(0, self._bytes - PAGE_BYTES) if last else 0)
 
     def _to(self, offset: int) -> None:
-        # Behind the line's end lies the next line.
+        # The bytes after the line's end belong to the next line.
         if self._fetch is not None and offset < self._bytes:
             cast("ConsoleApp", self.app).spawn("part of a line", self._turn(self._fetch, offset))
 
@@ -157,5 +162,5 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Of a long line, as text. It may be cut inside of a character."""
+    """Return a part of a long line as text. It may begin or end within a character."""
     return plain(clean(data), PAGE_BYTES)

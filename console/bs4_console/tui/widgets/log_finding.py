@@ -1,5 +1,5 @@
-"""Looking for a text in a log: among the lines that are held, beyond them on the pod, and how many
-there are.
+"""Finds a text in a log: in the lines that are held, then in those on the pod, and counts all
+matches.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """`search` counts what is looked for; None while nothing is, or while the way to the first
-    match is still sought.
+    """A log window that can find text. `search` counts the matches. It is None if no text is looked
+    for, and until the first match was found.
     """
 
     search: LogSearch | None = None
     _counter: Worker[None] | None = None
 
     def on_unmount(self) -> None:
+        """Stop counting."""
         self._stop_counting()
 
     def moved(self) -> None:
+        """Count again, because the window is over other lines."""
         self._count_again()
 
     def find(self, text: str, *, final: bool) -> None:
-        """Marks on every letter; on Enter goes to the nearest above, or else below, here or on the
-        pod, and counts all.
+        """Mark the text. With `final` (on Enter) go to the nearest match above, or else below, here
+        or on the pod, and count all.
         """
         view = self.view
         view.set_find(text)
@@ -40,12 +42,13 @@ class LogFinding(LogWindow):
         self._stop_counting()
         self.search = None
         if text and not view.find_back():
-            # first the way there, then the number of all: the two would share the pod's time
+            # First find the match, then count all: both at once would share the pod's time.
             self._find_further(-1, turn=True)
         else:
             self._count_again()
 
     def next_match(self, direction: int) -> None:
+        """Go to the next match, down if `direction` is 1, up if it is -1."""
         if not self.view.next_match(direction):
             self._find_further(direction)
 
@@ -63,8 +66,8 @@ class LogFinding(LogWindow):
         self._counter = None
 
     def _find_further(self, direction: int, *, turn: bool = False) -> None:
-        """Beyond what is held: the pod looks. `turn`: where there is nothing, look the other
-        way.
+        """Let the pod look beyond what is held. `turn` looks in the other direction if there is
+        nothing.
         """
         feed, cut = self._feed, self._cut_lines(direction)
         whole = feed is not None and (
@@ -81,28 +84,25 @@ class LogFinding(LogWindow):
         )
 
     def _cut_lines(self, direction: int) -> list[int]:
-        """The held lines in this direction that have a part which only the pod can search, the
-        nearest first.
+        """Return the held lines in this direction of which a part is only on the pod, the nearest
+        first.
         """
         view = self.view
-        here = None
-        if 0 <= (at := view.from_here(direction)) < len(view.lens):
+        here, at = None, view.from_here(direction)
+        if 0 <= at < len(view.lens):
             here = view.lens.number(at)
-        cut = []
-        for n in self._store.cut_lines():
-            if view.seen(n) and (here is None or (n - here) * direction > 0):
-                cut.append(n)
-        if direction > 0:
-            return cut
-        return cut[::-1]
+        cut = [
+            n
+            for n in self._store.cut_lines()
+            if view.seen(n) and (here is None or (n - here) * direction > 0)
+        ]
+        return cut[::direction]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
-        text, where = self.view.find_text, "above" if direction < 0 else "below"
+        text = self.view.find_text
+        where, other = ("above", "below") if direction < 0 else ("below", "above")
         if turn and self.view.next_match(-direction):
-            self._app.say(
-                f"{text} does not occur {where}: this is the next one "
-                f"{'below' if direction < 0 else 'above'}."
-            )
+            self._app.say(f"{text} does not occur {where}: this is the next one {other}.")
         elif turn:
             self._find_further(-direction)
             return
@@ -112,8 +112,8 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Bytes of the line at `place` before the first match of `text`, as the pod finds it; None
-        where there is none.
+        """Return the bytes before the first match of `text` in the line at `place`, as the pod
+        finds it, or None if there is no match.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"
@@ -128,9 +128,7 @@ class LogFinding(LogWindow):
     ) -> None:
         text = self.view.find_text
         for number in cut:
-            place = None
-            if self.view.held(number):
-                place = self._store.place(number)
+            place = self._store.place(number) if self.view.held(number) else None
             if place is not None and await self.match_in(feed, place, text) is not None:
                 self._busy, self._spot = "", place
                 self.pulse()

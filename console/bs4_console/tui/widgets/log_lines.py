@@ -1,4 +1,4 @@
-"""How one line of a log looks: gutter, source, clock, level, and what is marked in it."""
+"""How one line of a log is drawn: gutter, source, clock, level, and what is marked in it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _HEAD = re.compile(
     r"^((?:\[[^\]\s]{1,20}\]:?)?\s*(?:\d{4}-\d\d-\d\d[ T])?\d\d:\d\d:\d\d(?:[.,]\d+)?\s+)?"
     r"(\s*(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL)\b)?"
 )
-#: Before each line: what points at it. A sign beside the colour, so that it is seen without colour
-#: too.
+#: Signs before a line that is pointed at or bookmarked. They are signs so that they are visible
+#: without colour too.
 POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
 
 
 def level_role(level: int | None) -> str:
+    """Return the role in which a level is drawn, or "" if the level is not known."""
     if level is None:
         return ""
     if level >= ERROR:
@@ -36,14 +37,14 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """The pattern that finds in shown text what the same one finds in a line's bytes."""
+    """Return the pattern for shown text that matches what `pattern` matches in a line's bytes."""
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
 
 
 @dataclass
 class Marks:
-    """What is marked within lines: `find` or the filter (one at a time), and words that stay
+    """What is marked within lines: the pattern of find or of the filter, and words that stay
     marked.
     """
 
@@ -52,15 +53,14 @@ class Marks:
     words: list[re.Pattern[str]] = field(default_factory=list)
 
     def apply(self, text: str, role: str) -> Line:
+        """Return the text as a line in which the matches are marked. The rest gets `role`."""
+        patterns = [(word, "mark bold") for word in self.words]
+        if self.find:
+            patterns.insert(0, (self.find, self.role))
         spans: list[tuple[int, int, str]] = []
-        for pattern, marked in [
-            *([(self.find, self.role)] if self.find else []),
-            *((word, "mark bold") for word in self.words),
-        ]:
+        for pattern, marked in patterns:
             looked = text[: find_reach(pattern.pattern)]
-            for m in pattern.finditer(looked):
-                if m.end() > m.start():
-                    spans.append((m.start(), m.end(), marked))
+            spans += [(*m.span(), marked) for m in pattern.finditer(looked) if m.group()]
         line: Line = []
         at = 0
         for begin, end, marked in sorted(spans):
@@ -71,6 +71,7 @@ class Marks:
 
 
 def gutter(*, pointed: bool, bookmarked: bool) -> Line:
+    """Return the sign before a line, which points at it or bookmarks it."""
     if pointed:
         return [(BOTH if bookmarked else POINTED, "accent bold")]
     if bookmarked:
@@ -79,12 +80,12 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 
 def source_width(names: Sequence[str]) -> int:
-    if len(names) > 1:
-        return min(12, max(map(len, names))) + 1
-    return 0
+    """Return the width of the source column in cells. Returns 0 if there is only one source."""
+    return min(12, max(map(len, names))) + 1 if len(names) > 1 else 0
 
 
 def source_span(names: Sequence[str], source: int) -> Line:
+    """Return the source column of a line, or [] if there is only one source."""
     width = source_width(names)
     if not width:
         return []
@@ -93,8 +94,8 @@ def source_span(names: Sequence[str], source: int) -> Line:
 
 
 def clip(line: Line, begin: int, end: int) -> Line:
-    """Its characters from `begin` to `end`. For a line in which each takes one cell, cutting its
-    strip is the same and takes 80 ms far inside of a megabyte.
+    """Return the line's characters from `begin` to `end`. If every character takes one cell,
+    cropping its strip gives the same, but takes 80 ms in the middle of a megabyte.
     """
     parts: Line = []
     at = 0
@@ -106,32 +107,19 @@ def clip(line: Line, begin: int, end: int) -> Line:
 
 
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
-    """A line without its gutter and source; at most its first `reach` characters (0: as many as a
-    very long line may have anywhere).
+    """Return a line without its gutter and source, with at most its first `reach` characters. A
+    `reach` of 0 is the most that a very long line may have anywhere.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
     shown = present(raw, reach)
     role = level_role(shown.level)
-    level = shown.level
-    if level is not None and level >= ERROR:
-        rest_role = role
-    elif level is not None and level <= DEBUG:
-        rest_role = "dim"
-    else:
-        rest_role = ""
+    # Errors and debug lines have their role in whole, the others only in the level's word.
+    rest_role = role if role in ("bad", "dim") else ""
     found = _HEAD.match(shown.text)
-    if found:
-        clock, word = (found[1] or "", found[2] or "")
-    else:
-        clock, word = ("", "")
-    times = f"×{folded + 1:,}"
-    more: Line = []
+    clock, word = found.groups("") if found else ("", "")
+    line: Line = [(clock, "dim"), (word, role)]
     if folded:
-        more = [(f" {times}" if word else f"{times} ", "accent bold")]
-    return [
-        (clock, "dim"),
-        (word, role),
-        *more,
-        *marks.apply(shown.text[len(clock) + len(word) :], rest_role),
-    ]
+        times = f"×{folded + 1:,}"
+        line.append((f" {times}" if word else f"{times} ", "accent bold"))
+    return [*line, *marks.apply(shown.text[len(clock) + len(word) :], rest_role)]

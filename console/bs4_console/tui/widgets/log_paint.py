@@ -1,5 +1,5 @@
-"""How many bytes a second the log may paint: over a link of its own the screen must not become the
-load.
+"""Limits the bytes per second that the log paints over a link, because the screen must not become
+the load.
 """
 
 from __future__ import annotations
@@ -9,30 +9,33 @@ from collections.abc import Callable, Sequence
 
 from textual.strip import Strip
 
-#: Bytes a second in remote mode; the rest of the screen needs a few more, and 100 KiB/s is what the
-#: whole may take.
+#: Bytes per second for the log in remote mode. With the rest of the screen that stays below 100
+#: KiB/s.
 REMOTE_BYTES_S = 72 * 1024
-#: What a change of style costs on the wire, and placing the cursor for a row.
+#: Bytes that a change of style costs on the wire, and that placing the cursor for a row costs.
 STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """A bucket of bytes that fills by the second. A paint is always whole: it may overdraw, and
-    then the next one waits.
+    """A bucket of bytes that fills over time. A paint is always complete: it may overdraw the
+    bucket, and the next one waits then.
     """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """`bytes_s` None: without a limit."""
+        """Make the bucket. `bytes_s` is its rate in bytes per second, or None for no limit."""
         self._bytes_s, self._clock = bytes_s, clock
         self._left, self._at = bytes_s or 0.0, clock()
 
     @property
     def limited(self) -> bool:
+        """Return True if there is a limit."""
         return self._bytes_s is not None
 
     @property
     def allows(self) -> bool:
-        """Whether the log's growth may be painted now. What a person does is painted anyway."""
+        """Return True if the log's growth may be painted now. A person's own moves are always
+        painted.
+        """
         if self._bytes_s is None:
             return True
         now = self._clock()
@@ -41,10 +44,11 @@ class PaintBudget:
         return self._left >= 0
 
     def spend(self, strips: Sequence[Strip]) -> None:
+        """Take the cost of painting these rows from the bucket."""
         if self._bytes_s is not None:
             self._left -= sum(cost(strip) for strip in strips)
 
 
 def cost(strip: Strip) -> int:
-    """About how many bytes painting this row takes."""
+    """Return about how many bytes painting this row takes."""
     return ROW_BYTES + sum(len(segment.text.encode()) + STYLE_BYTES for segment in strip)

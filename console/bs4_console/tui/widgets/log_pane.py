@@ -1,10 +1,10 @@
-"""A log as a person uses it: places to go to, marks, and the entry of a line, over a window that is
+"""A log for a person: places to go to, bookmarks, and the entry of a line, over a window that is
 filled from the pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
 
 from bs4_console.errors import ConsoleError
 from bs4_console.logs.detail import entry, spell_out
@@ -13,45 +13,90 @@ from bs4_console.logs.jump import parse, resolve
 from bs4_console.logs.store import LINE_BYTES, Place
 from bs4_console.logs.text import clock_of, plain, size_of
 from bs4_console.logs.written import written_at
-from bs4_console.tui.ink import Line
+from bs4_console.tui import words
+from bs4_console.tui.ink import Line, cut, spread, width_of
+from bs4_console.tui.views.run import short
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding
-from bs4_console.tui.widgets.log_title import title
 from bs4_console.tui.widgets.panel import Panel
 
-#: A line longer than this is not shown whole by the detail; its parts are read from the pod.
+#: Most bytes of a line that the dialog shows in full. Parts of a longer line are read from the pod.
 LONG_BYTES = 32 * 1024
-#: So much of it is shown before a match.
+#: Bytes of a long line that are shown before a match.
 LEAD_BYTES = 400
 
 
+def _in_source(place: Place) -> tuple[int, int]:
+    return place[1:]
+
+
 class LogPane(LogFinding):
-    """The lower half of a run, or the whole of the log screen."""
+    """A log with its commands: the lower half of a run's screen, or the whole log screen."""
 
     def pulse(self) -> None:
-        """One repaint: the log, and its title when that changed."""
+        """Paint what has changed in the log and in its title."""
         super().pulse()
         self.query_one(Panel).show([self._title()])
 
     def _title(self) -> Line:
-        return title(self)
+        """Return the title line: what is shown of the log, how, and what it waits for."""
+        feed, view, store, names = self._feed, self.view, self._store, self.streams()
+        what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
+        left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
+        if self._moment is not None:
+            left += [(" · ", "dim"), (f"at {words.of_day(self._moment, seconds=True)}", "accent")]
+        if self._at is not None:
+            left.append((" · at the evidence", "accent"))
+        if store.repeats is not None and store.repeats.dropped:
+            left.append((f" · {store.repeats.dropped:,} repeated left out", "dim"))
+        left += view.title(feed.unread if feed else 0)
+        if view.find_text:
+            left += [(" · ", "dim"), (f"find {view.find_text}", "accent")]
+            if self.search is not None:
+                more = "" if self.search.finished else "…"
+                left.append((f" {words.count(self.search.total, 'line')}{more}", "dim"))
+        if view.bookmarks:
+            left.append((f" · ◆ {len(view.bookmarks)}", "warn"))
+        if feed is not None and feed.left_out:
+            left.append((f" · {feed.left_out / 1e6:,.0f} MB passed over to keep up", "dim"))
+        left += self._hindrance()
+        held = "lines held" if feed and not feed.at_start else "lines"
+        right: Line = [(f"{len(store):,} {held} ", "dim")]
+        width = self.size.width
+        return spread(cut(left, max(10, width - width_of(right) - 1)), right, width)
+
+    def _hindrance(self) -> Line:
+        """Return what the log waits for, or why nothing comes."""
+        feed, dot = self._feed, (" · ", "dim")
+        line: Line = []
+        if self._busy:
+            line += [dot, (self._busy, "warn")]
+        elif feed is not None and feed.paging and self.view.lens.filter.active:
+            line += [dot, (f"sifting older lines {feed.reached}", "dim")]
+        if self._broken:
+            fault = f"ended with a fault, {self._app.keys['messages']} tells it"
+            line += [dot, (fault, "bad bold")]
+        elif feed is None or not feed.loaded:
+            line += [dot, ((feed and feed.waiting) or "reading…", "warn")]
+        elif feed.waiting:
+            line += [dot, (f"stands still: {feed.waiting}", "warn bold")]
+        return line
 
     # -- going somewhere
 
     def go(self, text: str) -> None:
+        """Go to a place: a line, a percentage, or a time. If `text` is not a place, a message says
+        so.
+        """
         try:
             target = parse(text)
         except ConsoleError as error:
             self._app.say(f"{error.message} {error.next_step}", severity="warning")
             return
-        feed, number = self._feed, self.view.current
+        feed = self._feed
         if feed is None:
             return
-        clock = None
-        for c in self._clocks(number):
-            if c is not None:
-                clock = c
-                break
+        clock = self._clock_at(self.view.current)
 
         async def work() -> None:
             try:
@@ -66,37 +111,31 @@ class LogPane(LogFinding):
         self._app.spawn(f"go in {self.run}", work(), self._failed)
 
     async def time_here(self, begin: float, end: float) -> float | None:
-        """When the line pointed at was written, by the pod's clock; None when there is none."""
-        feed, number = self._feed, self.view.current
-        place = None
-        if number is not None:
-            place = self._store.place(number)
+        """Return when the current line was written, in seconds since the epoch by the pod's clock,
+        or None if that cannot be told. `begin` and `end` limit the time.
+        """
+        feed, place = self._feed, self.current_place()
         if feed is None or place is None:
             return None
-        clock = None
-        for c in self._clocks(number):
-            if c is not None:
-                clock = c
-                break
+        clock, (source, generation, offset) = self._clock_at(self.view.current), place
         return await written_at(
-            feed.pages, feed.streams[place[0]], f"{place[1]}:{place[2]}", clock, begin, end
+            feed.pages, feed.streams[source], f"{generation}:{offset}", clock, begin, end
         )
 
-    def _clocks(self, number: int | None) -> Sequence[int | None]:
+    def _clock_at(self, number: int | None) -> int | None:
+        """Return the clock of the line, or of the nearest one of the 200 above it that has one."""
         if number is None:
-            return []
-        found = []
+            return None
         for n in range(number, max(self._store.first, number - 200) - 1, -1):
-            found.append(clock_of(self._store.line(n)[1]))
-        return found
+            if (clock := clock_of(self._store.line(n)[1])) is not None:
+                return clock
+        return None
 
     # -- bookmarks, entries
 
     def bookmark(self) -> None:
-        view, number = self.view, self.view.current
-        place = None
-        if number is not None:
-            place = self._store.place(number)
+        """Mark the current line, or remove its mark."""
+        view, number, place = self.view, self.view.current, self.current_place()
         if number is None or place is None:
             self._app.say("There is no line of a log here to mark.", severity="warning")
             return
@@ -105,28 +144,25 @@ class LogPane(LogFinding):
         view.forget()
 
     def to_bookmark(self, direction: int) -> None:
-        """The next one in the order of the log, round and round."""
-        view, number = self.view, self.view.current
-        marks = sorted(view.bookmarks, key=lambda place: place[1:])
+        """Go to the next bookmark in the order of the log, down if `direction` is 1, up if it is
+        -1, going round at the ends.
+        """
+        view = self.view
+        marks = sorted(view.bookmarks, key=_in_source)
         if not marks:
             self._app.say(
                 f"No line is marked; {self._app.keys['bookmark']} marks the one pointed at."
             )
             return
-        here = None
-        if number is not None and not view.following:
-            here = self._store.place(number)
-        if here in view.bookmarks:
+        here = None if view.following else self.current_place()
+        if here is None:
+            target = marks[0 if direction > 0 else -1]
+        elif here in view.bookmarks:
             target = marks[(marks.index(here) + direction) % len(marks)]
         else:
-            beyond = []
-            for mark in marks:
-                if here is not None and (mark[1:] > here[1:]) == (direction > 0):
-                    beyond.append(mark)
-            if beyond:
-                target = beyond[0] if direction > 0 else beyond[-1]
-            else:
-                target = marks[0 if direction > 0 else -1]
+            # The first mark below, or the last one above; beyond the ends, round to the other one.
+            below = bisect_right(marks, _in_source(here), key=_in_source)
+            target = marks[(below if direction > 0 else below - 1) % len(marks)]
         held = self._store.number_at(target)
         if held is not None:
             view.point_at(held)
@@ -135,7 +171,7 @@ class LogPane(LogFinding):
             self.go_to(places, target)
 
     def open_entry(self) -> None:
-        """The entry of the current line at full length."""
+        """Open the dialog with the entry of the current line."""
         number = self.view.current
         if number is None:
             return
@@ -159,8 +195,8 @@ class LogPane(LogFinding):
             )
 
     async def _open_parts(self, feed: LogFeed, title: str, place: Place, size: int) -> None:
-        """A line too long to be shown at once, from a little before the first match of what is
-        looked for in it.
+        """Open the dialog with a line that is too long to be shown at once, a little before the
+        first match in it.
         """
         source, generation, begin = place
 
@@ -171,36 +207,26 @@ class LogPane(LogFinding):
             data: bytes = chunk.data
             return data.split(b"\n")[0]
 
-        text = self.view.find_text or next(
-            (term.text for term in self.view.wanted.terms if not term.out), ""
-        )
-        match = None
-        if text:
-            match = await self.match_in(feed, place, text)
+        text = self.view.find_text or self.view.filtered_text
+        match = await self.match_in(feed, place, text) if text else None
         at = max(0, (match or 0) - LEAD_BYTES)
-        self._app.push_screen(
-            LogDetail(
-                title, [part(await fetch(at))], fetch, begin=at, size=size, marks=self.view.marks
-            )
-        )
+        first, marks = [part(await fetch(at))], self.view.marks
+        self._app.push_screen(LogDetail(title, first, fetch, begin=at, size=size, marks=marks))
 
     def _entry(self) -> list[bytes]:
         number = self.view.current
-        if number is None:
-            return []
-        return entry(self._store, number)
+        return [] if number is None else entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
-        """The current line's entry, each of its lines up to `limit` characters; a longer one says
-        how long it is.
+        """Return the lines of the current line's entry, each up to `limit` characters. A longer one
+        says how long it is.
         """
-        shown = spell_out(self._entry())
-        return [
-            plain(text.encode("utf-8", "replace"), limit)
-            + (f" … {len(text):,} characters in all" if len(text) > limit else "")
-            for text in shown
-        ]
+        shown = []
+        for text in spell_out(self._entry()):
+            more = f" … {len(text):,} characters in all" if len(text) > limit else ""
+            shown.append(plain(text.encode("utf-8", "replace"), limit) + more)
+        return shown
 
     def entry_missing(self) -> int:
-        """Bytes of the current line's entry that are not held."""
+        """Return how many bytes of the current line's entry are only on the pod."""
         return sum(max(0, size_of(line) - len(line)) for line in self._entry())

@@ -1,5 +1,5 @@
-"""The log on the screen, moved through: keys and mouse, the pointer, filters, what is marked and
-found among the lines that are held.
+"""The log on the screen with its keys and mouse: the pointer, filters, and what is marked and found
+among the lines that are held.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 
 
 class LogView(LogCanvas, can_focus=True):
-    """Without a pointer (`spot`) a command is about the last line on the screen."""
+    """A log that can be scrolled and filtered. Commands are about the line pointed at (`spot`), or
+    about the last line on the screen.
+    """
 
     DEFAULT_CSS = "LogView { height: 1fr; }"
     ALLOW_SELECT = False
-    # With priority, as all keys of the app: they act in the order in which they were pressed.
+    # With priority, like all keys of the app, so that they act in the order in which they were
+    # pressed.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll(-1)", "Up", show=False, priority=True, id="log.up"),
         Binding("down,j", "scroll(1)", "Down", show=False, priority=True, id="log.down"),
@@ -64,13 +67,15 @@ class LogView(LogCanvas, can_focus=True):
     ]
 
     class AtTop(Message):
-        """Little is held above the screen: older lines may be wanted."""
+        """Posted when few lines are held above the screen, so that older ones may be wanted."""
 
     class FirstWanted(Message):
-        """The oldest line of all is wanted."""
+        """Posted when the oldest line of all is wanted."""
 
     class Told(Message):
-        """Follow, filter or place changed: the title line is out of date."""
+        """Posted when following, filter or place have changed, so that the title line is out of
+        date.
+        """
 
     def __init__(
         self,
@@ -89,102 +94,89 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def unseen(self) -> int:
-        """Lines that came since the view was paused."""
+        """Return how many lines came since the view was paused."""
         if self.following or self._arrived:
             return 0
         return max(0, self.store.end - self._paused_end)
 
     @property
     def current(self) -> int | None:
-        """The line that a command is about: the one pointed at, else the last on the screen. It may
-        be unfinished: in a hang that is the one to expand and to copy.
+        """Return the number of the line that a command is about, or None: the line pointed at, else
+        the last on the screen. It may be unfinished, because in a hang that is the line to expand
+        and to copy.
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
-        held = []
-        for number, *_ in self._shown:
-            if self.held(number):
-                held.append(number)
-        if held:
-            return held[-1]
-        return None
+        return next(filter(self.held, reversed(self.on_screen)), None)
 
     @property
     def wanted(self) -> LogFilter:
+        """Return the filter as it is set: pattern, least level and folding."""
         return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
+
+    @property
+    def filtered_text(self) -> str:
+        """Return the first pattern that the filter lets through, or "" if there is none."""
+        return next((term.text for term in self.wanted.terms if not term.out), "")
 
     # -- what the screen tells it
 
     def set_store(self, store: LogStore) -> None:
-        """Another log in the same view; filter, level and find stay."""
+        """Show another log. Filter, level and find stay."""
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
-        self.following, self._anchor, self._top, self._side, self.spot, self._arrived = (
-            True,
-            0,
-            0,
-            0,
-            None,
-            False,
-        )
+        self.following, self.spot, self._arrived = True, None, False
+        self._anchor = self._top = self._side = 0
         self.forget()
 
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """The line pointed at keeps its row: taking a filter away shows what surrounds the line
-        that was found.
+        """Change pattern, least level or folding; None leaves each as it is. The line pointed at
+        keeps its row, so that removing a filter shows the surroundings of the line that was found.
         """
         self._settle()
         self._hold_anchor()
-        if text is None:
-            self.filter_text = self.filter_text
-        else:
+        if text is not None:
             self.filter_text = text
-        self.floor = self.floor if floor is None else floor
-        self.fold = self.fold if fold is None else fold
-        self.lens.set(
-            self.wanted,
-            None if self.following else (self._anchor if self.spot is None else self.spot),
-        )
+        if floor is not None:
+            self.floor = floor
+        if fold is not None:
+            self.fold = fold
+        around = self._anchor if self.spot is None else self.spot
+        self.lens.set(self.wanted, None if self.following else around)
         self._remark()
         if not self.following and self.spot is not None:
             self.lens.step()
-            row = 0
-            for y, (number, *_) in enumerate(self._shown):
-                if number == self.spot:
-                    row = y
-                    break
+            shown = self.on_screen
+            row = shown.index(self.spot) if self.spot in shown else 0
             if len(self.lens):
                 self._anchor = self.lens.number(max(0, self.lens.position(self.spot) - row))
         self.forget()
 
     def set_find(self, text: str) -> None:
+        """Mark this text, or nothing if it is ""."""
         self.find_text = text
         self._find = compile_pattern(text) if text else None
         self._remark()
         self.forget()
 
     def set_highlights(self, words: Sequence[str]) -> None:
+        """Mark these words, in addition to what is found."""
         self.highlights = list(words)
         self._marks.words = [log_lines.for_text(word) for word in words]
         self.forget()
 
     def _remark(self) -> None:
-        """What to mark in the text: the find, otherwise what the filter wants."""
-        wanted = []
-        for term in self.wanted.terms:
-            if not term.out:
-                wanted.append(term.text)
-        text = self.find_text or (wanted[0] if wanted else "")
-        if text:
-            self._marks.find = log_lines.for_text(text)
-        else:
-            self._marks.find = None
+        """Set what is marked in the text: the find, otherwise the filter."""
+        text = self.find_text or self.filtered_text
+        self._marks.find = log_lines.for_text(text) if text else None
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
-        """Point at the next match below (or above) the line pointed at; False when none is held."""
+        """Point at the next match below the line pointed at, or above it if `direction` is -1.
+        Returns False if no match is held.
+        """
         if self._find is None:
             return False
         self._settle()
@@ -193,7 +185,9 @@ class LogView(LogCanvas, can_focus=True):
         )
 
     def find_back(self) -> bool:
-        """Point at the newest match at or above the last line on the screen."""
+        """Point at the newest match at or above the last line on the screen. Returns False if no
+        match is held.
+        """
         if self._find is None:
             return False
         self._settle()
@@ -208,19 +202,15 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def show_match(self) -> bool:
-        """Sideways, where the match in the line pointed at is beyond the edge. False where one is
-        looked for and is not in what is held.
+        """Scroll sideways to the match in the line pointed at, if it is beyond the edge. Returns
+        False if the match is not in the part of the line that is held.
         """
-        if (
-            not self.find_text
-            or self._marks.find is None
-            or self.spot is None
-            or not self.held(self.spot)
-        ):
+        find, spot = self._marks.find, self.spot
+        if not self.find_text or find is None or spot is None or not self.held(spot):
             return True
-        line = self.store.line(self.spot)[1]
-        text = present(line, find_reach(self._marks.find.pattern) or len(line) or 1).text
-        found = self._marks.find.search(text)
+        line = self.store.line(spot)[1]
+        text = present(line, find_reach(find.pattern) or len(line) or 1).text
+        found = find.search(text)
         if found is None:
             return False
         begin, end = cell_len(text[: found.start()]), cell_len(text[: found.end()])
@@ -230,11 +220,12 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def seen(self, number: int) -> bool:
-        """Whether the filter shows this line."""
+        """Return True if the filter shows this line."""
         position = self.lens.position(number)
         return position < len(self.lens) and self.lens.number(position) == number
 
     def toggle_follow(self) -> None:
+        """Pause the log here, or follow its end again."""
         if self.following:
             self._settle()
             self._pause()
@@ -243,69 +234,60 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Told())
 
     def hold_at(self, number: int, above: int = 4) -> None:
-        """Pause at this line and point at it, with some lines above it. It may not have come
-        yet.
+        """Pause at this line and point at it, with `above` lines above it. The line may not have
+        come yet.
         """
         self._pause()
         self.spot, self._anchor, self._arrived = number, number - above, True
         self.tick(now=True)
 
     def point_at(self, number: int) -> None:
-        """Pause and point at a held line; the screen moves only when it is not on it."""
+        """Pause and point at a held line. The screen moves only if the line is not on it."""
         self._settle()
         if self.following:
             self._pause()
         self.spot = number
         if number not in self.on_screen:
             self._bring_to(self.lens.position(number) - self.size.height // 2)
+        self._forget_and_tell()
+
+    def _forget_and_tell(self) -> None:
         self.forget()
         self.post_message(self.Told())
 
     def title(self, unread: int = 0) -> Line:
-        """What is shown of the log, and how: for the line above it. `unread`: lines that were not
-        even fetched.
+        """Return what is shown of the log and how, for the title line. `unread` is the number of
+        lines that were not even fetched.
         """
         line: Line = []
         if self.floor:
-            line += [
-                (" · ", "dim"),
-                (LEVEL_NAMES.get(self.floor, str(self.floor)) + " and worse", "accent"),
-            ]
+            level = LEVEL_NAMES.get(self.floor, str(self.floor))
+            line += [(" · ", "dim"), (f"{level} and worse", "accent")]
         if self.filter_text:
             hits = count(len(self.lens), "line") + ("…" if self.lens.pending else "")
             line += [(" · ", "dim"), (f"/{self.filter_text}", "accent"), (f" {hits}", "dim")]
         if self.fold:
-            line += [
-                (" · ", "dim"),
-                ("folded", "accent"),
-                (f" {sum(self.lens.folded.values()):,} alike", "dim"),
-            ]
+            alike = sum(self.lens.folded.values())
+            line += [(" · ", "dim"), ("folded", "accent"), (f" {alike:,} alike", "dim")]
         if self._side:
-            line += [(f" · from column {self._side}", "dim")]
+            line.append((f" · from column {self._side}", "dim"))
+        line.append((" · ", "dim"))
         if self.following:
-            return [*line, (" · ", "dim"), ("following", "good")]
+            return [*line, ("following", "good")]
         unseen = self.unseen + unread
         new = f" +{unseen:,} new" if unseen else ""
-        return [
-            *line,
-            (" · ", "dim"),
-            ("‖ paused", "warn"),
-            (new, "warn bold"),
-            (" space follows", "dim"),
-        ]
+        return [*line, ("‖ paused", "warn"), (new, "warn bold"), (" space follows", "dim")]
 
     # -- keys and mouse
 
     def action_scroll(self, by: int) -> None:
-        """Move the pointer; the screen goes along at its edges. Down from the last line follows
-        again.
+        """Move the pointer by this many lines. The screen follows at its edges. Down from the last
+        line follows the log again.
         """
         if not len(self.lens):
             return
         self._settle()
-        last = len(self.lens) - 1
-        here = self._pointer()
-        position = here + by
+        last, position = len(self.lens) - 1, self._pointer() + by
         if position > last or (position == last and by > 0 and self._last_top() <= self._top):
             self.action_last()
             return
@@ -317,64 +299,75 @@ class LogView(LogCanvas, can_focus=True):
             self._bring_to(position if by < 0 else position - self.size.height + 1)
         if position == 0 or self._top <= self.size.height:
             self.post_message(self.AtTop())
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def action_page(self, direction: int) -> None:
-        self._settle()
-        self._go(self._top + direction * max(1, self.size.height - 2))
+        """Scroll by a page, down if `direction` is 1, up if it is -1."""
+        self._scroll(direction * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
+        """Ask for the oldest line of all."""
         self.post_message(self.FirstWanted())
 
     def to_first(self) -> None:
-        """The oldest held line."""
+        """Point at the oldest held line."""
         self._go(0, pin=True)
         if len(self.lens):
             self.spot = self.lens.number(0)
             self.forget()
 
     def action_last(self) -> None:
+        """Follow the log's end again."""
         self.following, self.spot, self._arrived = True, None, False
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def action_side(self, direction: int) -> None:
+        """Scroll sideways by SIDE_STEP columns, to the right if `direction` is 1."""
         self._to_column(self._side + direction * SIDE_STEP)
 
     def action_side_page(self, direction: int) -> None:
+        """Scroll sideways by about a screen, to the right if `direction` is 1."""
         self._to_column(
             self._side + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8)
         )
 
     def action_side_start(self) -> None:
+        """Scroll back to the start of the lines."""
         self._to_column(0)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        """Scroll up by WHEEL_LINES lines."""
         event.stop()
-        self._settle()
-        self._go(self._top - WHEEL_LINES)
+        self._scroll(-WHEEL_LINES)
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        """Scroll down by WHEEL_LINES lines."""
         event.stop()
+        self._scroll(WHEEL_LINES)
+
+    def _scroll(self, by: int) -> None:
         self._settle()
-        self._go(self._top + WHEEL_LINES)
+        self._go(self._top + by)
 
     def on_mouse_scroll_left(self, event: MouseScrollLeft) -> None:
+        """Scroll to the left by SIDE_STEP columns."""
         event.stop()
         self.action_side(-1)
 
     def on_mouse_scroll_right(self, event: MouseScrollRight) -> None:
+        """Scroll to the right by SIDE_STEP columns."""
         event.stop()
         self.action_side(1)
 
     def on_click(self, event: Click) -> None:
+        """Point at the line that was clicked."""
         if event.y < len(self._shown) and self.held(self._shown[event.y][0]):
             event.stop()
             self.point_at(self._shown[event.y][0])
 
     def on_resize(self) -> None:
-        # Lines that are drawn stay drawn: a prompt that opens only pushes them up.
+        """Paint the lines of the new size. Lines that are already drawn are reused."""
+        # Lines that are drawn are reused: a prompt that opens only moves them up.
         self._shown = []
         self.tick(now=True)
         self.refresh()
@@ -382,18 +375,17 @@ class LogView(LogCanvas, can_focus=True):
     # -- places
 
     def _to_column(self, column: int) -> None:
-        """Not beyond the longest line on the screen: there is nothing there."""
+        """Scroll sideways to this column, but not beyond the longest line on the screen."""
         longest = max(
             (len(self.store.line(number)[1]) for number in self.on_screen if self.held(number)),
             default=0,
         )
         self._side = min(max(0, column), max(0, longest - SIDE_STEP))
-        self.forget()
-        self.post_message(self.Told())
+        self._forget_and_tell()
 
     def _pointer(self) -> int:
-        """The position of the line pointed at, on the screen; without one the end that the next
-        step leaves from.
+        """Return the position of the line pointed at, within the screen. Without one, return the
+        last position on the screen, from which the next step leaves.
         """
         bottom = min(self._top + self.size.height, len(self.lens)) - 1
         if self.spot is None:
@@ -401,7 +393,7 @@ class LogView(LogCanvas, can_focus=True):
         return min(max(self.lens.position(self.spot), self._top), bottom)
 
     def from_here(self, direction: int) -> int:
-        """Where the next match is looked for from."""
+        """Return the position from which the next match is looked for."""
         if self.spot is not None:
             return self.lens.position(self.spot)
         if direction > 0:
@@ -409,7 +401,7 @@ class LogView(LogCanvas, can_focus=True):
         return min(self._top + self.size.height, len(self.lens))
 
     def _go(self, position: int, pin: bool = False) -> None:
-        """Scroll to a position; the end means following again, unless `pin`."""
+        """Scroll to a position. The end means following again, unless `pin`."""
         was = self.following
         if self._last_top() <= position and not pin:
             self.action_last()
@@ -428,10 +420,7 @@ class LogView(LogCanvas, can_focus=True):
         position = min(max(position, 0), self._last_top())
         if self.following:
             self._pause()
-        if len(self.lens):
-            self._anchor = self.lens.number(position)
-        else:
-            self._anchor = self.store.first
+        self._anchor = self.lens.number(position) if len(self.lens) else self.store.first
         self._top = position
 
     def _pause(self) -> None:
@@ -440,8 +429,8 @@ class LogView(LogCanvas, can_focus=True):
         self._hold_anchor()
 
     def _settle(self) -> None:
-        """Positions move when old lines go: `_top` becomes that of the line which is on top of the
-        screen now.
+        """Bring `_top` up to date. Positions change when old lines are dropped, so `_top` becomes
+        that of the line which is on top of the screen now.
         """
         if self._shown and len(self.lens):
             self._top = min(self.lens.position(self._shown[0][0]), self._last_top())

@@ -1,11 +1,11 @@
-"""A log with its title line and the window over it: which lines of the pod are held here, and what
-fetches more of them.
+"""A log with its title line and the window over it: the lines of the pod that are held here, and
+the fetching of more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -25,18 +25,17 @@ if TYPE_CHECKING:
     from bs4_console.pods.state import PodState
     from bs4_console.tui.app import ConsoleApp
 
-#: Lines read ahead of what is looked at while it is not the end: more stay on the pod until
-#: somebody goes there.
+#: Most lines that are read ahead of the screen. More stay on the pod until somebody scrolls there.
 AHEAD_LINES = 20_000
 FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; {} opens it there."
 
 
 class LogWindow(Vertical):
-    """`source` None shows all sources of the run merged. `at` opens one source at the cursor of a
-    piece of evidence.
+    """The window over a log. `source` None merges all sources of the run. `at` is the cursor of a
+    piece of evidence at which one source is opened.
 
-    The store is made anew wherever the window does not join on to what is held: `moved` is called
-    then.
+    The store is replaced when the new window does not adjoin the lines that are held; `moved` is
+    called then.
     """
 
     DEFAULT_CSS = """
@@ -58,14 +57,16 @@ class LogWindow(Vertical):
         self._moment: float | None = None
         self._busy = ""
         self._spot: Place | None = None
-        """A line to point at as soon as it is held."""
+        """The line to point at as soon as it is held, or None."""
 
     def compose(self) -> ComposeResult:
+        """Yield the title line and the log."""
         yield Panel()
         yield LogView(self._store, self._names)
 
     @property
     def view(self) -> LogView:
+        """Return the widget with the log's lines."""
         return self.query_one(LogView)
 
     @property
@@ -77,17 +78,19 @@ class LogWindow(Vertical):
         return self._app.fleet.sessions.get(self.pod.name)
 
     def on_mount(self) -> None:
+        """Open the log."""
         self.open(self.source, self._at)
 
     def on_unmount(self) -> None:
+        """Stop reading, and release the lines."""
         self._stop()
         self._store.clear()
 
     def moved(self) -> None:
-        """The window is over other lines than before."""
+        """Do what is necessary when the window is over other lines. For subclasses."""
 
     def pulse(self) -> None:
-        """One repaint of the log: its growth, and a line that was waited for."""
+        """Paint what has changed in the log, and point at a line that was waited for."""
         view, feed = self.view, self._feed
         view.tick()
         if self._spot is not None and (number := self._store.number_at(self._spot)) is not None:
@@ -101,49 +104,49 @@ class LogWindow(Vertical):
     # -- where it lies
 
     def open(self, source: str | None, at: str | None = None) -> None:
-        """Start over with another source (or place)."""
+        """Start over with a source, at its end or at the cursor `at`."""
         self._stop()
-        self._resting = self._broken = False
         self.source, self._at, self._moment = source, at, None
         if self._session is None:
             return
         if source is not None and at is not None:
-            self._start(self._from_here({self.stream_of(source): at}, at), "log")
+            self._start(self._from_here({self.stream_of(source): at}, at))
             return
         feed = self._new_feed(self._session, following=True)
-        streams = self._wanted_streams()
         discover = self.streams if source is None else None
-        self._start(feed.run(streams, discover, self._wanted), "log")
+        self._start(feed.run(self._wanted_streams(), discover, self._wanted))
         self.moved()
 
     def rest(self) -> None:
-        """Read nothing while nobody looks. A log that is paused at a line goes on: its lines would
-        be gone after starting over.
+        """Stop reading while nobody looks. A log that is paused at a line goes on, because that
+        line would be lost by starting over.
         """
         if self.view.following and self._worker is not None:
             self._stop()
             self._resting = True
 
     def wake(self) -> None:
+        """Read again after `rest`."""
         if self._resting:
             self.open(self.source)
 
     def show_at(self, t: float) -> None:
-        """The lines around a moment of the pod's clock; `open` goes back to the end."""
-        self._stop()
-        self._at, self._resting, self._broken, self._moment = None, False, False, t
-        if self._session is not None:
-            self._start(self._look_at(self._new_feed(self._session), t), "log")
-
-    def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """The window around these cursors; `spot` is the line to point at, the first one there
-        otherwise.
+        """Show the lines around a moment, in seconds since the epoch by the pod's clock. `open`
+        goes back to the end.
         """
         self._stop()
-        self._resting = self._broken = False
+        self._at, self._moment = None, t
+        if self._session is not None:
+            self._start(self._look_at(self._new_feed(self._session), t))
+
+    def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
+        """Show the window around these cursors, by stream. `spot` is the line to point at; if it is
+        None the first line there is.
+        """
+        self._stop()
         self._moment = None
         if self._session is not None:
-            self._start(self._from_here(places, None, spot), "log")
+            self._start(self._from_here(places, None, spot))
 
     async def _look_at(self, feed: LogFeed, t: float) -> None:
         self.view.hold_at(await feed.show_at(self._wanted_streams(), t))
@@ -151,8 +154,8 @@ class LogWindow(Vertical):
     async def _from_here(
         self, places: Mapping[str, str], at: str | None, spot: Place | None = None
     ) -> None:
-        """What lies before the place is loaded before the screen changes, so that it changes
-        once.
+        """Show the window around these cursors and read on from there. What lies before the place
+        is loaded first, so that the screen changes only once.
         """
         session = self._session
         if session is None:
@@ -178,45 +181,52 @@ class LogWindow(Vertical):
         return feed
 
     def _hold(self, store: LogStore, feed: LogFeed) -> None:
-        """What was held before is given back now: a TaskGroup that is cancelled is part of a circle
-        with the feed it ran in (CPython 3.11), and 64 MiB of lines would wait for the collector.
+        """Replace the store and the feed, and release the old lines at once. A cancelled TaskGroup
+        is in a reference cycle with the feed that it ran in (CPython 3.11), so that 64 MiB of lines
+        would wait for the garbage collector.
         """
         before, self._store, self._feed = self._store, store, feed
         self.view.set_store(store)
         before.clear()
 
-    def _start(self, work: object, what: str) -> None:
-        name = f"{what} of {self.run}"
-        self._worker = self._app.spawn(name, work, self._failed)  # type: ignore[arg-type]
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._worker = self._app.spawn(f"log of {self.run}", work, self._failed)
 
     def _stop(self) -> None:
         if self._worker is not None:
             self._worker.cancel()
-        self._worker = None
+        self._worker, self._resting, self._broken = None, False, False
 
     def _failed(self) -> None:
         self._broken = True
         self._busy = ""
 
+    def current_place(self) -> Place | None:
+        """Return the place of the current line, or None if there is none."""
+        number = self.view.current
+        return None if number is None else self._store.place(number)
+
     def _here(self) -> dict[str, str]:
-        """Each stream's cursor near the current line."""
+        """Return each stream's cursor near the current line."""
         feed = self._feed
-        if feed is None:
-            return {}
-        return near(self._store, self.view.current, feed.streams)
+        return {} if feed is None else near(self._store, self.view.current, feed.streams)
 
     # -- which streams
 
     def stream_of(self, source: str) -> str:
+        """Return the stream of a source."""
         return f"log/{self.run}/{source}"
 
     def streams(self) -> list[str]:
+        """Return all log streams of the run."""
         return sources(self.pod, self.run)
 
+    def sources(self) -> list[str]:
+        """Return the names of the run's sources."""
+        return [stream.rpartition("/")[2] for stream in self.streams()]
+
     def _wanted_streams(self) -> list[str]:
-        if self.source is None:
-            return self.streams()
-        return [self.stream_of(self.source)]
+        return self.streams() if self.source is None else [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
         if self._feed and self.source is None:
@@ -226,19 +236,18 @@ class LogWindow(Vertical):
     # -- how far it reaches
 
     def _wanted(self) -> bool:
-        """Whether more lines may come: at the end always, elsewhere only some pages ahead."""
+        """Return True if more lines may be read: at the end always, elsewhere only AHEAD_LINES
+        lines ahead.
+        """
         view = self.view
         if view.following:
             return True
-        if len(view.lens):
-            here = view.lens.number(view.position)
-        else:
-            here = self._store.first
+        here = view.lens.number(view.position) if len(view.lens) else self._store.first
         return self._store.end - here < AHEAD_LINES
 
     def _lacks_older(self, view: LogView) -> bool:
-        """Whether a filter leaves so little that the screen is not full, or the top of what is held
-        is near.
+        """Return True if older lines are needed: a filter leaves too few to fill the screen, or the
+        oldest held line is near.
         """
         if view.lens.pending:
             return False
@@ -247,13 +256,9 @@ class LogWindow(Vertical):
         )
 
     def _fetch_older(self, feed: LogFeed) -> None:
-        if (
-            self._store.full
-            and not self.view.following
-            and (number := self.view.current) is not None
-        ):
-            # The window is as large as it may be: it moves.
-            if (place := self._store.place(number)) is not None:
+        if self._store.full and not self.view.following and self.view.current is not None:
+            # The window has its full size, so it has to move.
+            if (place := self.current_place()) is not None:
                 self.go_to(self._here(), place)
         elif not feed.at_start and not feed.paging:
             self._app.spawn(f"older lines of {self.run}", self._older(feed))
@@ -265,15 +270,11 @@ class LogWindow(Vertical):
     @on(LogView.Told)
     def _told(self, event: LogView.Told) -> None:
         event.stop()
-        moved = (
-            self._at is not None
-            or self._moment is not None
-            or (self._feed is not None and self._feed.loaded and not self._feed.live)
-        )
-        if self.view.following and (
-            moved or (self._feed is not None and self._feed.unread > AHEAD_LINES)
-        ):
-            # The end may be gigabytes away from here: begin again with the tail.
+        feed, moved = self._feed, self._at is not None or self._moment is not None
+        if feed is not None:
+            moved = moved or feed.unread > AHEAD_LINES or (feed.loaded and not feed.live)
+        if self.view.following and moved:
+            # The end may be gigabytes away, so the log is opened again at its end.
             self.open(self.source)
         self.pulse()
 
@@ -304,8 +305,8 @@ class LogWindow(Vertical):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """At once among the lines that are held; older and newer ones come through the pod's
-        filter.
+        """Change pattern, least level or folding; None leaves each as it is. The held lines are
+        filtered at once, older and newer ones on the pod.
         """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)
@@ -314,12 +315,9 @@ class LogWindow(Vertical):
             return
         feed.filter = wanted
         if feed.sifted:
-            # What is held came through another filter: the window is made anew around the same
-            # line.
-            number = self.view.current
-            place = None
-            if number is not None:
-                place = self._store.place(number)
+            # The held lines came through another filter, so the window is filled again around the
+            # same line.
+            place = self.current_place()
             if self.view.following or place is None:
                 self.open(self.source)
             else:

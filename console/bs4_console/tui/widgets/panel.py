@@ -9,14 +9,16 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from bs4_console.tui.ink import Ink, Line
+from bs4_console.tui.ink import Ink, Line, text_of
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
 
 
 class Panel(Widget):
-    """`show(lines)` replaces the content. With `height: auto` it is as tall as its lines."""
+    """Shows the lines given to `show`. With `height: auto` it is as tall as its lines. `fill` is a
+    role for its background.
+    """
 
     DEFAULT_CSS = "Panel { height: auto; }"
     ALLOW_SELECT = False
@@ -36,10 +38,18 @@ class Panel(Widget):
 
     @property
     def ink(self) -> Ink:
+        """Return the app's converter from roles to styles."""
         return cast("ConsoleApp", self.app).ink
 
+    @property
+    def text(self) -> str:
+        """Return the lines as text, without blanks at their ends."""
+        return "\n".join(text_of(line).rstrip() for line in self.lines)
+
     def show(self, lines: Sequence[Line]) -> None:
-        """Nothing is painted for a line that is as it was: an idle screen sends no byte."""
+        """Replace the lines. A line that has not changed is not painted, so that an idle screen
+        sends no byte.
+        """
         before, self.lines = self.lines, list(lines)
         if len(before) != len(self.lines):
             self._strips.clear()
@@ -51,9 +61,11 @@ class Panel(Widget):
                 self.refresh(Region(0, y, max(1, self.size.width), 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return the number of lines."""
         return len(self.lines)
 
     def render_line(self, y: int) -> Strip:
+        """Return the strip of row `y`."""
         if self._drawn != (self.ink, self.size.width):
             self._strips.clear()
             self._drawn = (self.ink, self.size.width)

@@ -1,10 +1,11 @@
-"""The line at the bottom that `:`, `/` and `f` open: one input, with what Tab would offer above
+"""The prompt at the bottom that `:`, `/` and `f` open: an input line, with what Tab offers above
 it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import ClassVar, Literal
 
 from textual import on
@@ -21,9 +22,9 @@ from bs4_console.tui.widgets.panel import Panel
 Completer = Callable[[str], Sequence[str]]
 PromptKind = Literal[":", "/", "hide ", "find ", "highlight ", "note ", "go "]
 """What the line is opened for, as it stands before the cursor."""
-#: What was looked for last is selected: a letter begins anew, an arrow goes on with it.
+#: Kinds whose initial text is selected: a letter replaces it, an arrow keeps it.
 SELECTED = ("find ",)
-#: Offers shown above the line.
+#: Most offers that are shown.
 OFFERED = 12
 
 HINTS = {
@@ -43,30 +44,28 @@ HINTS = {
 
 
 class PromptInput(Input):
-    """Input with history on the arrows and completion on Tab."""
+    """An input with history on the arrows and completion on Tab."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "older", "Earlier", show=False, id="prompt.older"),
-        Binding("down", "newer", "Later", show=False, id="prompt.newer"),
-        Binding("tab", "complete", "Complete", show=False, id="prompt.complete"),
+        Binding("up", "ask(-1)", "Earlier", show=False, id="prompt.older"),
+        Binding("down", "ask(1)", "Later", show=False, id="prompt.newer"),
+        Binding("tab", "ask(0)", "Complete", show=False, id="prompt.complete"),
         Binding("escape", "leave", "Leave", show=False, id="prompt.leave"),
     ]
 
-    def action_older(self) -> None:
-        self.post_message(Prompt.Asked(-1))
-
-    def action_newer(self) -> None:
-        self.post_message(Prompt.Asked(1))
-
-    def action_complete(self) -> None:
-        self.post_message(Prompt.Asked(0))
+    def action_ask(self, what: int) -> None:
+        """Ask the prompt for an earlier (-1) or later (1) entry, or to complete the text (0)."""
+        self.post_message(Prompt.Asked(what))
 
     def action_leave(self) -> None:
+        """Tell the prompt that Esc was pressed."""
         self.post_message(Prompt.Left())
 
 
 class Prompt(Vertical):
-    """Hidden until `ask`. Posts Changed on every letter, Entered on Enter, Cancelled on Esc."""
+    """The prompt. It is hidden until `ask`, and posts Changed for every letter, Entered on Enter
+    and Cancelled on Esc.
+    """
 
     DEFAULT_CSS = """
     Prompt { height: 2; display: none; background: $panel; }
@@ -78,30 +77,32 @@ class Prompt(Vertical):
     """
 
     class Asked(Message):
-        """Input to prompt: history (-1, 1) or completion (0)."""
+        """Posted by the input for history (`what` is -1 or 1) or completion (0)."""
 
         def __init__(self, what: int) -> None:
             super().__init__()
             self.what = what
 
     class Left(Message):
-        """Input to prompt: Esc."""
+        """Posted by the input on Esc."""
 
-    # Siblings: a handler of a message gets those of its subclasses too, and Esc must not come as
-    # another letter behind itself.
+    # These are siblings, because a handler of a message also gets its subclasses. Esc must not be
+    # handled as another letter.
     class Said(Message):
+        """A message with the prompt's kind and text."""
+
         def __init__(self, kind: str, text: str) -> None:
             super().__init__()
             self.kind, self.text = kind, text
 
     class Changed(Said):
-        """A letter more or less."""
+        """Posted when the text has changed."""
 
     class Entered(Said):
-        """Enter."""
+        """Posted on Enter."""
 
     class Cancelled(Said):
-        """Esc; `text` is what the prompt was opened with."""
+        """Posted on Esc. `text` is what the prompt was opened with."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,9 +112,10 @@ class Prompt(Vertical):
         self._history: dict[str, list[str]] = {}
         self._back = 0
         self._tabbed: str | None = None
-        """The line as it was when Tab was pressed and nothing was known to offer."""
+        """The text for which Tab was pressed while no offers were known, or None."""
 
     def compose(self) -> ComposeResult:
+        """Yield the offers, the sign and the input."""
         yield Panel(id="offers")
         with Horizontal():
             yield Panel(id="sign")
@@ -121,18 +123,23 @@ class Prompt(Vertical):
 
     @property
     def is_open(self) -> bool:
+        """Return True while the prompt is shown."""
         return bool(self.display)
 
     @property
     def _width(self) -> int:
-        """Before the first layout, about what it will be."""
+        """Return the width in cells. Before the first layout it is estimated."""
         return max(20, self.size.width or self.app.size.width)
 
     @property
     def field(self) -> PromptInput:
+        """Return the input."""
         return self.query_one(PromptInput)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+        """Open the prompt. `kind` is what stands before the cursor, `initial` its text, and
+        `complete` returns what Tab offers for a text.
+        """
         self.kind, self._initial, self._back, self._tabbed = kind, initial, 0, None
         self._complete = complete or (lambda text: ())
         self.display = True
@@ -142,18 +149,18 @@ class Prompt(Vertical):
         with self.prevent(Input.Changed):
             self.field.value = initial
         self.field.selection = Selection(0 if kind in SELECTED else len(initial), len(initial))
-        # At once, not with the next message as Widget.focus() does: what is typed right behind the
-        # `:` belongs in here.
+        # Focus at once, and not with the next message like Widget.focus(), because what is typed
+        # right after the `:` belongs here.
         self.screen.set_focus(self.field)
         self._tell()
 
     def complain(self, sentence: str) -> None:
-        """Stays open with the reason above the line."""
+        """Show a sentence above the input. The prompt stays open."""
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """What Tab offers had to be asked for, and the answer is here; `complaint`: why there is
-        none.
+        """Complete again, because what Tab offers has come from the pod. `complaint` says why there
+        is no answer, or is "".
         """
         if complaint:
             self.complain(complaint)
@@ -164,6 +171,7 @@ class Prompt(Vertical):
             self._tell()
 
     def close(self) -> None:
+        """Hide the prompt."""
         self.display = False
 
     @on(Input.Changed)
@@ -194,10 +202,7 @@ class Prompt(Vertical):
             return
         history = self._history.get(self.kind, [])
         self._back = min(max(self._back - event.what, 0), len(history))
-        if self._back:
-            self.field.value = history[-self._back]
-        else:
-            self.field.value = ""
+        self.field.value = history[-self._back] if self._back else ""
         self.field.cursor_position = len(self.field.value)
 
     def _complete_now(self) -> None:
@@ -205,27 +210,18 @@ class Prompt(Vertical):
         if not offers:
             self._tabbed = self.field.value
             return
-        if len(offers) == 1:
-            common = offers[0]
-        else:
-            common = _common(offers)
-        # All behind the command is one argument: a path may have spaces.
+        completed = _common(offers)
+        # After a directory more is typed.
+        if len(offers) == 1 and not completed.endswith("/"):
+            completed += " "
+        # Everything after the command is one argument, because a path may have spaces.
         word, space, _ = self.field.value.partition(" ")
-        # A directory is not yet what one wants.
-        end = ""
-        if len(offers) == 1 and not common.endswith("/"):
-            end = " "
-        if space:
-            self.field.value = f"{word} {common}{end}"
-        else:
-            self.field.value = f"{common}{end}"
+        self.field.value = f"{word} {completed}" if space else completed
         self.field.cursor_position = len(self.field.value)
 
     def _tell(self) -> None:
         line: Line = [(" ", "")]
-        offers = []
-        if self.field.value:
-            offers = list(self._complete(self.field.value))
+        offers = list(self._complete(self.field.value)) if self.field.value else []
         if len(offers) > OFFERED:
             line += [(f"{len(offers):,} names  ", "dim")]
         for offer in offers[:OFFERED]:
@@ -236,7 +232,7 @@ class Prompt(Vertical):
 
 
 def _last(offer: str, typed: str) -> str:
-    """Of a path only what lies in the directory that was typed."""
+    """Return the offer without the directory that was typed already."""
     argument = typed.partition(" ")[2]
     typed_directory = argument[: argument.rfind("/") + 1]
     if typed_directory and offer.startswith(typed_directory) and offer != typed_directory:
@@ -245,11 +241,6 @@ def _last(offer: str, typed: str) -> str:
 
 
 def _common(offers: Sequence[str]) -> str:
-    """The longest beginning that all share."""
-    first, last = min(offers), max(offers)
-    length = min(len(first), len(last))
-    for i, (a, b) in enumerate(zip(first, last, strict=False)):
-        if a != b:
-            length = i
-            break
-    return first[:length]
+    """Return the longest beginning that all offers share."""
+    pairs = zip(min(offers), max(offers), strict=False)
+    return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

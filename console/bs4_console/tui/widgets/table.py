@@ -1,6 +1,4 @@
-"""A table of lines with a cursor, drawn row by row: only visible rows cost anything, only changed
-ones are repainted.
-"""
+"""A table of lines with a cursor. Only visible rows are drawn, only changed ones repainted."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bs4_console.tui.ink import Line, pad
+from bs4_console.tui.ink import Line, joined, pad
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
@@ -26,15 +24,16 @@ GAP = 2
 
 
 class RowTable(ScrollView, can_focus=True):
-    """The first line is the heading and stays. The cursor stands on a key, not on a position: a row
-    that moves takes it along.
+    """A table whose first line is a fixed heading. The cursor is on a key, not on a position, so
+    that it moves with its row.
     """
 
     DEFAULT_CSS = """
     RowTable { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
     """
     ALLOW_SELECT = False
-    # With priority, as all keys of the app: they act in the order in which they were pressed.
+    # With priority, like all keys of the app, so that they act in the order in which they were
+    # pressed.
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, priority=True, id="table.up"),
         Binding("down,j", "move(1)", "Down", show=False, priority=True, id="table.down"),
@@ -48,12 +47,12 @@ class RowTable(ScrollView, can_focus=True):
     cursor: reactive[tuple[str, str] | None] = reactive(None, init=False)
 
     class Moved(Message):
-        """The cursor stands on another row."""
+        """Posted when the cursor is on another row."""
 
     class Opened(Message):
-        """The row under the cursor was clicked twice."""
+        """Posted when the row under the cursor was double-clicked."""
 
-    # Textual's own name.
+    # `id` is Textual's own name.
     def __init__(self, columns: Sequence[Column], *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._columns = columns
@@ -62,25 +61,26 @@ class RowTable(ScrollView, can_focus=True):
         self._widths: list[tuple[Column, int]] = []
         self._fitted: tuple[int, str] | None = None
         self.mark = ""
-        """The column that the rows are sorted by, `-` in front when turned round; empty for the
-        usual order.
+        """The column that the rows are sorted by, with `-` in front if reversed, or "" for the
+        default order.
         """
 
     @property
     def index(self) -> int:
-        """Position of the cursor; 0 when its row is gone."""
-        if self.cursor:
-            return self._at.get(self.cursor, 0)
-        return 0
+        """Return the position of the cursor, or 0 if its row is gone."""
+        return self._at.get(self.cursor, 0) if self.cursor else 0
 
     @property
     def selected(self) -> Row | None:
-        if self.rows:
-            return self.rows[self.index]
-        return None
+        """Return the row under the cursor, or None if there are no rows."""
+        return self.rows[self.index] if self.rows else None
+
+    def has(self, key: tuple[str, str]) -> bool:
+        """Return True if there is a row with this key."""
+        return key in self._at
 
     def show(self, rows: Sequence[Row]) -> None:
-        """The rows as they are now; repaints what differs."""
+        """Replace the rows, and repaint those that differ."""
         before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
             return  # of thousands of rows mostly none is another
@@ -106,22 +106,27 @@ class RowTable(ScrollView, can_focus=True):
             self._reveal()
 
     def watch_cursor(self) -> None:
+        """Bring the cursor onto the screen, and post Moved."""
         self.refresh()
         self._reveal()
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
+        """Fit the columns to the new width."""
         self.show(self.rows)
         self.refresh()
 
     def action_move(self, by: int) -> None:
+        """Move the cursor by this many rows."""
         if self.rows:
             self.cursor = self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key
 
     def action_page(self, direction: int) -> None:
+        """Move the cursor by a page, down if `direction` is 1, up if it is -1."""
         self.action_move(direction * max(1, self.size.height - 2))
 
     def on_click(self, event: Click) -> None:
+        """Put the cursor on the clicked row, and post Opened on a double click."""
         row = event.y - 1 + round(self.scroll_y)
         if event.y < 1 or not 0 <= row < len(self.rows):
             return
@@ -137,17 +142,17 @@ class RowTable(ScrollView, can_focus=True):
             self.scroll_to(y=self.index - height + 1, animate=False)
 
     def _fit(self, width: int) -> list[tuple[Column, int]]:
-        """Columns that fit, with widths: each as wide as its content up to its most, the more
-        important ones first; the one that takes the rest keeps at least a readable rest.
+        """Return the columns that fit, with their widths. Each is as wide as its content up to its
+        most, the important ones first. The column that takes the rest keeps at least its least
+        width.
         """
         sizes = {c.id: self._natural(c) for c in self._columns}
         kept: list[Column] = []
         room = width
         for column in sorted(self._columns, key=lambda c: -c.importance):
-            if column.most:
-                wide = sizes[column.id]
-            else:
-                wide = min(sizes[column.id], column.least)
+            wide = sizes[column.id]
+            if not column.most:
+                wide = min(wide, column.least)
             if not kept or wide + GAP <= room:
                 kept.append(column)
                 room -= wide + (GAP if len(kept) > 1 else 0)
@@ -164,37 +169,28 @@ class RowTable(ScrollView, can_focus=True):
         return max(column.least if column.most else 0, title, min(content, column.most or content))
 
     def render_line(self, y: int) -> Strip:
+        """Return the strip of row `y`. Row 0 is the heading."""
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
-            titles = []
-            for c, w in self._widths:
-                titles.append(pad([(self._title(c), "head")], w, c.align))
-            return ink.strip([(" ", ""), *self._join(titles)], width).apply_style(self.rich_style)
+            titles = [pad([(self._title(c), "head")], w, c.align) for c, w in self._widths]
+            return ink.strip(_join(titles), width).apply_style(self.rich_style)
         index = y - 1 + round(self.scroll_y)
         if index >= len(self.rows):
             return Strip.blank(width, self.rich_style)
         row = self.rows[index]
-        line = row.banner or [
-            (" ", ""),
-            *self._join([pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]),
-        ]
+        cells = [pad(row.cells.get(c.id, []), w, c.align) for c, w in self._widths]
+        line = row.banner or _join(cells)
         return ink.strip(line, width, "cursor" if index == self.index else "").apply_style(
             self.rich_style
         )
 
     def _title(self, column: Column) -> str:
-        """With a sign on the one that the rows are sorted by."""
+        """Return the column's title, with a sign if the rows are sorted by it."""
         if column.id != self.mark.removeprefix("-"):
             return column.title
         return column.title + ("▴" if self.mark.startswith("-") else "▾")
 
-    @staticmethod
-    def _join(cells: list[Line]) -> Line:
-        line: Line = []
-        for cell in cells:
-            if line:
-                line += [(" " * GAP, ""), *cell]
-            else:
-                line += cell
-        return line
+
+def _join(cells: list[Line]) -> Line:
+    return [(" ", ""), *joined(cells, (" " * GAP, ""))]
