@@ -1,5 +1,6 @@
-"""logs: print or follow the logs of a run, or any file of a pod, byte for byte from where they
-lie.
+"""logs: print or follow the logs of a run, or any file of a pod, from where they lie.
+
+Into a pipe or a file they go byte for byte. On a terminal what it would act on is left out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
 from bs4_console.errors import Unreachable, UsageError
+from bs4_console.logs.text import clean
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
@@ -42,6 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=50,
         help="how many of the last lines (default 50); 0: from the beginning",
+    )
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="byte for byte on a terminal too, with everything that a terminal acts on",
     )
     parser.add_argument(
         "--json", action="store_true", help="one object a line: stream, cursor, text"
@@ -95,7 +102,11 @@ async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> 
     cursor = "start"
     if options.lines != 0:
         cursor = await live.seek_line(stream, -options.lines)
-    out = _Lines(stream) if options.json else _Bytes()
+    out: _Lines | _Bytes | _Text = _Bytes()
+    if options.json:
+        out = _Lines(stream)
+    elif sys.stdout.isatty() and not options.raw:
+        out = _Text()
     # bytes of an unfinished last line that are printed already; it comes again from its start when
     # it has grown
     seen = 0
@@ -130,6 +141,14 @@ class _Bytes:
     def write(self, chunk: Chunk, seen: int) -> None:
         sys.stdout.buffer.write(chunk.data[seen:])
         sys.stdout.buffer.flush()
+
+
+class _Text:
+    """What a terminal may show: without escape sequences and control characters."""
+
+    def write(self, chunk: Chunk, seen: int) -> None:
+        sys.stdout.write(clean(chunk.data[seen:]).decode("utf-8", "replace"))
+        sys.stdout.flush()
 
 
 class _Lines:

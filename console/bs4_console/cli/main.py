@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from bs4_console.cli.output import complain
 from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
+from bs4_console.printable import only_printable
 
 #: As a shell says of a command that Ctrl-C ended.
 INTERRUPTED = 130
@@ -98,6 +99,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not word.startswith("-"):
             name = word
             break
+    with only_printable(sys.stdout, sys.stderr):
+        return _guarded(arguments, name)
+
+
+def _guarded(arguments: list[str], name: str) -> int:
+    """Run the command `name` and return its exit code, whatever goes wrong."""
     try:
         return _main(arguments, name)
     except ConsoleError as error:

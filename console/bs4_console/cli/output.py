@@ -10,10 +10,13 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bs4_console.printable import escaped, one_line
+
 
 def emit(schema: str, **fields: Any) -> None:
     """One JSON object on one line, `schema` as `bs4.NAME/1`. A stream of them is NDJSON."""
-    sys.stdout.write(json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False) + "\n")
+    text = json.dumps({"schema": f"bs4.{schema}/1", **fields}, ensure_ascii=False)
+    sys.stdout.write(escaped(text) + "\n")
     sys.stdout.flush()
 
 
@@ -22,11 +25,12 @@ def complain(message: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Left-aligned columns."""
-    widths = []
-    for i in range(len(heads)):
-        widths.append(max(len(row[i]) for row in [list(heads), *rows]))
-    for row in [[head.upper() for head in heads], *rows]:
+    """Print rows below their heads in left-aligned columns. Each cell stays on its line."""
+    cells = [[head.upper() for head in heads]]
+    for row in rows:
+        cells.append([one_line(cell) for cell in row])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
         print(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         )

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_console.printable import without_unseen
 
 #: A sequence ends at the line's end at the latest: an OSC that is never closed must not swallow the
 #: log after it.
@@ -24,9 +25,6 @@ _ESCAPES = re.compile(
 )
 #: C0 controls other than tab and LF, and DEL. CR is handled before.
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
-#: C1 controls (an 8-bit CSI in UTF-8), and the marks that reorder or hide text: bidi controls,
-#: zero-width, line separators.
-_UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
 LEVELS = {
@@ -126,8 +124,7 @@ def plain(line: bytes, reach: int = 0) -> str:
     # Four bytes a character at most: decoding a 64 KiB line to show 2,000 cells of it would be most
     # of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
-    if not text.isascii():
-        text = _UNSEEN.sub("", text)
+    text = without_unseen(text)
     if reach:
         return text[:reach]
     if len(text) <= LINE_CELLS:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bs4_console.tui.ink import harmless, text_of
+from bs4_console.printable import blanked
+from bs4_console.tui.ink import text_of
 
 if TYPE_CHECKING:
     from bs4_console.tui.views.fleet import Row
@@ -120,9 +121,7 @@ def sound(alerts: Sequence[Alert]) -> str:
     """The bytes for the terminal: BEL, and OSC 9 with the first one's text (past tmux, which keeps
     it to itself unless it is told).
     """
-    text = harmless(alerts[0].text)[:LONGEST] + (
-        f" (+{len(alerts) - 1})" if len(alerts) > 1 else ""
-    )
+    text = blanked(alerts[0].text)[:LONGEST] + (f" (+{len(alerts) - 1})" if len(alerts) > 1 else "")
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"
     if "TMUX" in os.environ:
         sequence = "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

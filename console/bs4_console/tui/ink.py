@@ -7,7 +7,6 @@ reverse, and states carry a sign and a word anyway.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -18,9 +17,7 @@ from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
 
-#: Titles, details and names come from pods, and a pod may be hostile: nothing that a terminal
-#: interprets or that reorders text is drawn.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+from bs4_console.printable import blanked
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -101,7 +98,7 @@ class Ink:
         for text, role in line:
             if text:
                 segments.append(
-                    Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+                    Segment(blanked(text), self.style(f"{role} {fill}" if fill else role))
                 )
         if not self._colour:
             segments = [part for segment in segments for part in _words_underlined(segment)]
@@ -153,13 +150,6 @@ def _words_underlined(segment: Segment) -> list[Segment]:
         if part:
             found.append(Segment(part, kind))
     return found
-
-
-def harmless(text: str) -> str:
-    """The text without control characters; one space for each, so that a column stays a column."""
-    if text.isprintable():
-        return text
-    return _UNSEEN.sub(" ", text)
 
 
 def mix(first: str, second: str, share: float) -> str:

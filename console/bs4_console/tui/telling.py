@@ -14,9 +14,9 @@ from textual.app import App
 from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
+from bs4_console.printable import blanked
 from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import harmless
 from bs4_console.tui.screens.messages import KEPT, Said
 
 
@@ -31,7 +31,7 @@ class Telling(App[int]):
     def say(self, text: str, more: str = "", severity: str = "information") -> None:
         """A toast, and a line that stays in the messages."""
         self.messages.append(Said(self.clock.wall(), severity, text, more))
-        shown = harmless(f"{text} {more}".strip())
+        shown = blanked(f"{text} {more}".strip())
         self.notify(
             shown,
             severity="error"
