@@ -12,6 +12,7 @@ from bs4_agent.checkpoints.report import report
 from bs4_agent.detect.detectors.words import size as bytes_text
 from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
+from bs4_console import ceilings
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
 from bs4_console.run_log.eta import words
@@ -29,13 +30,16 @@ class Asks(Protocol):
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """Return the checkpoint report of one run on a pod (see bs4_agent.checkpoints.report). A report
-    in several parts is put together.
+    """Return the report of one run of a pod (see bs4_agent.checkpoints.report), with the
+    checkpoints of all its pages. A list without end is cut after `ceilings.PAGES` pages.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
-    while isinstance(rest.get("next"), dict):
-        rest = await asks.query("checkpoints", "list", **rest["next"])
+    for _ in range(ceilings.PAGES):
+        if not rest.get("next"):
+            break
+        after = rest["next"].get("after")
+        rest = await asks.query("checkpoints", "list", run=run, after=after)
         found["checkpoints"] += rest["checkpoints"]
     found.pop("next", None)
     return found

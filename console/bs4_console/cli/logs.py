@@ -1,4 +1,7 @@
-"""The command `logs`: print or follow the logs of a run, or any file of a pod, byte for byte."""
+"""The command `logs`: print or follow the logs of a run, or any file of a pod.
+
+Into a pipe or a file they go byte for byte. On a terminal what it would act on is left out.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import sys
 from bs4_console.cli.output import complain, emit
 from bs4_console.cli.sessions import linked
 from bs4_console.errors import Unreachable, UsageError
+from bs4_console.logs.text import clean
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.session import Chunk, PodSession
 from bs4_console.pods.streams import file_stream
@@ -42,6 +46,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=_count,
         default=50,
         help="how many of the last lines (default 50); 0: from the beginning",
+    )
+    parser.add_argument(
+        "--raw",
+        action="store_true",
+        help="byte for byte on a terminal too, with everything that a terminal acts on",
     )
     parser.add_argument(
         "--json", action="store_true", help="one object a line: stream, cursor, text"
@@ -95,7 +104,11 @@ async def _stream(live: PodSession, options: argparse.Namespace) -> str:
 async def _print(live: PodSession, stream: str, options: argparse.Namespace) -> None:
     """Print the stream, and follow it with --follow."""
     cursor = await live.seek_line(stream, -options.lines) if options.lines else "start"
-    out = _Lines(stream) if options.json else _Bytes()
+    out: _Lines | _Bytes | _Text = _Bytes()
+    if options.json:
+        out = _Lines(stream)
+    elif sys.stdout.isatty() and not options.raw:
+        out = _Text()
     # The number of bytes of an unfinished last line that were printed already. The line comes again
     # from its start after it has grown.
     seen = 0
@@ -131,6 +144,14 @@ class _Bytes:
         """Print a chunk without its first `seen` bytes, which were printed before."""
         sys.stdout.buffer.write(chunk.data[seen:])
         sys.stdout.buffer.flush()
+
+
+class _Text:
+    """What a terminal may show: without escape sequences and control characters."""
+
+    def write(self, chunk: Chunk, seen: int) -> None:
+        sys.stdout.write(clean(chunk.data[seen:]).decode("utf-8", "replace"))
+        sys.stdout.flush()
 
 
 class _Lines:

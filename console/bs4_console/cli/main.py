@@ -14,6 +14,7 @@ from typing import NoReturn
 
 from bs4_console.cli.output import complain
 from bs4_console.errors import UNREACHABLE, USAGE, ConsoleError
+from bs4_console.printable import only_printable
 
 #: The exit code that a shell reports for a command ended by Ctrl-C.
 INTERRUPTED = 130
@@ -101,6 +102,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((word for word in arguments if not word.startswith("-")), "")
+    with only_printable(sys.stdout, sys.stderr):
+        return _guarded(arguments, name)
+
+
+def _guarded(arguments: list[str], name: str) -> int:
+    """Run the command `name` and return its exit code, whatever goes wrong."""
     try:
         return _main(arguments, name)
     except ConsoleError as error:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_console.errors import FINDING
+from bs4_console.printable import escaped, one_line
 
 
 def emit(schema: str, **fields: Any) -> None:
@@ -20,7 +21,7 @@ def emit(schema: str, **fields: Any) -> None:
     NDJSON. A record in `fields` is written as its `as_dict()`, or else as its fields.
     """
     body = {"schema": f"bs4.{schema}/1", **fields}
-    sys.stdout.write(json.dumps(body, ensure_ascii=False, default=_plain) + "\n")
+    sys.stdout.write(escaped(json.dumps(body, ensure_ascii=False, default=_plain)) + "\n")
     sys.stdout.flush()
 
 
@@ -46,8 +47,10 @@ def complain(message: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Print rows as left-aligned columns under the headings `heads`."""
-    shown = [[head.upper() for head in heads], *rows]
+    """Print rows as left-aligned columns under the headings `heads`, one line a row."""
+    shown = [[head.upper() for head in heads]]
+    for row in rows:
+        shown.append([one_line(text) for text in row])
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         print("  ".join(map(str.ljust, row, widths)).rstrip())

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_console.printable import without_unseen
 
 #: Escape sequences. A sequence ends at the end of the line at the latest, because an OSC that is
 #: never closed must not swallow the rest of the log.
@@ -24,9 +25,7 @@ _ESCAPES = re.compile(
 )
 #: C0 controls other than tab and LF, and DEL. CR is handled before.
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
-#: C1 controls (an 8-bit CSI in UTF-8), and characters that reorder or hide text: bidi controls,
-#: zero-width characters, line separators.
-_UNSEEN = re.compile("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+
 
 DEBUG, INFO, SUCCESS, WARNING, ERROR = 10, 20, 25, 30, 40
 LEVELS = {
@@ -127,8 +126,7 @@ def plain(line: bytes, reach: int = 0) -> str:
     # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
     # most of the cost of a page.
     text = line[: (reach or LINE_CELLS) * 4 + 1].decode("utf-8", "replace").expandtabs(4)
-    if not text.isascii():
-        text = _UNSEEN.sub("", text)
+    text = without_unseen(text)
     if reach:
         return text[:reach]
     if len(text) <= LINE_CELLS:

@@ -25,8 +25,9 @@ from bs4_console.errors import (
     UsageError,
     described,
 )
-from bs4_console.pods import records
+from bs4_console.pods import records, replies
 from bs4_console.pods.port import Duplex
+from bs4_console.printable import one_line
 
 #: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with
 #: the deploy.
@@ -130,7 +131,10 @@ class Channel:
         result = frame.header.get("result")
         if not isinstance(result, dict):
             raise _mismatch("its answer to a query holds no result")
-        return result
+        try:
+            return replies.check(stream, op, result)
+        except records.RecordRefused as error:
+            raise _mismatch(f"in its answer about {stream} {error}") from None
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
         """Submit an action with its key; the answer's `action` and `state`. Submitting the same
@@ -327,12 +331,11 @@ def _chunk(frame: Frame) -> Chunk:
 def _refusal(error: Any) -> ConsoleError:
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         return _mismatch("its error holds no message")
-    word = str(error.get("type", "error"))
+    word = one_line(str(error.get("type", "error")))
+    message = one_line(error["message"])
     if word in ("protocol", "protocol-version"):
-        return ProtocolMismatch(
-            error["message"], "Deploy this console's agent, or update the console."
-        )
-    return RemoteError(word, error["message"])
+        return ProtocolMismatch(message, "Deploy this console's agent, or update the console.")
+    return RemoteError(word, message)
 
 
 def _mismatch(detail: str) -> ProtocolMismatch:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_console.printable import one_line, printable
+
 Record = dict[str, Any]
 Rule = Callable[[Any], bool]
 
@@ -88,8 +90,8 @@ def _encodable(value: str) -> bool:
 
 
 def name(value: Any) -> bool:
-    """A name, which is not empty."""
-    if not isinstance(value, str) or not _encodable(value):
+    """A name of printable characters, which is not empty."""
+    if not isinstance(value, str) or not _encodable(value) or one_line(value) != value:
         return False
     return 0 < len(value.encode()) <= NAME_BYTES
 
@@ -360,8 +362,8 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def check(stream: str, record: Any) -> Record:
-    """Return a record of `journal`, `telemetry` or `steps/<run>` as it is. RecordRefused when it is
-    not one.
+    """Return a record of `journal`, `telemetry` or `steps/<run>`. Its texts are made harmless in
+    place (see `one_line_each`). Raises RecordRefused if it is not such a record.
     """
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
@@ -372,7 +374,37 @@ def check(stream: str, record: Any) -> Record:
         _check_telemetry(record)
     else:
         _check_step(record)
-    return record
+    prose = record.get("text")
+    harmless: Record = one_line_each(record)
+    if isinstance(prose, str):
+        # What a person wrote in a note may have lines.
+        harmless["text"] = printable(prose)
+    if harmless is not record:
+        record.clear()
+        record.update(harmless)
+    checked: Record = record
+    return checked
+
+
+def one_line_each(value: Any) -> Any:
+    """Return a JSON value whose texts stay on one line and hold nothing that a terminal acts on. It
+    is the value itself if that is so already.
+    """
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        pairs = {}
+        for key, entry in value.items():
+            pairs[one_line(key)] = one_line_each(entry)
+        if all(pairs.get(key) is entry for key, entry in value.items()):
+            return value
+        return pairs
+    if isinstance(value, list):
+        entries = [one_line_each(entry) for entry in value]
+        if all(new is old for new, old in zip(entries, value, strict=True)):
+            return value
+        return entries
+    return value
 
 
 def _check_journal(record: Record) -> None:

@@ -41,6 +41,9 @@ PING_S = 5.0
 #: How long a call waits for a link that is just being made, and a submission whose link was lost
 #: under it for another.
 CONNECT_S, RESUBMIT_S = 5.0, 30.0
+#: How long a pod that answers may keep an accepted action out of its journal. An agent writes it
+#: there before it accepts it.
+JOURNALLED_S = 60.0
 #: Pause before asking again after a link was lost in the middle of an answer.
 LOOK_S = 0.05
 
@@ -350,25 +353,38 @@ class PodSession:
             await asyncio.sleep(LOOK_S)
 
     async def follow_action(self, key: str) -> AsyncIterator[ActionView]:
-        """Yields the ActionView each time it changed, ending when it ended. Survives reconnects: it
-        only watches the journal.
+        """Yield the ActionView of the action `key` each time it changed, until it has ended. It
+        only watches the journal, so a lost link does not end it. Raises Unreachable if the pod
+        answers and its journal does not show the action within JOURNALLED_S seconds.
         """
+        await self._journalled(key)
         seen: tuple[Any, ...] = ()
         while True:
-            action = self.state.ledger.actions.get(key)
-            if action is not None:
-                now = (
-                    action.state,
-                    action.updated_t,
-                    tuple((s.state, s.detail) for s in action.steps),
-                )
-                if now != seen:
-                    seen = now
-                    yield action
-                    continue  # the one who was given it may have waited: look again
-                if action.ended:
-                    return
+            action = self.state.ledger.actions[key]
+            now = (action.state, action.updated_t, [(s.state, s.detail) for s in action.steps])
+            if now != seen:
+                seen = now
+                yield action
+                continue  # the reader may have waited: look again
+            if action.ended:
+                return
             await self._changed()
+
+    async def _journalled(self, key: str) -> None:
+        """Wait until the journal shows the action `key`. Only time with a link counts."""
+        waited = 0.0
+        while key not in self.state.ledger.actions:
+            began = time.monotonic()
+            await at_most(self._changed(), 1.0)
+            if self.state.link.up:
+                waited += time.monotonic() - began
+            if waited > JOURNALLED_S:
+                raise Unreachable(
+                    f"{self.state.name} has accepted the action {key} and its journal does not "
+                    f"show it after {JOURNALLED_S:.0f} s.",
+                    f"Look there with `bs4-console check --pod {self.state.name}` before you "
+                    "submit it again.",
+                )
 
     async def close(self) -> None:
         self.mirror.close()

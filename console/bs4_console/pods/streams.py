@@ -9,6 +9,7 @@ from bs4_agent.streams.cursor import Cursor
 from bs4_console import ceilings
 from bs4_console.errors import ProtocolMismatch, UsageError
 from bs4_console.pods.channel import Channel
+from bs4_console.printable import one_line
 
 #: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
 FILE = "file/"
@@ -31,8 +32,8 @@ async def stream_names(channel: Channel) -> list[str]:
 
 
 def _names(entries: Any) -> list[str]:
-    """Return the names in one page of the list; an entry without one, or with one that is too long,
-    is left out.
+    """Return the names in one page of the list. An entry without a name, or with one that is too
+    long or holds what a terminal acts on, is left out.
     """
     if not isinstance(entries, list):
         return []
@@ -42,7 +43,7 @@ def _names(entries: Any) -> list[str]:
             found.append(entry.get("name"))
     rows = []
     for name in found:
-        if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES:
+        if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES and name == one_line(name):
             rows.append(name)
     return rows
 

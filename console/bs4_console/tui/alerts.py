@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bs4_console.printable import blanked
 from bs4_console.tui.clipboard import past_tmux
-from bs4_console.tui.ink import harmless, text_of
+from bs4_console.tui.ink import text_of
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -124,8 +125,6 @@ def sound(alerts: Sequence[Alert]) -> str:
     """Return the bytes for the terminal: BEL, and OSC 9 with the first alert's text. Inside tmux
     the sequence is wrapped, because tmux keeps a bare one to itself.
     """
-    text = harmless(alerts[0].text)[:LONGEST] + (
-        f" (+{len(alerts) - 1})" if len(alerts) > 1 else ""
-    )
+    text = blanked(alerts[0].text)[:LONGEST] + (f" (+{len(alerts) - 1})" if len(alerts) > 1 else "")
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"
     return "\x07" + (past_tmux(sequence) if "TMUX" in os.environ else sequence)

@@ -7,7 +7,6 @@ reverse, and states have a sign and a word anyway.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -18,9 +17,7 @@ from textual.color import Color
 from textual.strip import Strip
 from textual.theme import Theme
 
-#: Texts come from pods, and a pod may be hostile. Characters that a terminal interprets, or that
-#: reorder text, are never drawn.
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+from bs4_console.printable import blanked
 
 Span = tuple[str, str]
 Line = list[Span]
@@ -99,7 +96,7 @@ class Ink:
         segments: list[Segment] = []
         for text, role in line:
             if text:
-                segment = Segment(harmless(text), self.style(f"{role} {fill}" if fill else role))
+                segment = Segment(blanked(text), self.style(f"{role} {fill}" if fill else role))
                 segments += [segment] if self._colour else _words_underlined(segment)
         # Segments of the same style are joined, because each change of style is ten bytes on the
         # wire.
@@ -146,15 +143,6 @@ def _words_underlined(segment: Segment) -> Iterator[Segment]:
     for part, kind in (before, bare), (word, style), (text[len(before) + len(word) :], bare):
         if part:
             yield Segment(part, kind)
-
-
-def harmless(text: str) -> str:
-    """Return the text with a space in place of each control character, so that columns stay
-    aligned.
-    """
-    if text.isprintable():
-        return text
-    return _UNSEEN.sub(" ", text)
 
 
 def mix(first: str, second: str, share: float) -> str:

@@ -16,9 +16,9 @@ from textual.screen import Screen
 from textual.worker import Worker, WorkerState
 
 from bs4_console.errors import ConsoleError
+from bs4_console.printable import blanked
 from bs4_console.tui.clipboard import copy
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import harmless
 from bs4_console.tui.screens.messages import KEPT, Said
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Telling(App[int]):
         detail. `severity` is "information", "warning" or "error".
         """
         self.messages.append(Said(self.clock.wall(), severity, text, more))
-        shown = harmless(f"{text} {more}".strip())
+        shown = blanked(f"{text} {more}".strip())
         self.notify(shown, severity=severity, markup=False)
 
     def say_end(self, action: ActionView, text: str) -> None:

@@ -33,12 +33,12 @@ def journal(**fields: Any) -> dict[str, Any]:
         (
             "journal",
             journal(type="run", event="registered", run=7),
-            "run is not a name, which is not empty: 7",
+            "run is not a name of printable characters, which is not empty: 7",
         ),
         (
             "journal",
             journal(type="run", event="registered", run=None),
-            "run is not a name, which is not empty: None",
+            "run is not a name of printable characters, which is not empty: None",
         ),
         ("journal", journal(type="run", event="registered", run="x" * 201), "run is not a name"),
         (

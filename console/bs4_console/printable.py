@@ -1,0 +1,118 @@
+"""Texts that a terminal only prints.
+
+A pod, a log and a provider can send any text. Some characters make a terminal act: escape
+sequences move the cursor, write the clipboard, set titles and hide links; bidi controls and
+zero-width characters make a text look like another one. What is printed or shown passes one of
+these functions. Raw log bytes (`logs --raw`, mirrors) are never altered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import TextIO, cast
+
+#: Whole sequences, so that their parameters are not left as text. A sequence ends at the end of the
+#: line at the latest: an OSC that is never closed must not swallow what follows.
+_SEQUENCES = re.compile(
+    "(?:\x1b\\[|\x9b)[0-?]*[ -/]*[@-~]?"  # CSI: colours, cursor movement, window operations
+    "|(?:\x1b\\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # OSC: titles, clipboard, links
+    "|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\\\|\x9c)?"  # DCS, SOS, PM, APC
+    "|\x1b[ -/]*[0-~]?"  # sequences of two bytes, and a lone ESC
+)
+#: C0 but tab and line feed, DEL, C1, and what reorders or hides text: bidi controls, zero-width
+#: characters, line and paragraph separators, interlinear and tag characters.
+_UNSEEN = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_ACTED_ON = re.compile(f"[{_UNSEEN}]")
+_NOT_DRAWN = re.compile(f"[\t\n{_UNSEEN}]")
+_BREAKS = re.compile("[\r\n\t]+")
+
+
+def printable(text: str) -> str:
+    """Return the text without anything that a terminal acts on. Tabs and line feeds stay."""
+    if text.isprintable():
+        return text
+    return without_unseen(_SEQUENCES.sub("", text))
+
+
+def one_line(text: str) -> str:
+    """Return the text as `printable` does, with one space for each run of tabs and line breaks, so
+    that a value cannot pretend to be a line of ours.
+    """
+    if text.isprintable():
+        return text
+    return printable(_BREAKS.sub(" ", text))
+
+
+def blanked(text: str) -> str:
+    """Return the text with a space in place of each character that a terminal acts on, so that a
+    column stays a column.
+    """
+    if text.isprintable():
+        return text
+    return _NOT_DRAWN.sub(" ", text)
+
+
+def without_unseen(text: str) -> str:
+    """Return the text without the characters that a terminal acts on, tabs and line feeds left.
+    What remains of an escape sequence stays as text.
+    """
+    if text.isprintable():
+        return text
+    return _ACTED_ON.sub("", text)
+
+
+def escaped(json_text: str) -> str:
+    r"""Return a JSON text in which everything that a terminal acts on is written as `\uXXXX`. It
+    holds the same values.
+    """
+    if json_text.isprintable():
+        return json_text
+    return _ACTED_ON.sub(_as_escape, json_text)
+
+
+def _as_escape(found: re.Match[str]) -> str:
+    units = found.group().encode("utf-16-be")
+    parts = []
+    for at in range(0, len(units), 2):
+        parts.append(f"\\u{units[at]:02x}{units[at + 1]:02x}")
+    return "".join(parts)
+
+
+class _Printing:
+    """A text stream that passes what is written through `printable`.
+
+    Everything else, the bytes of `buffer` included, is the stream's own.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write the text without anything that a terminal acts on. Return the length given."""
+        self._stream.write(printable(text))
+        return len(text)
+
+    def writelines(self, lines: Iterator[str]) -> None:
+        """Write each of the lines."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._stream, name)
+
+
+@contextlib.contextmanager
+def only_printable(out: TextIO, err: TextIO) -> Iterator[None]:
+    """While the context is open, pass what is written to standard output and standard error, which
+    are `out` and `err`, through `printable`.
+    """
+    with (
+        contextlib.redirect_stdout(cast(TextIO, _Printing(out))),
+        contextlib.redirect_stderr(cast(TextIO, _Printing(err))),
+    ):
+        yield
