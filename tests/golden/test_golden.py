@@ -19,7 +19,7 @@ from bs4_agent.scope import Scope
 from bs4_agent.streams.segments import SegmentStream, parse
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.pods import records
+from bs4_console.pods.gate import records
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.recorded import RecordedSession
 

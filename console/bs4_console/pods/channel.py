@@ -25,7 +25,7 @@ from bs4_console.errors import (
     UsageError,
     described,
 )
-from bs4_console.pods import records, replies
+from bs4_console.pods.gate import records, replies
 from bs4_console.pods.port import Duplex
 from bs4_console.printable import one_line
 

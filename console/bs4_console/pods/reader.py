@@ -14,8 +14,8 @@ from bs4_agent.ids import ulid
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import parse
 from bs4_console.errors import ChannelLost, RemoteError
-from bs4_console.pods import records
 from bs4_console.pods.channel import Channel
+from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names

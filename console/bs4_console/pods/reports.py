@@ -26,7 +26,8 @@ from bs4_agent.streams.cursor import START, Cursor
 from bs4_agent.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.errors import RemoteError, UsageError
-from bs4_console.pods import mirror, records
+from bs4_console.pods import mirror
+from bs4_console.pods.gate import records
 from bs4_console.pods.session import PodSession
 
 SUFFIX = ".report.tar.gz"

@@ -22,8 +22,8 @@ from bs4_console.errors import (
     SessionFailed,
     Unreachable,
 )
-from bs4_console.pods import records
 from bs4_console.pods.channel import Channel
+from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from bs4_agent.ledger import ActionView, IncidentView, Ledger, PlanView, RunView, StepView
 from bs4_agent.trainers.steps import EVAL
 from bs4_console.errors import LinkState
+from bs4_console.pods.gate.records import RecordRefused
 from bs4_console.pods.links import Links
-from bs4_console.pods.records import RecordRefused
 from bs4_console.pods.samples import Samples
 from bs4_console.pods.witness import Sight, without_the_pod
 
@@ -243,7 +243,7 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: dict[str, Any]) -> None:
-        """Fold one checked record (pods/records.py). RecordRefused when the pod has too many runs
+        """Fold one checked record. Raises RecordRefused if the pod has too many runs
         or incidents already.
         """
         self._within_limits(record)

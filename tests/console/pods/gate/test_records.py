@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import bs4_practice
+from bs4_console.pods.gate.records import RecordRefused, check
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.reader import PodReader
-from bs4_console.pods.records import RecordRefused, check
 from bs4_console.pods.state import INCIDENTS_MOST, RUNS_MOST, PodState
 
 RECORDING = Path(bs4_practice.__file__).parent / "recording" / "pod"

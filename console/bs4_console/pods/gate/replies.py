@@ -1,6 +1,6 @@
 """What a pod's answers to queries must look like before anything is made of them.
 
-Like pods.records for what streams hold: an answer is checked once, where it enters, and raises
+Like pods.gate.records for what streams hold: an answer is checked once, where it enters, and raises
 RecordRefused if a field is not what an agent sends.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_console.pods.records import (
+from bs4_console.pods.gate.records import (
     RecordRefused,
     Shape,
     flag,
