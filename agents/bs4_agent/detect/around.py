@@ -1,8 +1,8 @@
-"""Single looks at what lies around a run: settings, processes' limits, W&B directories, caches,
-adapters, archives.
+"""Single scans of what surrounds a run: its settings, its processes' limits, W&B directories,
+dataset caches, adapters and log archives.
 
-Each answers None where it cannot know. Of a process's environment only names are kept, of one value
-only a digest.
+Each function returns None if it cannot know. Of a process's environment only the names are kept,
+and of one value only a digest.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ _HEADER = 8192
 
 
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
-    """The settings as flat dotted keys, the words of `argv` (what was really started) laid over
-    them; None where the config is unknown. An empty table is there as True: `[ckpt]` alone switches
-    checkpoints on.
+    """Return the settings as flat dotted keys, with the words of `argv` (what was really started)
+    laid over them. Returns None if the config is unknown. An empty table has the value True,
+    because `[ckpt]` alone switches checkpoints on.
     """
     if spec.trainer == "verl":
         # Hydra's words, whether there is a file behind them or not
@@ -87,8 +87,9 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
 
 
 def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, Surroundings]:
-    """(settings, surroundings) as far as a finished run's directory tells: the configs that its
-    launcher wrote, a refusal, W&B runs.
+    """Return (settings, surroundings) as far as a finished run's directory shows them: the configs
+    that its launcher wrote, a config's refusal, and W&B runs. The settings are None if no config
+    was written.
     """
     flat: dict[str, Any] = {}
     if spec.trainer == "verl":
@@ -115,8 +116,8 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}, "c": [{"d": 2}]}` -> `{"a.b": 1, "c.0.d": 2}`; lists of plain values stay
-    lists, what is null is left out.
+    """Return nested settings with flat dotted keys: `{"a": {"b": 1}, "c": [{"d": 2}]}` becomes
+    `{"a.b": 1, "c.0.d": 2}`. Lists of plain values stay lists. Null values are left out.
     """
     flat: dict[str, Any] = {}
     for key, value in data.items():
@@ -132,12 +133,17 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def processes(members: Sequence[Member]) -> list[ProcessFacts]:
-    """Limits, environment names and directories of the run's own components that live."""
+    """Return the limits, environment names and directories of the run's own processes. At most 64
+    processes are read.
+    """
     chosen = [m for m in members if m.component in _COMPONENTS][:_MAX_PROCESSES]
     return [_process(member) for member in chosen]
 
 
 def _process(member: Member) -> ProcessFacts:
+    """Return what /proc shows of one process. Only its identity and component are set if it has
+    ended.
+    """
     place = Path(f"/proc/{member.identity.pid}")
     nofile = _soft_nofile(place)
     names, wandb_id, shared = _environment(place)
@@ -164,6 +170,7 @@ def _process(member: Member) -> ProcessFacts:
 
 
 def _soft_nofile(place: Path) -> int | None:
+    """Return the soft limit of open files from /proc/PID/limits, or None if it cannot be read."""
     try:
         lines = (place / "limits").read_text().splitlines()
     except OSError:
@@ -179,8 +186,8 @@ def _soft_nofile(place: Path) -> int | None:
 
 
 def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
-    """(names, digest of WANDB_RUN_ID, W&B's shared mode). A process that wrote its title over its
-    environment has no names left.
+    """Return (variable names, digest of WANDB_RUN_ID, True if W&B's shared mode is on). The names
+    are None if the environment cannot be read or the process wrote its title over it.
     """
     try:
         raw = (place / "environ").read_bytes()
@@ -205,8 +212,8 @@ def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
-    """The newest local W&B runs, where W&B puts them: below the working directory or the output. Of
-    the newest attempt with their step.
+    """Return the local W&B runs from the places where W&B puts them: below the working directory or
+    the output directory. The directories of the newest attempt also have their step.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
     newest = set()
@@ -223,8 +230,8 @@ def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirector
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
-    """The trainers give their own directory; the working directory is what W&B takes without
-    one.
+    """Return the directories in which W&B may keep this run's data. The trainers name their own
+    directory; without a name W&B takes the working directory.
     """
     return list(
         dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb"))
@@ -232,8 +239,9 @@ def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a
-    whole one has `dataset_info.json`.
+    """Return the cache entries of the `datasets` library for the processes of a run, or None if the
+    cache cannot be found. An unfinished entry is named `<hash>.incomplete`; a complete one has
+    `dataset_info.json`.
     """
     root = _datasets_root(members)
     if root is None:
@@ -242,7 +250,9 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
-    """The same of one cache directory; None where it is not there."""
+    """Return the `datasets` entries of one cache directory, or None if the directory does not
+    exist.
+    """
     if not root.is_dir():
         return None
     found: list[DatasetCache] = []
@@ -269,8 +279,8 @@ _DATASETS = {
 
 
 def _datasets_root(members: Sequence[Member]) -> Path | None:
-    """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the
-    default.
+    """Return the cache directory that HF_DATASETS_CACHE, HF_HOME or HOME of the run's own processes
+    name, or None if no process can be read. These values are places, not secrets.
     """
     for member in members:
         try:
@@ -287,8 +297,8 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
 def environment_versions(
     spec: LaunchSpec, config: Mapping[str, Any] | None
 ) -> list[EnvironmentVersion] | None:
-    """Environments that the comments at the top of the config pin, beside what the run's own .venv
-    has.
+    """Return the environments that the comments at the top of the config pin, each with the version
+    in the run's own `.venv`. Returns None if the config cannot be read.
     """
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -311,8 +321,9 @@ def environment_versions(
 
 
 def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
-    """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as
-    packaging normalises them.
+    """Return (version of a package in `cwd/.venv`, the path that shows it), from its dist-info
+    directory. The version is None if the package is not installed. Names are compared as packaging
+    normalises them.
     """
     wanted = re.sub(r"[-_.]+", "_", name.rsplit("/", 1)[-1]).lower()
     for packages in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages")):
@@ -324,7 +335,9 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
 
 
 def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
-    """LoRA adapters that the settings start from by a local path."""
+    """Return the LoRA adapters that the settings load from a local path, each with its missing
+    files. Returns None if the settings are unknown.
+    """
     if config is None:
         return None
     found = []
@@ -346,7 +359,9 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
 
 
 def text_file(path: Path) -> tuple[str | None, float]:
-    """(at most 4 kB of a file, its mtime); (None, 0) where there is none."""
+    """Return (at most 4096 bytes of a file as text, its mtime in wall seconds), or (None, 0.0) if
+    it cannot be read.
+    """
     try:
         with path.open("rb") as handle:
             return handle.read(4096).decode("utf-8", "replace"), os.fstat(handle.fileno()).st_mtime
@@ -355,8 +370,8 @@ def text_file(path: Path) -> tuple[str | None, float]:
 
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
-    """Whether a log from before this attempt still lies in the run's log directories or in the
-    archive.
+    """Return True if a log from before this attempt is still in the run's log directories or in the
+    archive, False if all logs are newer, and None if there are no logs.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
@@ -376,8 +391,9 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
 def lineage(
     directory: Path, config: Mapping[str, Any] | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """(the names that this attempt runs under, those of the newest earlier attempt that wrote them
-    down). Written once, beside its spec.
+    """Return (the names that this attempt runs under, the names that the newest earlier attempt
+    recorded). Each is None if unknown. The names of this attempt are written once, to
+    `lineage.json` in `directory`, the attempt's directory.
     """
     if config is None or not directory.is_dir():
         return None, None
@@ -389,7 +405,9 @@ def lineage(
 
 
 def names_before(attempts: Path, number: int) -> dict[str, str] | None:
-    """What the newest attempt before `number` wrote down of its names; None where none did."""
+    """Return the names that the newest attempt before `number` recorded, or None if none of the
+    last 19 attempts recorded any. `attempts` is the directory of all attempts.
+    """
     for earlier in range(number - 1, max(0, number - 20), -1):
         before = read_passing(attempts / str(earlier) / "lineage.json")
         if before is not None:
@@ -398,7 +416,9 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
 
 
 def names(config: Mapping[str, Any]) -> dict[str, str]:
-    """The names in the settings that a continued run must keep."""
+    """Return the names in the settings that a run must keep when it continues another run, by their
+    lineage key. Names that are not set are left out.
+    """
     found = {}
     for name, keys in _LINEAGE.items():
         found[name] = next((config[key] for key in keys if key in config), None)
@@ -410,8 +430,8 @@ def names(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """How often the kernel has killed in our control group (v2 memory.events, v1
-    memory.oom_control); None where that is not told.
+    """Return how many times the kernel's out-of-memory killer has acted in our control group, or
+    None if the kernel does not show it. Reads memory.events (cgroup v2) or memory.oom_control (v1).
     """
     own = next(
         (line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/"
@@ -430,6 +450,7 @@ def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the lines of a file, or an empty list if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -437,4 +458,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _newest(path: Path) -> float:
+    """Return the newest mtime of a directory and its entries in wall seconds, or 0.0 if none can be
+    read.
+    """
     return max((m for one in (path, *listed(path)) if (m := mtime(one)) is not None), default=0.0)

@@ -1,5 +1,5 @@
-"""Which of several findings is the cause: what follows from another one is dropped, the rest is put
-in order.
+"""Choosing the cause among several findings: findings that follow from another one are dropped, and
+the rest are sorted.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding with its playbook. `t`: when it began, in the time of its log (None: no log
-    tells).
+    """A finding with its playbook. `t` is when the finding began, in the time of its log, or None
+    if no log shows it.
     """
 
     finding: Finding
@@ -47,8 +47,8 @@ class Cause:
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Sorting key, causes first: roots, the newest attempt, the process that ended first, role,
-    then time.
+    """Return the sorting key that puts causes first: root findings, then the newest attempt, then
+    the process that ended first, then the role, then the time.
     """
     item = cause.finding
     return (
@@ -61,7 +61,9 @@ def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
 
 
 def _exit_t(item: Finding, facts: Facts) -> float:
-    """When the process that wrote the evidence ended; infinite when it lives or nobody knows."""
+    """Return the wall second at which the process that wrote the evidence ended, or infinity if it
+    lives or its end is unknown.
+    """
     run = next(
         (run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None
     )
@@ -71,8 +73,8 @@ def _exit_t(item: Finding, facts: Facts) -> float:
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Wall second at which the first process that writes `source` ended badly; infinite when none
-    did.
+    """Return the wall second at which the first process that writes `source` ended badly, or
+    infinity if none did. A bad end is a signal or an exit code that is not 0.
     """
     family = "env" if source.startswith("env") else source
     writers = _WRITERS.get(family, ())
@@ -83,10 +85,11 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-    """`found` (by incident) less those that another of the same attempt explains, causes first.
+    """Return the findings that no other finding of the same attempt explains, causes first. `found`
+    maps incident ids to findings.
 
-    Two that explain each other: the one that comes first in `order` stays. What is dropped still
-    explains, so a chain leaves its head.
+    If two findings explain each other, the one that comes first in `order` stays. A dropped finding
+    still explains others, so only the head of a chain remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}
@@ -99,6 +102,7 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
 
 
 def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
+    """Return the keys of one attempt's findings that no other finding of it explains."""
     # an edge per pair: a dozen findings at most
     explains = {
         key: {other for other in group if other != key and _explains(found[key], found[other])}
@@ -118,6 +122,7 @@ def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
 
 
 def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
+    """Return the keys of all findings that `key` explains, directly or through others."""
     reached: set[str] = set()
     todo = list(explains[key])
     while todo:
@@ -129,11 +134,14 @@ def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
 
 
 def _explains(cause: Cause, other: Cause) -> bool:
+    """Return True if `cause` explains `other`: its playbook lists the failure, and `other` did not
+    come well before it.
+    """
     return other.finding.failure in cause.playbook.explains and not _before(other, cause)
 
 
 def _before(other: Cause, cause: Cause) -> bool:
-    """Whether `other` was there so long before `cause` that it cannot have come of it."""
+    """Return True if `other` came so long before `cause` that it cannot be its consequence."""
     if other.t is not None and cause.t is not None and _comparable(other.t, cause.t):
         return other.t < cause.t - _EARLIER_S
     one, two = _first_line(other), _first_line(cause)
@@ -146,11 +154,14 @@ def _before(other: Cause, cause: Cause) -> bool:
 
 
 def _comparable(one: float, two: float) -> bool:
-    """A kernel log counts from the boot, others tell the date."""
+    """Return True if both times count from the same origin. A kernel log counts seconds from the
+    boot, other logs from 1970.
+    """
     return (one < 1e8) == (two < 1e8)
 
 
 def _first_line(cause: Cause) -> tuple[tuple[str, str], int] | None:
+    """Return ((stream, file), line number) of the first evidence, or None if it has no line."""
     if not cause.finding.evidence or not cause.finding.evidence[0].get("line"):
         return None
     first = cause.finding.evidence[0]

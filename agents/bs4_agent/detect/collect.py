@@ -1,6 +1,6 @@
-"""Looks around every run, seldom: what `Surroundings` holds, the settings, and the disks. One
-thread of its own, because a dead network volume answers never, and a directory of ten thousand
-steps not at once.
+"""Scanning, at long intervals, what surrounds every run: the fields of `Surroundings`, the settings
+and the disks. It has a thread of its own, because a dead network volume never answers, and a
+directory of ten thousand steps answers slowly.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ _SETTLED_S = 120.0
 
 @dataclass
 class _Look:
+    """What one scan of an attempt found, at monotonic second `m`."""
+
     attempt: int
     m: float
     config: Mapping[str, Any] | None
@@ -47,7 +49,7 @@ class _Look:
 
 @dataclass
 class _Sizes:
-    """Steps whose size is final, and the heaps as they were at each new checkpoint."""
+    """The steps whose size is final, and the sizes of all steps at each new checkpoint."""
 
     settled: dict[Path, tuple[int, float]] = field(default_factory=dict)
     at_checkpoint: deque[tuple[int, Mapping[str, Heap]]] = field(
@@ -56,7 +58,9 @@ class _Sizes:
 
 
 class Collector:
-    """`of` and `disks` answer at once with what the last round saw."""
+    """Scans the surroundings of all runs in a background thread; one per pod. `of` and `disks`
+    return at once with the result of the last round.
+    """
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -69,15 +73,19 @@ class Collector:
         self._background: Background[None] | None = None
 
     def start(self) -> None:
-        """Begin to look; without it `round` is called by hand."""
+        """Start the background thread. Without it, a caller must call `round` itself."""
         if self._background is None:
             self._background = Background("surroundings", self.round, ROUND_S)
 
     def stop(self) -> None:
+        """Stop the background thread, if it was started."""
         if self._background is not None:
             self._background.stop()
 
     def round(self) -> None:
+        """Scan the disks, and each run whose last scan is old enough. A run that cannot be read
+        keeps the result of its last scan.
+        """
         now = time.monotonic()
         runs = [(run, run.attempt) for run in self._runs.all()]
         self._look_at_disks(now, [run for run, _ in runs])
@@ -94,8 +102,8 @@ class Collector:
     def of(
         self, run: str, attempt: int
     ) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
-        """(settings, the step to resume from, surroundings) of one attempt; all None before it was
-        looked at.
+        """Return (settings, the step to resume from, surroundings) of one attempt. All three are
+        None until the attempt has been scanned.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
@@ -103,16 +111,17 @@ class Collector:
         return (look.config, look.resume, look.around)
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
-        """(the runs' filesystems, shared memory); None when the last readings are too old to be
-        true.
+        """Return (the filesystems of the runs, the shared memory). Both are None if the last
+        readings are older than 60 seconds.
         """
         if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
             return None, None
         return self._disks[1], self._disks[2]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """(how often the kernel has killed in our control group since this began to look, when that
-        was last seen to have grown).
+        """Return (how many times the kernel has killed in our control group since this object was
+        made, the monotonic second at which that count was last seen to grow). The count is None if
+        the kernel does not show it, and the time is None if the count has not grown.
         """
         count = around.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:
@@ -124,6 +133,9 @@ class Collector:
         )
 
     def _due(self, run: Run, attempt: Attempt, now: float) -> bool:
+        """Return True if the attempt is to be scanned now: it is new, or its last scan is old
+        enough.
+        """
         look = self._looks.get(run.name)
         if look is None or look.attempt != attempt.number:
             return True
@@ -132,6 +144,7 @@ class Collector:
         return not ended and now - look.m >= (YOUNG_LOOK_S if young else LOOK_S)
 
     def _look(self, run: Run, attempt: Attempt) -> _Look:
+        """Scan one attempt of a run and return what was found."""
         trainer = self._runs.trainer(run)
         members = []
         for m in self._runs.membership.members(run.name, attempt.number):
@@ -158,6 +171,7 @@ class Collector:
         members: Sequence[Member],
         config: Mapping[str, Any] | None,
     ) -> Surroundings:
+        """Return the surroundings of one attempt from a fresh scan."""
         layout = trainer.layout(run.spec)
         heaps, earlier = self._heaps(run, trainer)
         rejected, rejected_t = around.text_file(layout.run_dir / "configs" / "error.txt")
@@ -185,6 +199,9 @@ class Collector:
     def _heaps(
         self, run: Run, trainer: Trainer
     ) -> tuple[Mapping[str, Heap], Mapping[str, Heap] | None]:
+        """Return (the sizes of the step directories now, their sizes two checkpoints ago). The
+        second is None until three different newest checkpoints were seen.
+        """
         layout = trainer.layout(run.spec)
         sizes = self._sizes.setdefault(run.name, _Sizes())
         roots = {
@@ -202,6 +219,7 @@ class Collector:
         return heaps, sizes.at_checkpoint[0][1] if len(sizes.at_checkpoint) == 3 else None
 
     def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
+        """Measure each filesystem that holds the output of a run, and the shared memory."""
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
             place = None
@@ -219,6 +237,9 @@ class Collector:
         self._disks = (time.monotonic(), disks, shm)
 
     def _disk(self, now: float, path: Path, runs: Sequence[str]) -> Disk:
+        """Measure one filesystem. `growth` is bytes per second over the last five minutes, or None
+        if the readings cover less than half of that.
+        """
         usage = disk_usage(path)
         used = usage["used"]
         growth = None
@@ -243,8 +264,9 @@ class Collector:
 
 
 def _heap(root: Path, settled: dict[Path, tuple[int, float]]) -> Heap:
-    """Sizes by step. A step whose newest file is older than two minutes is never measured again:
-    ten thousand rollout directories of a long run cost one listing, not ten thousand.
+    """Return the size and time of each step's directory below `root`. A step whose newest file is
+    older than two minutes is never measured again, so the ten thousand rollout directories of a
+    long run cost one listing.
     """
     sizes: dict[int, int] = {}
     changed: dict[int, float] = {}

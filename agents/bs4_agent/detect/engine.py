@@ -1,8 +1,8 @@
-"""From findings to incidents: hold times, keep-firing, one incident a cause, roots before what
-follows from them.
+"""Turning findings into incidents: hold times, keep times, one incident for each cause, and root
+causes before their consequences.
 
-The engine is given facts, lines and a clock and keeps no other state than what it has seen hold;
-live watching and `diagnose` use the same one.
+The engine receives facts, log lines and a clock, and its only state is what it has seen hold. Live
+watching and `diagnose` use the same engine.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ _LogKey = tuple[str, int, str]
 
 @dataclass
 class _Held:
+    """A finding that is held: first seen at `first_m`, last seen at `last_m` (monotonic seconds).
+    `fired` is True once it has become an incident.
+    """
+
     finding: Finding
     first_m: float
     last_m: float
@@ -47,7 +51,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Transition:
-    """`event`: opened, updated, cleared. `incident` is the stable id."""
+    """A change of one incident: opened, updated or cleared. `incident` is its stable id."""
 
     event: Transit
     incident: str
@@ -56,16 +60,16 @@ class Transition:
 
 
 def incident_id(item: Finding) -> str:
-    """hash(run, attempt, failure id, first evidence): two observers of one cause make one
-    incident.
+    """Return the id of the incident that a finding belongs to: a hash of run, attempt, failure id
+    and first evidence. Two observers of one cause get the same id.
     """
     text = "\0".join((item.run, str(item.attempt), item.failure, item.anchor))
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def _overtaking(facts: Facts) -> dict[str, int]:
-    """The newest attempt of each run that makes steps: what was wrong with an earlier one is
-    history.
+    """Return the newest attempt of each run that makes steps, by run name. Failures of earlier
+    attempts are history.
     """
     rows = {}
     for run in facts.runs:
@@ -75,11 +79,13 @@ def _overtaking(facts: Facts) -> dict[str, int]:
 
 
 class Engine:
-    """`evaluate` after every look; `feed` for every log line."""
+    """Turns facts and log lines into incidents. Call `feed` for every log line and `evaluate` after
+    every scan.
+    """
 
     def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
-        """`live`: lines come as they are written, and holds are counted from when they were seen;
-        else from the lines' own time.
+        """Prepare the engine. With `live`, lines arrive as they are written, and hold times count
+        from when a line was seen. Otherwise they count from the lines' own time.
         """
         self._playbooks = [p for p in playbooks if p.detect]
         self._detecting = [
@@ -97,7 +103,9 @@ class Engine:
         self._reasons = EndReasons(self._playbooks)
 
     def rules(self, trainer: str, source: str) -> SourceRules:
-        """The signatures that count in one log; of every generation where `trainer` is ""."""
+        """Return the signatures that apply to one log. With `trainer` "", those of every trainer
+        generation are included.
+        """
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
         if key not in self._rules:
@@ -113,7 +121,9 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """The one log's matcher; `anchor` as in `Matcher`, counts the first time only."""
+        """Return the matcher of one log, and create it at the first call. `anchor` is that of
+        `Matcher` and is used at the first call only.
+        """
         key = (run, attempt, source)
         if key not in self._matchers:
             made = self._matchers[key] = Matcher(
@@ -132,8 +142,8 @@ class Engine:
         line: LogLine,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Match one line; what matches counts at the next `evaluate`. Whether a signature has
-        fired, so that this is worth doing now.
+        """Match one log line. A match counts at the next `evaluate`. Returns True if a signature
+        has fired, so that evaluating now is worthwhile.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -141,8 +151,8 @@ class Engine:
         return matcher.news
 
     def due(self) -> float | None:
-        """Monotonic second at which the next hold that is running will be over; None while nothing
-        is held.
+        """Return the monotonic second at which the next running hold time ends, or None if no
+        finding is being held.
         """
         waits = []
         for held in self._held.values():
@@ -151,7 +161,9 @@ class Engine:
         return min(waits, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
-        """The sources of an attempt of which any line came."""
+        """Return the log sources of an attempt that have delivered at least one line that is not
+        blank.
+        """
         return frozenset(
             s
             for (name, number, s), matcher in self._matchers.items()
@@ -159,8 +171,8 @@ class Engine:
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """What changed, causes first. `complete`: nothing more will come (finished files), so
-        nothing waits for its hold time.
+        """Return the incidents that changed, causes first. With `complete`, nothing more will come
+        (the files are finished), so no finding waits for its hold time.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -184,9 +196,10 @@ class Engine:
         return kept
 
     def _seen_once(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-        """Return the open incidents that stay until their attempt ends, as they were told.
+        """Return the open incidents that stay until their attempt ends, as they were last reported.
 
-        One that is found again with more evidence than was told is not among them: it is news.
+        An incident that is found again with more evidence than before is left out, because the new
+        evidence is to be reported.
         """
         going: set[tuple[str, int]] = set()
         for run in facts.runs:
@@ -205,8 +218,8 @@ class Engine:
         return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
-        """One finding of the logs for each failure and attempt; a detector that says the same adds
-        its evidence to it.
+        """Yield one finding for each failure and attempt. If a detector and the logs report the
+        same failure, the detector's evidence is added to the finding of the logs.
         """
         stopped = set()
         for run in facts.runs:
@@ -238,8 +251,8 @@ class Engine:
         yield from logged.values()
 
     def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
-        """What a run's logs say while we stop it is our own doing; what they said before has been
-        held since then.
+        """Return True if a finding of the logs is to be reported. What a run logs while we stop it
+        is our own doing, unless it was held before the stop.
         """
         item = cause.finding
         return (
@@ -249,6 +262,9 @@ class Engine:
         )
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
+        """Yield the findings of the logs: incidents from before a restart, then the signatures that
+        have fired.
+        """
         fired: dict[tuple[str, int, str], list[tuple[Track, str]]] = {}
         for (run, attempt, source), matcher in self._matchers.items():
             for playbook, track in matcher.fired(complete=complete):
@@ -261,8 +277,8 @@ class Engine:
     def _cause(
         self, run: str, attempt: int, playbook: Playbook, tracks: Sequence[tuple[Track, str]]
     ) -> Cause:
-        """Several signatures (or logs) of one failure are one finding; the first that fired gives
-        it its name for good.
+        """Return one finding for several signatures (or logs) of the same failure. Its anchor is
+        the evidence that came first.
         """
         sightings = []
         for track, _ in tracks:
@@ -294,6 +310,9 @@ class Engine:
     def _detect(
         playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts
     ) -> list[Finding]:
+        """Return what one detector finds in all runs that the playbook applies to. A finding
+        without a role takes role and severity from the playbook.
+        """
         found: list[Finding] = []
         detector = DETECTORS[name]
         for run in facts.runs:
@@ -307,7 +326,7 @@ class Engine:
         return found
 
     def _drop_overtaken(self, facts: Facts) -> None:
-        """What the logs of an earlier attempt said is history once a later one makes steps."""
+        """Forget the logs of each attempt that a later attempt has overtaken by making steps."""
         if not self._live:
             return
         newest = _overtaking(facts)
@@ -320,6 +339,7 @@ class Engine:
     def _transitions(
         self, found: Mapping[str, Cause], facts: Facts, complete: bool
     ) -> list[Transition]:
+        """Update the held findings with `found` and return what was opened, updated or cleared."""
         out: list[Transition] = []
         for key, cause in found.items():
             item, playbook = cause.finding, cause.playbook
@@ -348,7 +368,9 @@ class Engine:
         return out
 
     def forget(self, incident: str) -> None:
-        """The incident was resolved by an action: a new sighting is a new hold."""
+        """Forget an incident that an action has resolved. If it is seen again, its hold time starts
+        again.
+        """
         held = self._held.pop(incident, None)
         if held is None:
             return
@@ -360,9 +382,9 @@ class Engine:
             items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """An incident that was open before the agent restarted: it stays fired and clears in its
-        own time. One that a log line made stays as long as it would have, by the line that it fired
-        on.
+        """Take over an incident that was open before the agent restarted. It stays fired and clears
+        in its own time. An incident of a log keeps the duration that it would have had, by the line
+        that fired it.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:
@@ -379,8 +401,8 @@ class Engine:
 
 
 def _followed(cause: Cause, run: RunFacts | None) -> bool:
-    """Whether what a finished run's logs say came of a stop: it was said after it, or a later
-    attempt made the stopped one history.
+    """Return True if a finding in a finished run's logs is a consequence of a stop: it was logged
+    after the stop, or a later attempt has overtaken the stopped one.
     """
     stop = None
     if run is not None:
@@ -393,8 +415,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:
-    """New evidence at once; new words (a disk's percent) at most every half minute: each is a line
-    of a journal that is kept.
+    """Return True if an open incident is to be reported again: at once for new evidence, and at
+    most every 30 seconds for a new summary (a disk's percent), because each report is a line of a
+    journal that is kept.
     """
     told = held.told
     if told is None or len(told.evidence) != len(held.finding.evidence):
@@ -403,13 +426,14 @@ def _worth_telling(held: _Held, now_m: float) -> bool:
 
 
 def _anchor(place: Mapping[str, Any]) -> str:
+    """Return the text that names one piece of evidence: stream or file, then cursor or offset."""
     return (
         f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
     )
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:
-    """The journal fields of one transition (type `incident`)."""
+    """Return the journal fields of one transition, for a record of type `incident`."""
     item, playbook = transition.finding, transition.playbook
     return {
         "event": transition.event,

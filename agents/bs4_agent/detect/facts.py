@@ -1,5 +1,5 @@
-"""Facts: all that detectors may look at. Plain data with times, so that a live pod and a finished
-directory look alike.
+"""Facts: everything that detectors may look at. They are plain data with times, so that a live pod
+and a finished directory look alike.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True, kw_only=True)
 class LogEvent:
-    """An event of a log with its place. `m` is monotonic seconds when it was read (live) or the
-    line's own time (offline).
+    """An event of a log with its place. `m` is the monotonic second at which it was read (live) or
+    the line's own time (offline).
     """
 
     event: Event
@@ -33,6 +33,7 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> dict[str, Any]:
+        """Return the event as evidence of an incident."""
         return {
             "source": self.source,
             "stream": self.stream,
@@ -46,7 +47,9 @@ class LogEvent:
 
 @dataclass(frozen=True)
 class Side:
-    """Progress of one side (trainer or orchestrator) in this attempt."""
+    """The progress of one side (trainer or orchestrator) in this attempt: its last step, the
+    monotonic second of it, and the number of steps seen.
+    """
 
     last_step: int | None = None
     last_step_m: float | None = None
@@ -55,8 +58,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Stop:
-    """`t`: when it began, wall seconds of the logs' own time. `ordered`: somebody signalled the
-    launcher; else one of its children may have failed, so that it ended the others.
+    """A stop that the logs of a finished run show. `t` is when it began, in wall seconds of the
+    logs' own time. `ordered` is True if somebody signalled the launcher; otherwise a child may have
+    failed, so that the launcher ended the others.
     """
 
     t: float
@@ -65,8 +69,8 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerProbe:
-    """What the run's inference server answered last. `None` = not asked or not known. Times are
-    monotonic.
+    """The last answers of the run's inference server. None means not probed or not known. Times are
+    monotonic seconds.
     """
 
     url: str = ""
@@ -83,7 +87,7 @@ class ServerProbe:
 
 @dataclass(frozen=True)
 class StepFiles:
-    """The 2026-01 file hand-off: which steps exist on which side. mtimes are wall seconds."""
+    """The steps of the 2026-01 file hand-off on each side, each with its mtime in wall seconds."""
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
     rollouts: Mapping[int, float] = field(default_factory=dict)
@@ -92,6 +96,10 @@ class StepFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
+    """Everything known about one attempt of a run. Fields that end in `_m` are monotonic seconds,
+    fields that end in `_t` are wall seconds.
+    """
+
     name: str
     spec: LaunchSpec
     layout: RunLayout
@@ -142,8 +150,8 @@ class RunFacts:
     """
 
     def setting(self, *keys: str) -> Any:
-        """The first of these settings that has a value; None where none is set or nothing is
-        known.
+        """Return the first of these settings that has a value, or None if none is set or the
+        settings are unknown.
         """
         for key in keys:
             if self.config is not None and key in self.config:
@@ -151,7 +159,9 @@ class RunFacts:
         return None
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """The settings below a table, keys as they are."""
+        """Return the settings below a table, with their full keys. Empty if there are none or the
+        settings are unknown.
+        """
         found = {}
         for key, value in (self.config or {}).items():
             if key.startswith(prefix + "."):
@@ -159,6 +169,7 @@ class RunFacts:
         return found
 
     def alive(self, component: str) -> list[Member]:
+        """Return the living processes of one component, for example "trainer"."""
         found = []
         for member in self.members:
             if member.alive and member.component == component:
@@ -166,9 +177,13 @@ class RunFacts:
         return found
 
     def ever(self, component: str) -> bool:
+        """Return True if this attempt has, or had, a process of this component."""
         return any(member.component == component for member in self.members)
 
     def last_event(self, kind: str, side: str | None = None) -> LogEvent | None:
+        """Return the newest event of this kind, from this side if one is given, or None if there is
+        none.
+        """
         for event in reversed(self.events):
             if event.event.kind == kind and side in (None, event.event.side):
                 return event
@@ -177,9 +192,10 @@ class RunFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """A process with GPU memory. `mem` None: unknown (NVML speaks of foreign pids). `run`: owner
-    while that attempt lives; `dead_run`: the run of ours to whose ended attempt it provably
-    belonged; both None: nobody we know.
+    """A process that holds GPU memory. `mem` is bytes, or None if unknown (NVML reports foreign
+    pids). `run` is the run that the process belongs to while its attempt lives. `dead_run` is the
+    run of ours to whose ended attempt the process provably belonged. Both are None if the process
+    is not known.
     """
 
     identity: Identity
@@ -194,8 +210,8 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuFacts:
-    """`state` as in telemetry. `used` and `total` are bytes by device index. `settled` = all of it
-    was true in the previous scan too.
+    """The GPUs of a pod in the last sample. `state` is that of the telemetry. `used` and `total`
+    are bytes by device index.
     """
 
     state: str = "absent"
@@ -220,8 +236,8 @@ class GpuFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """One look at a pod. `coverage`: what could not be seen, as short phrases; part of every
-    verdict.
+    """One scan of a pod. `coverage` lists what could not be seen, as short phrases, and is part of
+    every verdict.
     """
 
     now_m: float
@@ -238,14 +254,14 @@ class Facts:
     console: ConsoleFacts | None = None
 
     def disk(self, run: str) -> Disk | None:
-        """The filesystem that holds a run's output."""
+        """Return the filesystem that holds a run's output, or None if it is unknown."""
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A detector's word. `anchor` names the first evidence and makes the incident's id stable: the
-    same cause seen again is the same incident.
+    """A failure that a detector or a log signature reports now. `anchor` names the first evidence
+    and makes the incident's id stable, so that the same cause seen again is the same incident.
     """
 
     failure: str
@@ -268,7 +284,7 @@ class Finding:
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:
-    """Evidence that is a file or directory, not a line of it."""
+    """Return evidence that is a file or directory as a whole, not one of its lines."""
     return {
         "source": "files",
         "stream": "",
@@ -281,6 +297,7 @@ def file_evidence(path: Path, text: str) -> dict[str, Any]:
 
 
 def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
+    """Return evidence that is a process, described by its identity and `text`."""
     return {
         "source": "process",
         "stream": "",

@@ -1,5 +1,5 @@
-"""Facts from finished files: a run's output directory, loose logs, standard input. The engine above
-is the same as on a live pod.
+"""Making facts from finished files: a run's output directory, loose logs, or standard input. The
+engine that receives them is the same as on a live pod.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
 @dataclass(frozen=True)
 class Loose:
-    """A log that belongs to no run directory. `name` as the person gave it."""
+    """A log that belongs to no run directory. `name` is the path as the person gave it, or "-" for
+    standard input.
+    """
 
     source: str
     name: str
@@ -42,8 +44,10 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one
-    flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
+    """Return the trainer id of the run that wrote a directory, or None if it cannot be told.
+
+    A 2026-01 run has run_default or *.stdout logs. The current generation keeps logs/attempt_N and
+    one flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
     """
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"
@@ -55,8 +59,8 @@ def guess_trainer(directory: Path) -> str | None:
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
-    """The logs of every attempt that left any, by attempt: the current generation keeps them all,
-    2026-01 only the last one's.
+    """Return the existing logs of a run directory, by attempt number. The current generation of
+    prime-rl keeps the logs of all attempts, 2026-01 only those of the last one.
     """
     found = {}
     if trainer_id == "prime-rl":
@@ -83,9 +87,11 @@ def directory_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Facts of one run directory: of 2026-01 its output_dir, of the current generation
-    output_dir/<run name>. What the logs of earlier attempts say goes to the engine only. `extra`:
-    logs that lie there too and are nobody's own.
+    """Read a run directory and return its facts: the output_dir of a 2026-01 run, or
+    output_dir/<run name> of the current generation.
+
+    The logs of earlier attempts are fed to the engine only. `extra` are further logs in the
+    directory that are not the run's own. `thorough` parses every line.
     """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
@@ -135,8 +141,8 @@ def directory_facts(
 
 
 def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
-    """What W&B's client wrote beside the newest attempt, below the directory that was given: the
-    working directory may be anybody's.
+    """Return the logs that W&B's client wrote beside the newest attempt, if they are below the
+    given directory. The working directory may belong to other programs.
     """
     roots = []
     for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")):
@@ -151,8 +157,8 @@ def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
-    """When the launcher was signalled, else when the orchestrator was. What a server says of its
-    own end has no time of its own.
+    """Return when the launcher was signalled, or else when the orchestrator was, or None if neither
+    was. A server's message about its own end carries no time.
     """
     events = []
     for read in reads:
@@ -176,8 +182,8 @@ def _stop(reads: Iterable[Read]) -> Stop | None:
 def loose_facts(
     logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False
 ) -> RunFacts:
-    """Facts of logs that lie together and are taken for one attempt of one run. `trainer_id` "":
-    nobody knows the generation.
+    """Read loose logs as one attempt of one run and return its facts. `trainer_id` is "" if the
+    trainer generation is unknown. `thorough` parses every line.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
     known = trainer_id != ""
@@ -199,8 +205,8 @@ def log_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Facts of a single log (or standard input, name "-"), read as it comes. `trainer_id` "":
-    nobody knows the generation.
+    """Read a single log (or standard input, name "-") as it comes and return its facts.
+    `trainer_id` is "" if the trainer generation is unknown.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
     read = _read(
@@ -210,8 +216,8 @@ def log_facts(
 
 
 def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
-    """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its
-    config.
+    """Return the launch spec of a finished run as far as its directory shows it: the paths, and
+    nothing of its config.
     """
     if trainer_id == "prime-rl-2026-01":
         output_dir, run = (directory, directory.name)
@@ -227,14 +233,15 @@ def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
 
 
 def _nobody(trainer_id: str) -> LaunchSpec:
+    """Return a launch spec for logs that belong to no known run."""
     return LaunchSpec(
         run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path()
     )
 
 
 def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
-    """When the attempt began, as far as files tell: orch.toml (2026-01) or the resolved configs
-    (current) are written at start.
+    """Return the wall second at which the attempt began, as far as files show it: orch.toml
+    (2026-01) or the resolved configs (current generation) are written at start.
     """
     for candidate in (
         directory / "run_default" / "configs" / "orch.toml",
@@ -260,6 +267,7 @@ def _read_file(
     known: bool = True,
     thorough: bool,
 ) -> Read:
+    """Open a log file and read it."""
     with path.open("rb") as handle:
         return _read(handle, log, trainer, engine, run, known=known, thorough=thorough)
 
@@ -274,7 +282,9 @@ def _read(
     known: bool,
     thorough: bool,
 ) -> Read:
-    """`known`: the generation is; else the signatures of all of them count."""
+    """Read a log. `known` is True if the trainer generation is known; otherwise the signatures of
+    all generations apply.
+    """
     # Lines with a time of day only: the file was last written within half a day of them. A pipe is
     # being written now.
     matcher = engine.matcher(
@@ -284,6 +294,7 @@ def _read(
 
 
 def _written(handle: BinaryIO) -> float:
+    """Return the wall second at which the file was last written, or now for a pipe."""
     try:
         return os.fstat(handle.fileno()).st_mtime
     except OSError:
@@ -293,8 +304,8 @@ def _written(handle: BinaryIO) -> float:
 def _facts(
     trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: int, started_t: float
 ) -> RunFacts:
-    """The same as the follower of a live run makes of these lines: the last events of every kind,
-    steps, numbers of steps.
+    """Return the same facts that the follower of a live run makes of these lines: the last events
+    of every kind, the steps, and the numbers of the steps.
     """
     log = RunLog(run=spec.run, attempt=attempt)
     events = [event for read in reads for event in read.events]
@@ -331,11 +342,14 @@ def _facts(
 
 
 def _in_time(events: Sequence[LogEvent]) -> Sequence[LogEvent]:
-    """Across logs by time; within one log the order of its lines."""
+    """Return the events of all logs sorted by time. Events of one log with equal times keep the
+    order of their lines.
+    """
     return sorted(events, key=lambda event: event.m)
 
 
 def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
+    """Return the progress of one side, including the steps that were only counted."""
     side = log.side(name)
     return Side(
         side.last_step,
@@ -345,8 +359,9 @@ def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
 
 
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
-    """`idle_s`: how long ago the last line was written. Coverage names what nobody can see in
-    files, and logs that were not there.
+    """Return the facts of one scan of finished files. `idle_s` is how many seconds ago the last
+    line was written. The coverage names what files cannot show, and the logs that were missing if
+    `engine` is given.
     """
     now = (
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)

@@ -1,9 +1,9 @@
-"""What each side of a run is doing, as far as its lines tell: the phase, since when, what it said
-last, and whom it waits for.
+"""What each side of a run is doing, as far as its log lines show: its phase, since when, its last
+message, and the side that it waits for.
 
-Nothing here judges. The numbers that link the sides: batch N of the orchestrator is trained by the
-trainer's step N and gives policy N (2026-01: policy N + 1), in both generations; a side that has
-what it needs is working, a side that has not waits for the other.
+Nothing here judges. Step numbers link the sides: the trainer's step N trains batch N of the
+orchestrator and gives policy N (policy N + 1 on 2026-01). A side that has what it needs is working.
+A side that lacks it waits for the other side.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _PHASES: dict[str, Phase] = {
 
 @dataclass(frozen=True)
 class Activity:
-    """One side now.
+    """What one side of a run is doing now.
 
-    `phase`: start-up, rollout, train, weight sync, checkpoint, evaluation, rate-limit wait,
-    waiting, end. `since_m`: when its present piece of work began (it got what it needed) or, later,
-    gave its last sign. `waits_for`: the other side's name, "" when it has to move itself. `awaits`:
-    what it waits for or works on, as words. `last`: its newest line that counts.
+    `since_m` is the monotonic second at which its present work began (it got what it needed) or, if
+    later, at which it gave its last sign of life. `waits_for` is the other side's name, or "" if
+    the side itself has to move. `awaits` says in words what it waits for or works on. `last` is its
+    newest log line that shows work.
     """
 
     side: str
@@ -64,8 +64,8 @@ class Activity:
 
 
 def activities(run: RunFacts) -> dict[str, Activity]:
-    """Both sides; only the trainer where the run has no orchestrator (verl). Pure: looks at the
-    facts only.
+    """Return what each side of a run is doing, by side name. A run without an orchestrator (verl)
+    has only the trainer. The result depends on the facts only.
     """
     events = _by_side(run.events)
     trainer, orchestrator = run.trainer_side, run.orchestrator_side
@@ -78,8 +78,8 @@ def activities(run: RunFacts) -> dict[str, Activity]:
 
 
 def start_up(run: RunFacts) -> str:
-    """Where a run that has not finished a step yet is: `trainer: start-up (its model),
-    orchestrator: rollout (the first batch)`.
+    """Return a phrase that says where a run is that has not finished a step yet, for example
+    `trainer: start-up (its model), orchestrator: rollout (the first batch)`.
     """
     if run.spec.component == "inference":
         return "inference: start-up (its model)"
@@ -98,6 +98,7 @@ def start_up(run: RunFacts) -> str:
 
 
 def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
+    """Return the events grouped by the side that wrote them."""
     sides: dict[str, list[LogEvent]] = {}
     for event in events:
         sides.setdefault(event.event.side, []).append(event)
@@ -105,8 +106,8 @@ def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
 
 
 def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | None:
-    """The number of the step that the trainer does now: after its last one, or where it said that
-    it begins.
+    """Return the number of the step that the trainer works on now: the step after its last one, or
+    the step at which it said that it starts. Returns None if neither is known.
     """
     if side.last_step is not None:
         return side.last_step + 1
@@ -117,6 +118,7 @@ def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | No
 
 
 def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> Activity:
+    """Return what the trainer is doing now."""
     last = _news(events)
     said_m = _latest(own.last_step_m, last)
     if _finished(events):
@@ -153,6 +155,7 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
 
 
 def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side) -> Activity:
+    """Return what the orchestrator is doing now."""
     last = _news(events)
     said_m = _latest(own.last_step_m, last)
     if _finished(events):
@@ -182,8 +185,8 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
 
 
 def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None:
-    """The trainer's step without which the orchestrator does not go on, as far as it said so after
-    its own last step.
+    """Return the trainer's step without which the orchestrator does not continue, as far as its log
+    says so, or None if it needs none.
     """
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values
@@ -206,7 +209,9 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
 
 
 def _done(run: RunFacts, trainer: Side) -> int | None:
-    """The trainer's last finished step, of this attempt or of the checkpoint that it began from."""
+    """Return the trainer's last finished step, of this attempt or of the checkpoint that it started
+    from, or None if it is unknown.
+    """
     first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
     if first is None:
         return None
@@ -214,7 +219,9 @@ def _done(run: RunFacts, trainer: Side) -> int | None:
 
 
 def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
-    """When that side's line of that step was written; None where it is not known any more."""
+    """Return the monotonic second at which `side` wrote its line of `step`, or None if that line is
+    no longer known.
+    """
     for event in reversed(run.events):
         if event.event.kind == "step" and event.event.side == side and event.event.step == step:
             return event.m
@@ -222,8 +229,8 @@ def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
 
 
 def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
-    """When the trainer's part of the checkpoint that `save` announced was whole; None while it is
-    not. No line says so, the files do.
+    """Return the monotonic second at which the trainer's part of the checkpoint announced by `save`
+    was complete, or None while it is not. The files show this, no log line does.
     """
     for checkpoint in run.checkpoints:
         if (
@@ -236,7 +243,9 @@ def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
 
 
 def _phase_of(events: list[LogEvent]) -> Phase:
-    """By the newest line that opens a phase, unless a later one closes it."""
+    """Return the phase that the newest opening line shows, or "rollout" if a later line has closed
+    it.
+    """
     for event in reversed(events):
         kind = event.event.kind
         if kind in _PHASES:
@@ -249,12 +258,13 @@ def _phase_of(events: list[LogEvent]) -> Phase:
 
 
 def _evals(values: Mapping[str, Any]) -> bool:
+    """Return True if a heartbeat counts running evaluations."""
     return int(values.get("eval", 0) or 0) > 0
 
 
 def _news(events: list[LogEvent]) -> LogEvent | None:
-    """The newest line that says that work was done. Of heartbeats with the same numbers the first
-    one counts.
+    """Return the newest event that shows that work was done, or None. Of heartbeats with equal
+    numbers, the first one counts.
     """
     newest: LogEvent | None = None
     for event in events:
@@ -269,7 +279,7 @@ def _news(events: list[LogEvent]) -> LogEvent | None:
 
 
 def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
-    """The first heartbeat of the run of equal ones at the end."""
+    """Return the first of the equal heartbeats at the end, or None if there are no heartbeats."""
     first: LogEvent | None = None
     for beat in reversed(beats):
         if first is not None and beat.event.values != first.event.values:
@@ -279,10 +289,12 @@ def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
 
 
 def _finished(events: list[LogEvent]) -> bool:
+    """Return True if the side has reported that it finished."""
     return any(e.event.kind == "finished" for e in events)
 
 
 def _in_loop(events: list[LogEvent]) -> bool:
+    """Return True if the trainer has reported that its training loop or its broadcast starts."""
     for e in events:
         if e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast"):
             return True
@@ -290,6 +302,7 @@ def _in_loop(events: list[LogEvent]) -> bool:
 
 
 def _began(events: list[LogEvent]) -> bool:
+    """Return True if the orchestrator has reported anything that follows its start-up."""
     for e in events:
         if e.event.kind in ("ready", "start-step", "policy-update", "heartbeat"):
             return True
@@ -297,6 +310,7 @@ def _began(events: list[LogEvent]) -> bool:
 
 
 def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
+    """Return the later of the two times, or None if both are missing."""
     moments = []
     for m in (step_m, event.m if event else None):
         if m is not None:
@@ -305,12 +319,14 @@ def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
 
 
 def _or(value: float | None, default: float) -> float:
+    """Return `value`, or `default` if it is None."""
     if value is None:
         return default
     return value
 
 
 def _step(event: LogEvent | None) -> str:
+    """Return the event's step as text, or "?" if it is unknown."""
     if event is None or event.event.step is None:
         return "?"
     return str(event.event.step)

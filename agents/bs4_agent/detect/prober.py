@@ -1,5 +1,5 @@
-"""Asks the runs' inference servers how they are, without ever being the load: /health often, a
-one-token request only on suspicion.
+"""Probing the runs' inference servers without putting load on them: /health often, and a one-token
+request only on suspicion.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _COUNTER = "vllm:generation_tokens_total"
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose server is asked. `quiet_s`: seconds since either side finished a step; `pace_s`:
-    its median step time.
+    """A run whose inference server is probed. `quiet_s` is the seconds since either side finished a
+    step; `pace_s` is the run's median step time in seconds, or None if unknown.
     """
 
     run: str
@@ -46,8 +46,8 @@ class Watched:
 
 
 class Prober:
-    """`watched` names what is to be asked now; `probe` is the last answer. One thread: a server
-    that hangs delays only the next question.
+    """Probes the inference servers of the runs that `watched` returns, and keeps each last answer.
+    It uses one thread, so a server that hangs only delays the next probe.
     """
 
     def __init__(self, watched: Callable[[], Sequence[Watched]]) -> None:
@@ -56,9 +56,13 @@ class Prober:
         self._counter: dict[str, float] = {}
 
     def probe(self, run: str, attempt: int) -> ServerProbe:
+        """Return the last answers of a run's server. All fields are unset if it has not been
+        probed.
+        """
         return self._last.get((run, attempt), ServerProbe())
 
     def run(self, stop: threading.Event) -> None:
+        """Probe the watched servers every two seconds until `stop` is set."""
         while not stop.wait(ROUND_S):
             watched = self._watched()
             current = {(w.run, w.attempt) for w in watched}
@@ -68,6 +72,9 @@ class Prober:
                 self._ask(item)
 
     def _ask(self, item: Watched) -> None:
+        """Probe the health of one server if it is due, and then try a token if the server is
+        healthy.
+        """
         key = (item.run, item.attempt)
         before = self._last.get(key, ServerProbe(url=item.url))
         now = time.monotonic()
@@ -86,6 +93,7 @@ class Prober:
             self._last[key] = self._ask_for_a_token(item, before)
 
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
+        """Request one token if the run is suspiciously quiet, and return the updated answers."""
         limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
         if item.quiet_s < limit:
             if before.failures == 0:
@@ -111,8 +119,8 @@ class Prober:
 
     @staticmethod
     def _generated(url: str) -> float | None:
-        """Tokens generated so far. An engine that is merely busy moves it while our own request
-        waits.
+        """Return the number of tokens generated so far, or None if the server does not report it. A
+        server that is merely busy increases it while our own request waits.
         """
         try:
             return metrics(url, HEALTH_TIMEOUT_S).get(_COUNTER)
@@ -121,6 +129,7 @@ class Prober:
 
 
 def _word(answer: Probe) -> str:
+    """Return "ok", or the error word of a failed probe."""
     if answer.ok:
         return "ok"
     return answer.error or "unknown"

@@ -1,11 +1,11 @@
-"""A finished log in one pass and constant memory: to the signatures the lines that could matter to
-one, to the detectors its events.
+"""Reading a finished log in one pass and constant memory. The signatures get the lines that could
+matter to them, the detectors get its events.
 
-Taking a line apart costs 6 us, looking at it 0.01 us a byte: so blocks of a megabyte are looked
-through for the words that signatures and event rules need, and only the lines that hold one are
-taken apart (`sieve.py`). A signature that something ends again and again (errors between two steps)
-counts from its last end on: what a block says of it before that is passed over. `thorough` takes
-every line apart; the findings are the same.
+Parsing a line costs 6 us, searching it costs 0.01 us a byte. So blocks of a megabyte are searched
+for the words that signatures and event rules need, and only the lines that hold a word are parsed
+(`sieve.py`). A signature that is ended again and again (errors between two steps) counts from its
+last end on, and earlier lines of a block are passed over. With `thorough`, every line is parsed;
+the findings are the same.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _SAMPLE, _BACK = 128 * 1024, 400
 
 @dataclass
 class Log:
-    """One log as it lies there. `name`: for evidence; `attempt`: 1 where nothing tells."""
+    """A finished log. `name` is used in evidence; `attempt` is 1 if the attempt is unknown."""
 
     source: str
     name: str
@@ -84,8 +84,9 @@ class Log:
 
 @dataclass
 class Read:
-    """What a log gave. `events` in order; `steps`: how many lines of steps there were before those
-    of the events; `t`: the time of its last line that has one; `lines`: how many it has.
+    """The result of reading one log. `events` are in order. `steps` counts the step lines before
+    those in `events`. `t` is the time of the last dated line, in seconds. `lines` is the number of
+    lines.
     """
 
     log: Log
@@ -96,7 +97,7 @@ class Read:
 
 
 class Reader:
-    """`read` one log through."""
+    """Reads one log through and feeds it to a matcher."""
 
     def __init__(
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
@@ -125,7 +126,9 @@ class Reader:
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
-        """Errors: OSError of the handle."""
+        """Read the log and return its events and numbers. Raises OSError if the handle cannot be
+        read.
+        """
         for offset, data in blocks(handle, _BLOCK):
             block = Block(data, offset, self._found.lines, self._matcher.time())
             self._kept.append(block)
@@ -139,6 +142,7 @@ class Reader:
         return self._found
 
     def _block(self, block: Block) -> None:
+        """Search one block and feed the lines that could matter."""
         view, lines = block.data, block.lines
         last = self._last_line(lines)
         self._adjust()
@@ -158,14 +162,14 @@ class Reader:
             self._matcher.last_line = max(self._matcher.last_line, block.line + last + 1)
 
     def _last_line(self, lines: Lines) -> int:
-        """The number of the last line that is not blank, -1 where there is none."""
+        """Return the number of the last line that is not blank, or -1 if there is none."""
         for index in range(lines.last_written(), -1, -1):
             if not blank(self._trainer.parse_line(self._log.source, lines.at(index)[1])):
                 return index
         return -1
 
     def _adjust(self) -> None:
-        """What the next block is to be looked through for."""
+        """Update the keys that the next block is searched for."""
         matcher, sieve = self._matcher, self._sieve
         if sieve is None:
             return
@@ -188,8 +192,8 @@ class Reader:
         sieve.skip(self._settled)
 
     def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
-        """0-based numbers of the lines to take apart, in order. `last`: the last one that is not
-        blank.
+        """Yield the 0-based numbers of the lines to parse, in order. `last` is the last line that
+        is not blank.
         """
         main = self._sieve
         if main is None:
@@ -227,7 +231,9 @@ class Reader:
             number += 1
 
     def _late(self, view: bytes, lines: Lines, last: int) -> Iterator[tuple[Key, int]]:
-        """Expressions that count only from some place of a block on, with that place."""
+        """Yield (key, byte offset) for each expression that counts only from an offset of the block
+        on.
+        """
         for index in self._matcher.standing:
             yield (index, "pattern"), lines.at(last)[0] if last >= 0 and view is lines.data else 0
         for index in self._matcher.flapping:
@@ -236,8 +242,8 @@ class Reader:
             yield (index, "pattern"), end
 
     def _last_end(self, index: int, view: bytes, lines: Lines) -> int:
-        """Where the last line begins that ends this signature; 0 where none does and where that is
-        too hard to tell.
+        """Return the offset of the last line that ends this signature, or 0 if no line does or it
+        is too expensive to find.
         """
         expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
         if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
@@ -257,14 +263,16 @@ class Reader:
         return 0
 
     def _own(self, key: Key) -> Sieve[Key]:
-        """For one expression that counts only at times."""
+        """Return the prefilter of one expression that counts only at times."""
         if key not in self._sieves:
             expression = self._matcher.rules.rules[key[0]][0].roles[key[1]]
             self._sieves[key] = Sieve([(key, expression.needs, expression.raw)])
         return self._sieves[key]
 
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
-        """The last of these lines (1-based) that matches, as far back as lines are kept."""
+        """Return the number (1-based) of the last line from `first` to `last` that matches, or
+        None. Only lines of the kept blocks are searched.
+        """
         if expression.text not in self._finders:
             if expression.needs:
                 self._finders[expression.text] = _finder(expression.needs)
@@ -288,8 +296,8 @@ class Reader:
         return None
 
     def _parse(self, raw: bytes) -> LogLine:
-        """Lines without a time of their own (of tracebacks) come again and again: they are taken
-        apart once.
+        """Parse a line. Lines without a time of their own (in tracebacks) repeat, so their result
+        is remembered.
         """
         line = self._parsed.get(raw)
         if line is None:
@@ -301,6 +309,7 @@ class Reader:
         return line
 
     def _line(self, lines: Lines, index: int, block: Block, start: int, raw: bytes) -> None:
+        """Feed one line to the matcher if it is wanted, and keep its event if it is a rare one."""
         line = self._parse(raw)
 
         def date_above() -> None:
@@ -338,8 +347,8 @@ class Reader:
             )
 
     def _header_above(self, number: int) -> None:
-        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can
-        matter, and whether what stands between them begins somebody's words.
+        """Report to the matcher the nearest header above line `number` (1-based), as far up as it
+        can matter, and whether a line between them begins a quotation.
         """
         opened = False
         for block in reversed(self._kept):
@@ -361,8 +370,8 @@ class Reader:
                     return
 
     def _sample_above(self, number: int) -> None:
-        """Tell the matcher the nearest part of a printed sample above line `number` (1-based),
-        unless it was told.
+        """Report to the matcher the nearest part of a printed sample above line `number` (1-based),
+        unless it was reported before.
         """
         first, last = max(1, number - MOST_LINES, self._walked + 1), number - 1
         self._walked = last
@@ -385,6 +394,7 @@ class Reader:
                     return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:
+        """Return the place of a line, as evidence without its text."""
         return {
             "source": self._log.source,
             "stream": "",
@@ -395,8 +405,8 @@ class Reader:
         }
 
     def _date_before(self, lines: Lines, index: int) -> None:
-        """Tell the matcher the time of the nearest line above `index` that has one, unless it was
-        told already.
+        """Report to the matcher the time of the nearest dated line above `index`, unless it was
+        reported before.
         """
         for number in range(index - 1, max(lines.dated, index - _BACK) - 1, -1):
             _, raw = lines.at(number)
@@ -409,12 +419,15 @@ class Reader:
         lines.dated = max(lines.dated, index)
 
     def _count_steps(self, block: Block) -> None:
+        """Count the step lines of a block whose events are not kept."""
         self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(
             b'"message": "Step '
         )
 
     def _events(self, kept: list[Block]) -> list[LogEvent]:
-        """The rare ones of the whole log and the frequent ones of its end, in order."""
+        """Return the rare events of the whole log and the frequent events of its end, in the order
+        of their lines.
+        """
         events = list(self._rare)
         for block in kept:
             clock = self._matcher.clock_at(block.t)
@@ -438,8 +451,8 @@ class Reader:
 def _main(
     matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]
 ) -> Sieve[Key] | None:
-    """For all that counts wherever it stands, and for events; None where every line has to be taken
-    apart.
+    """Return the prefilter for everything that counts anywhere in a block, and for events, or None
+    if every line must be parsed.
     """
     rules = matcher.rules
     if (trainer.id, source, without) not in rules.sieves:
@@ -466,4 +479,5 @@ def _main(
 
 
 def _finder(words: Sequence[str]) -> re.Pattern[bytes]:
+    """Return an expression that finds any of the words, plain or escaped as in JSON."""
     return re.compile(Words([("", (*words, *ESCAPED))]).expression().encode("ascii"))

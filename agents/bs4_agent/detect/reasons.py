@@ -35,10 +35,10 @@ class EndReasons:
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
         """Return the incidents among `opened` that stay open although nothing finds them any more.
 
-        `opened` are the findings of all open incidents, `found` the incidents that were found at
-        this look. While the ended attempt is the newest one, a detector that judges ended runs may
-        still say that a failure is over: it is found after the end, and then not any more. Once
-        another attempt has begun, nobody looks at the earlier one.
+        `opened` are the findings of all open incidents, and `found` are the incidents that were
+        found in this scan. While the ended attempt is the newest one, a detector that judges ended
+        runs may still say that a failure is over: its incident is found after the end, and then not
+        any more. Once another attempt has begun, nothing scans the earlier attempt.
         """
         self._kept &= opened.keys()
         for run in facts.runs:
@@ -64,8 +64,10 @@ class EndReasons:
         return [key for key in self._kept if key not in found]
 
     def _is_fatal(self, item: Finding) -> bool:
+        """Return True if a finding is a critical root cause that can end a run."""
         return item.role == "root" and item.failure in self._fatal
 
 
 def _ended_by_itself(run: RunFacts) -> bool:
+    """Return True if the run ended without success, a requested stop or an end of its pod."""
     return not (run.good_end or run.stop_requested or run.with_pod)

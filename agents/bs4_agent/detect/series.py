@@ -1,4 +1,4 @@
-"""The numbers of the last steps, as detectors ask for them."""
+"""The numbers of a run's last steps, in the forms that detectors use."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _RUNS = 16
 
 
 def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
-    """(step, value) of every kept step of `side` that has the number, oldest first; NaN and
-    infinities are floats.
+    """Return (step, value) for every kept step of `side` that has the number `key`, oldest first.
+    NaN and infinities are floats.
     """
     known = _columns.get(run.name)
     if known is None or known[0] is not run.history:
@@ -35,8 +35,8 @@ def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
 
 
 def last(points: Sequence[Point], count: int) -> list[Point]:
-    """The newest `count` points; none at all when there are fewer, so that nothing is judged too
-    early.
+    """Return the newest `count` points, or an empty list if there are fewer, so that nothing is
+    judged too early.
     """
     if len(points) >= count:
         return list(points[-count:])
@@ -44,11 +44,14 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
 
 
 def mean(points: Sequence[Point]) -> float:
+    """Return the mean of the values. Raises ZeroDivisionError if there are no points."""
     return sum(value for _, value in points) / len(points)
 
 
 def gaps(run: RunFacts) -> list[float]:
-    """Seconds between the trainer's last step lines, at most twenty."""
+    """Return the seconds between the trainer's last step lines, at most twenty values, oldest
+    first.
+    """
     moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][
         -21:
     ]
@@ -59,14 +62,18 @@ def gaps(run: RunFacts) -> list[float]:
 
 
 def pace_s(run: RunFacts) -> float | None:
-    """Seconds that a step usually takes from one step line to the next; None before two steps."""
+    """Return the seconds that a step usually takes from one step line to the next, or None before
+    there are two steps.
+    """
     between = sorted(gaps(run))
     known = [between[len(between) // 2]] if between else []
     return max(known + ([run.median_step_s] if run.median_step_s is not None else []), default=None)
 
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
-    """The step's own line where it is still known, else the number alone."""
+    """Return the log line of a step as evidence if it is still known, or else `text` with the
+    step's number.
+    """
     for event in reversed(run.events):
         if event.event.kind == "step" and event.event.side == side and event.event.step == step:
             return event.evidence()
@@ -82,6 +89,7 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
 
 
 def _number(value: Any) -> float:
+    """Return a recorded number as a float; texts are "inf", "-inf" and "nan"."""
     if not isinstance(value, str):
         return float(value)
     return {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)

@@ -1,9 +1,9 @@
-"""Which raw lines of a finished log are worth taking apart: where a word stands, what the line
-looks like is asked before it is parsed.
+"""A prefilter for the raw lines of a finished log: if a line holds a word of a key, its raw form is
+checked before it is parsed.
 
-Finding a word costs some 6 ns a byte, taking a line apart and looking at it 15 us. A failing log
-has a word in every third line, and most of those lines are near misses: a look at the raw bytes, 2
-us, says so.
+Finding a word costs some 6 ns a byte, parsing and matching a line 15 us. A failing log has a word
+in every third line, and most of those lines are near misses. A check of the raw bytes, 2 us, rules
+them out.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Sieve(Generic[Key]):
-    """`next_line` finds the next line that could matter to a key."""
+    """A prefilter that finds the lines of a block that could matter to any of its keys."""
 
     def __init__(
         self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False
     ) -> None:
-        """Of each key the literals of which its lines hold one (none: every line is worth it), and
-        what its raw lines look like ("": any way; see `relaxed` in the compiler). `shapes`: look
-        once at lines that differ only in digits; pays from some ten words on.
+        """Prepare the search. `needs` has an entry for each key: the key, its literals, and the raw
+        expression of its lines.
+
+        Every line of a key holds at least one of its literals; without literals, every line could
+        matter. The raw expression is "" if the line may have any form; see `relaxed` in the
+        compiler. With `shapes`, lines that differ only in digits are searched once, which pays from
+        some ten words on.
         """
         known = [(key, list(texts), raw) for key, texts, raw in needs]
         words: Words[Key | None] = Words(
@@ -83,13 +87,13 @@ class Sieve(Generic[Key]):
         """How often a word of keys was found that are done."""
 
     def skip(self, done: Container[Key]) -> None:
-        """These keys need no line any more, all others do."""
+        """Stop searching for the keys in `done`, and search for all others."""
         self._done = done
         self._vain.clear()
 
     def next_line(self, view: bytes, place: int) -> int:
-        """Where the first line at or behind `place` begins that is worth taking apart; the end of
-        `view` when there is none. `place` is the beginning of a line.
+        """Return the offset of the first line at or after `place` that is worth parsing, or the end
+        of `view` if there is none. `place` is the beginning of a line.
         """
         if self._all:
             return place
@@ -104,7 +108,9 @@ class Sieve(Generic[Key]):
         return len(view)
 
     def _next_word(self, view: bytes, place: int) -> int:
-        """Where the first word at or behind `place` is, the end of `view` when there is none."""
+        """Return the offset of the first word at or after `place`, or the end of `view` if there is
+        none.
+        """
         if not self._plain:
             match = self._find.search(view, place)
             return len(view) if match is None else match.start()
@@ -118,6 +124,9 @@ class Sieve(Generic[Key]):
         return min(self._places.values())
 
     def _next_shape(self, shapes: Shapes, view: bytes, place: int) -> int:
+        """Return the offset of the first line at or after `place` that is worth parsing, searching
+        by shape.
+        """
         if view is not self._view:
             self._view, self._starts = view, shapes.starts(view)
         starts = self._starts
@@ -127,6 +136,7 @@ class Sieve(Generic[Key]):
         return len(view)
 
     def _look_at(self, view: bytes, begin: int, end: int) -> bool:
+        """Return True if the line from `begin` to `end` is worth parsing."""
         if end - begin > _LONG:
             return True
         # Errors come again and again, and only their time differs.
@@ -143,6 +153,9 @@ class Sieve(Generic[Key]):
         return False
 
     def _worth(self, line: bytes) -> bool:
+        """Return True if a word of an active key is in the line and the line has the raw form of
+        that key.
+        """
         texts = _texts(line)
         if not texts:
             return True
@@ -170,13 +183,14 @@ class Sieve(Generic[Key]):
         return False
 
     def _look(self, key: Key) -> re.Pattern[bytes]:
+        """Return the compiled raw expression of a key."""
         if key not in self._looks:
             self._looks[key] = re.compile(self._raw[key].encode("ascii"))
         return self._looks[key]
 
 
 def _end(view: bytes, at: int) -> int:
-    """Where the line ends that `at` is in."""
+    """Return the offset of the end of the line that holds `at`."""
     end = view.find(b"\n", at)
     if end < 0:
         return len(view)
@@ -184,9 +198,11 @@ def _end(view: bytes, at: int) -> int:
 
 
 def _texts(line: bytes) -> tuple[bytes, ...]:
-    """The line, and as JSON's reader would see it; every character that is not ASCII is DEL, as the
-    compiler has it. Empty where bytes say nothing certain about the text: something else was
-    escaped, or it is put together from several values.
+    """Return the line as it stands and as a JSON reader would see it. Every character that is not
+    ASCII becomes DEL, as the compiler writes it.
+
+    Returns an empty tuple if the bytes say nothing certain about the text: something else was
+    escaped, or the text is composed of several values.
     """
     if b"\x1b" in line or b'"progress"' in line:
         return ()

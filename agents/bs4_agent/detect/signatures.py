@@ -31,21 +31,22 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Expression:
-    """A regular expression that is compiled when it is first asked: of some five hundred a healthy
-    run needs a handful.
+    """A regular expression that is compiled at its first use. A healthy run needs only a handful of
+    some five hundred.
     """
 
     __slots__ = ("_compiled", "needs", "raw", "text")
 
     def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
-        """`needs`: texts of which every line that matches holds at least one; none known: every
-        line must be tried. `raw`: what such a line looks like in a file, see `sieve.py`; "": any
-        way.
+        """Store an expression. Every matching line holds at least one of the texts in `needs`;
+        without any, every line must be tried. `raw` is an expression for the raw form of such a
+        line, see `sieve.py`; "" means any form.
         """
         self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match in the first LINE_CAP characters of `text`, or None."""
         if self._compiled is None:
             self._compiled = re.compile(self.text, FLAGS)
         return self._compiled.search(text, 0, LINE_CAP)
@@ -57,8 +58,8 @@ Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
 
 @dataclass(frozen=True)
 class Near:
-    """Another line, at most `before` lines above or `after` lines below, matches `pattern` (or,
-    `absent`, does not).
+    """A condition on neighbouring lines: a line at most `before` lines above or `after` lines below
+    matches `pattern`. With `absent`, no such line may match.
     """
 
     pattern: Expression
@@ -69,8 +70,8 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """`group` of the pattern compared with a number; a group that took part in no match or holds no
-    number is never true.
+    """A comparison of a group of the pattern with a number. It is false if the group took no part
+    in the match or is not a number.
     """
 
     group: str
@@ -79,10 +80,12 @@ class Condition:
 
     @classmethod
     def parse(cls, group: str, text: str) -> Condition:
+        """Return the condition for a group from text such as ">= 0.5"."""
         sign = text.rstrip("-.0123456789 ")
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
+        """Return True if the matched group is a number for which the comparison is true."""
         try:
             return self.compare(float(match.group(self.group)), self.number)
         except (TypeError, ValueError):
@@ -91,8 +94,8 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is
-    seconds of line time.
+    """One entry of `detect.logs` in a playbook. Empty `levels` allow any level, and also lines
+    without a header. `within` is seconds of line time.
     """
 
     failure: str
@@ -114,6 +117,9 @@ class Signature:
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
+        """Return the signature that a compiled playbook holds in `data`. `failure` is the
+        playbook's id.
+        """
         needs, raw = data.get("needs", {}), data.get("raw", {})
         source = data["source"]
 
@@ -154,13 +160,15 @@ class Signature:
         )
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
-        """Whether a line by itself is what one of the expressions looks for."""
+        """Return True if a line by itself matches the expression with this role."""
         if role == "pattern":
             return self.matches(text, level, logger)
         return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
-        """Whether one line by itself is what is looked for; its neighbours are not asked."""
+        """Return True if a line by itself matches the pattern with its level, logger and
+        conditions. Its neighbours are not checked.
+        """
         if self.levels and level not in self.levels:
             return False
         if self.logger is not None and self.logger.search(logger) is None:

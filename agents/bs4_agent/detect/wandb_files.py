@@ -1,5 +1,5 @@
-"""What W&B's client leaves on disk beside a run, read without W&B's own code: directories, their
-newest step, logs, addresses.
+"""Reading what W&B's client leaves on disk beside a run, without W&B's own code: directories, their
+newest step, logs and addresses.
 
 Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wandb` is 7 bytes of
 header, then a LevelDB log: blocks of 32 KiB, each of fragments with a header of 7 bytes (CRC,
@@ -47,8 +47,8 @@ _RUN_NAMES = {1: "id", 2: "entity", 3: "project", 8: "name"}
 
 
 def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
-    """The newest run directories below `roots` (each a directory called `wandb`), oldest first.
-    What cannot be read is left out.
+    """Return the newest run directories below `roots` (each a directory called `wandb`), oldest
+    first, at most 50. Directories that cannot be read are left out.
     """
     found: dict[Path, WandbDirectory] = {}
     for root in roots:
@@ -73,14 +73,17 @@ def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
 
 
 def _changed(path: Path, identity: str) -> float | None:
-    """When its record was last written, else the directory itself; None for one that is gone."""
+    """Return the wall second at which the run's record was last written, or else its directory, or
+    None if both are gone.
+    """
     times = [mtime(path / f"run-{identity}.wandb"), mtime(path)]
     return max((t for t in times if t is not None), default=None)
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Of each root the directories that began with its newest one: of one attempt, by the stamps in
-    their names (times may be copies').
+    """Return, for each root, its newest directory and those that began within 15 minutes before it.
+    They belong to one attempt. The stamps in their names decide, because file times may come from a
+    copy.
     """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):
@@ -91,8 +94,8 @@ def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
 
 
 def _seconds(stamp: str) -> float:
-    """Seconds in some time zone's own counting: only differences are wanted, and months may be 31
-    days.
+    """Return the seconds of a stamp in a name, in an arbitrary count with months of 31 days. Only
+    differences are meaningful. Returns 0.0 for another format.
     """
     date, _, clock = stamp.partition("_")
     if len(date) != 8 or len(clock) != 6:
@@ -102,7 +105,7 @@ def _seconds(stamp: str) -> float:
 
 
 def logs(directory: Path) -> list[Path]:
-    """The logs of one run that are there."""
+    """Return the existing logs in one run directory of W&B."""
     rows = []
     for name in LOGS:
         if (path := directory / "logs" / name).is_file():
@@ -111,8 +114,9 @@ def logs(directory: Path) -> list[Path]:
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
-    """The newest step that the client has recorded, sent or not: from `wandb-summary.json` where
-    the client wrote one, else from the last blocks of its record; None where neither tells.
+    """Return the newest step that the client has recorded, sent or not. It comes from
+    `wandb-summary.json` if the client wrote one, else from the last blocks of its record. Returns
+    None if neither has a step.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
     step = None
@@ -125,7 +129,9 @@ def newest_step(directory: WandbDirectory) -> int | None:
 
 
 def exit_code(directory: WandbDirectory) -> int | None:
-    """What the client wrote down when its run ended; None while it has not."""
+    """Return the exit code that the client recorded when its run ended, or None if it has recorded
+    none.
+    """
     for record in _records(directory, tail=True):
         for field, value in _fields(record):
             if field == _EXIT and isinstance(value, bytes):
@@ -137,7 +143,9 @@ def exit_code(directory: WandbDirectory) -> int | None:
 
 
 def names(directory: WandbDirectory) -> dict[str, str]:
-    """`id`, `entity`, `project`, `name` as the client was given them, as far as it was."""
+    """Return the `id`, `entity`, `project` and `name` that the client was given. Names that it was
+    not given are left out.
+    """
     for record in _records(directory, tail=False):
         for field, value in _fields(record):
             if field == _RUN and isinstance(value, bytes):
@@ -153,8 +161,9 @@ def names(directory: WandbDirectory) -> dict[str, str]:
 
 
 def address(log: Path, side: str) -> Tracked | None:
-    """Where W&B shows the run that this log's program reports to, as the client said at its start;
-    None where it said nothing (offline).
+    """Return the place where W&B shows the run that this log's program reports to, as the client
+    printed it at its start. Returns None if it printed nothing (offline). `side` is the side that
+    the program belongs to.
     """
     try:
         with log.open("rb") as handle:
@@ -168,6 +177,7 @@ def address(log: Path, side: str) -> Tracked | None:
 
 
 def _history_steps(record: bytes) -> Iterator[int]:
+    """Yield the step numbers in a record of the metrics history."""
     for field, value in _fields(record):
         if field != _HISTORY or not isinstance(value, bytes):
             continue
@@ -181,6 +191,7 @@ def _history_steps(record: bytes) -> Iterator[int]:
 
 
 def _number(value: object) -> Iterator[int]:
+    """Yield the integer in a JSON text, or nothing."""
     try:
         found = None
         if isinstance(value, bytes):
@@ -192,8 +203,8 @@ def _number(value: object) -> Iterator[int]:
 
 
 def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
-    """The records in the first block, or in the last two: what W&B has of a week of training is
-    never read as a whole.
+    """Yield the records in the first block of the file, or in its last two. The whole file, which
+    may hold a week of training, is never read.
     """
     try:
         with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
@@ -211,8 +222,8 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
 
 
 def _joined(data: bytes, place: int) -> Iterator[bytes]:
-    """Whole records of some blocks, from `place` on. Fragments of one that began earlier, and a
-    last one that is being written, are not.
+    """Yield the whole records in `data`, from `place` on. Fragments of a record that began earlier,
+    and a last one that is being written, are left out.
     """
     parts: list[bytes] | None = None
     while place + _FRAGMENT <= len(data):
@@ -233,8 +244,8 @@ def _joined(data: bytes, place: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of a protobuf message's fields, varints and those with a length; ends where
-    it makes no sense.
+    """Yield (number, value) of a protobuf message's varints and length-delimited fields. Stops at
+    the first byte that makes no sense.
     """
     place = 0
     while place < len(message):
@@ -256,6 +267,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """Return (value, next place) of the varint at `place`."""
     value = 0
     for shift in range(0, 64, 7):
         if place >= len(message):

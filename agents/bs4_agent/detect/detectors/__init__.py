@@ -1,5 +1,6 @@
-"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`; `run` is one
-of `facts.runs`.
+"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`. `run` is one
+of `facts.runs`, and `parameters` comes from the playbook. An empty result means that the failure
+was not found.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Checkpoints as files: torn, incomplete for a resume, in the way of a fresh start, missing; and
-logs that a start has taken away.
+"""Detectors for checkpoints as files: torn, incomplete for a resume, in the way of a fresh start,
+or missing; and for logs that a start has deleted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The newest step lacks a part and nobody will write it: its files rest, and the run is over or
-    the trainer is past it. While a run trains, a newest step with one half is normal: the
-    orchestrator saves when it ships, minutes before the trainer.
+    """Return a finding if the newest step lacks a part and nothing will write it any more: its
+    files have not changed for `quiet_s` seconds (default 120), and the run is over or the trainer
+    is past the step.
+
+    While a run trains, a newest step with one half is normal: the orchestrator saves when it ships,
+    minutes before the trainer.
     """
     newest = None
     for c in reversed(run.checkpoints):
@@ -53,7 +56,7 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def _behind_pointer(run: RunFacts) -> Checkpoint | None:
-    """verl: the newest step above the number that its marker names."""
+    """Return verl's newest step if it is above the number in its marker file, or None."""
     if run.around is None or run.around.pointer is None or not run.checkpoints:
         return None
     newest = run.checkpoints[-1]
@@ -63,6 +66,7 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run resumes from a step that lacks a part."""
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
     chosen = None
@@ -83,7 +87,9 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The step asked for was never saved: typically read off a W&B curve."""
+    """Return a finding if the run resumes from a step that was never saved, typically a step read
+    off a W&B curve.
+    """
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
     steps = [c.step for c in run.checkpoints]
@@ -106,7 +112,7 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A resume was asked for and the first step that came is a beginner's."""
+    """Return a finding if the run was to resume but its first step is 0 or 1."""
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
     for name, side in (("trainer", run.trainer_side), ("orchestrator", run.orchestrator_side)):
@@ -139,8 +145,9 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """2026-01: a fresh start over an old run's checkpoints. Told where the files of the hand-off
-    cannot prove the desync itself.
+    """Return a finding if a 2026-01 run was started afresh over the checkpoints of an old run, and
+    no training step has followed for `after_s` seconds (default 300). It is for cases in which the
+    files of the hand-off cannot prove the desync.
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
@@ -181,6 +188,7 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if this start has deleted the logs of the attempt before it."""
     if run.around is None or run.around.logs_kept is not False or quiet(run):
         return []
     earlier = []
@@ -206,6 +214,7 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if a LoRA adapter that the run starts from lacks files."""
     broken = []
     for a in (run.around.adapters if run.around is not None else None) or ():
         if a.missing:
@@ -220,7 +229,9 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Steps go by and nothing is ever saved, because the run was told not to."""
+    """Return a finding if the run has made `steps` steps (default 5) without a checkpoint, because
+    its settings turn checkpoints off.
+    """
     if (
         run.config is None
         or not live(run)

@@ -16,6 +16,9 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 
 def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the trainer of a 2026-01 run waits for the rollouts of a step that the
+    orchestrator will never write.
+    """
     if (
         run.spec.trainer != "prime-rl-2026-01"
         or run.state in ("ended", "lost")

@@ -1,5 +1,5 @@
-"""Filesystems: full, nearly full, too small for what comes next, read-only; and what makes them
-so.
+"""Detectors for filesystems: full, nearly full, too small for the next checkpoint, or read-only;
+and for what fills them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ Found = Sequence[Finding]
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """At 98 % the next save fails, whether or not one has failed yet."""
+    """Return a finding if the run's filesystem is `percent` full (default 98). From there the next
+    save fails, even if none has failed yet.
+    """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
         return []
@@ -29,6 +31,7 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run's filesystem is more than `percent` full (default 85)."""
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
         return []
@@ -41,8 +44,9 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainers delete old steps only after the new one is saved, so the next one needs room beside
-    all that is kept.
+    """Return a finding if the run's filesystem has less space left than `factor` (default 1.5)
+    times the newest complete checkpoint. Trainers delete old steps only after the new one is saved,
+    so the next checkpoint needs space beside all kept ones.
     """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
     newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
@@ -75,6 +79,7 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the pod's shared memory is `percent` full (default 95)."""
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
         return []
@@ -88,6 +93,7 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run writes to a filesystem that is mounted read-only."""
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
         return []
@@ -102,9 +108,9 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Weights, broadcasts and rollouts of steps that no kept checkpoint needs, once they matter:
-    more than the checkpoints themselves and a share of the disk. Every run has some of them; they
-    are a finding only where they cost room.
+    """Return a finding if weights, broadcasts and rollouts of steps without a kept checkpoint grow,
+    take more space than the checkpoints, and take `percent` of the disk (default 10). Every run has
+    some of them; they matter only if they cost space.
     """
     disk = facts.disk(run.name)
     if (
@@ -145,8 +151,9 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """More step directories than keep_last allows, one more being in the making. Each tree is
-    counted by itself: 2026-01 rotates the trainer's and forgets the orchestrator's.
+    """Return a finding if more step directories exist than keep_last allows, with `slack` (default
+    1) for the one being written. Each tree is counted by itself, because 2026-01 deletes the
+    trainer's old steps and forgets the orchestrator's.
     """
     keys = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
     keep = number(run.setting(*keys))
@@ -178,8 +185,8 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Checkpoints are on and nothing limits them: told when the disk cannot hold those that are
-    still to come.
+    """Return a finding if nothing limits the number of checkpoints and the disk cannot hold those
+    that are still to come.
     """
     if run.config is None or not live(run) or not _saves(run):
         return []
@@ -220,6 +227,7 @@ def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def _saves(run: RunFacts) -> bool:
+    """Return True if the run saves checkpoints."""
     frequency = number(run.setting("trainer.save_freq"))
     return (
         bool(run.checkpoints)
@@ -229,6 +237,7 @@ def _saves(run: RunFacts) -> bool:
 
 
 def _reading(disk: Disk, limit: float) -> dict[str, Any]:
+    """Return the filesystem's numbers as evidence."""
     used, free = size(disk.used or 0), size(disk.free or 0)
     return told(
         "disk", f"{used} used, {free} free: {disk.share:.1f} %, limit {limit:g} %", disk.path
@@ -236,7 +245,9 @@ def _reading(disk: Disk, limit: float) -> dict[str, Any]:
 
 
 def _full_in(disk: Disk) -> str:
-    """ ", full in 3 h" where the growth of the last minutes says so."""
+    """Return ", full in 3.0 h at this rate" if the recent growth fills the filesystem within 48
+    hours, or "".
+    """
     if not disk.growth or disk.growth <= 0 or disk.free is None:
         return ""
     hours = disk.free / disk.growth / 3600

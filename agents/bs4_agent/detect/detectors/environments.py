@@ -1,5 +1,5 @@
-"""What a run stands on besides its config: environments' versions, dataset caches, limits of its
-processes, local W&B directories.
+"""Detectors for what a run depends on besides its config: versions of environments, dataset caches,
+limits of its processes, and local W&B directories.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ Found = Sequence[Finding]
 
 
 def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if an environment's installed version differs from the version that the
+    config's header names.
+    """
     drifted = []
     for e in (run.around.environments if run.around is not None else None) or ():
         if e.installed is not None and e.installed != e.wanted:
@@ -34,8 +37,8 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A cache entry without its marker that nobody writes to any more, while the run has not got to
-    its first step.
+    """Return a finding if a dataset cache entry has no completion marker and has not been written
+    for `quiet_s` seconds (default 120), while the run has made no step.
     """
     rest = float(parameters.get("quiet_s", 120))
     caches = (run.around.caches if run.around is not None else None) or ()
@@ -62,8 +65,9 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A soft limit that is below what any stack lives with, or of which more than half is in use.
-    The usual 1024 alone is no finding: it is on most pods, and vLLM raises its own.
+    """Return a finding if a process's soft limit of open files is below `floor` (default 1024), or
+    is below `wanted` (default 65536) and more than the share `used` of it (default 0.5) is in use.
+    The usual limit of 1024 alone is no finding: most pods have it, and vLLM raises its own.
     """
     floor, share, wanted = (
         int(parameters.get("floor", 1024)),
@@ -96,8 +100,8 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The kernel killed in our control group during this attempt, and a process of it is gone: told
-    where the kernel log is hidden.
+    """Return a finding if the kernel killed a process in our control group during this attempt, and
+    a process of the run is gone. This works even if the kernel log is hidden.
     """
     at = facts.oom_kill_m
     gone = []
@@ -120,8 +124,8 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainer and orchestrator write to one W&B run without its shared mode, which is made for
-    that.
+    """Return a finding if trainer and orchestrator write to one W&B run without W&B's shared mode,
+    which is made for that.
     """
     processes = []
     for p in (run.around.processes if run.around is not None else None) or ():
@@ -157,7 +161,9 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Told once the run has ended: until then there is nothing to sync."""
+    """Return a finding if a run has ended and its offline W&B runs were never synced. Before the
+    end there is nothing to sync.
+    """
     local = (run.around.wandb if run.around is not None else None) or ()
     newest_synced = max((d.changed for d in local if not d.offline or d.synced), default=0.0)
     waiting = []
@@ -183,8 +189,8 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """W&B is behind the pod. A finished run is neither healthy nor stalled there: it is
-    finished.
+    """Return a finding if W&B is behind the pod and has had no update for `after_s` seconds
+    (default 1200). A run that is finished on W&B is not behind.
     """
     limit = float(parameters.get("after_s", 1200))
     for row in facts.console.of("wandb", run.name) if facts.console else ():
@@ -208,6 +214,7 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if W&B knows no run by the recorded name after `steps` steps (default 2)."""
     rows = []
     if facts.console:
         rows = facts.console.of("wandb", run.name)
@@ -235,8 +242,8 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two W&B runs of one name that are not the same run: told from the console's list, where there
-    is one.
+    """Return a finding if two different W&B runs of one project have this run's name. It needs the
+    console's list of W&B runs.
     """
     rows = (facts.console.wandb if facts.console else None) or ()
     mine = [row for row in rows if row.get("run") == run.name and row.get("name") and row.get("id")]

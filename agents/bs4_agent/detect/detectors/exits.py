@@ -1,5 +1,5 @@
-"""A driver that ended before its work was done, and that nobody stopped. verl's launcher says no
-exit code: whoever reaped it knows.
+"""Detector for a driver that ended before its work was done, although nobody stopped it. verl's
+launcher prints no exit code, so the code comes from the process that reaped it.
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ from bs4_agent.runs.model import Exit
 
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """verl: exit code or signal of the driver; 0 is a good end only with the final line. Of a run
-    that was adopted no code is known: there the log has to show that it was read and has no final
-    line. `after`: seconds in which the last lines and their causes come.
+    """Return a finding if verl's driver ended by itself before its work was done. Exit code 0 is a
+    good end only if the log has the final line.
+
+    The exit code of an adopted run is unknown. Then the log must have been read and must lack the
+    final line. `after` is the number of seconds (default 5) in which the last lines and their
+    causes may still come.
     """
     if (
         run.spec.trainer != "verl"
@@ -69,7 +72,9 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def _end_of_driver(run: RunFacts) -> Exit | None:
-    """Of a run in a container the shim reaps Docker's client, which passes the driver's code on."""
+    """Return how the driver ended, or None if it is unknown. For a run in a container, the shim
+    reaps Docker's client, which passes on the driver's exit code.
+    """
     own = [end for end in run.exits if end.component == "launcher"] or (
         list(run.exits) if run.spec.container else []
     )

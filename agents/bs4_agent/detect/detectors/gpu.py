@@ -1,4 +1,4 @@
-"""A process that no live run owns holds GPU memory, and a run cannot start (or could not)."""
+"""Detector for GPU memory that is held by a process of no live run, so that a run cannot start."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ GIB = 1 << 30
 def stale_gpu_process(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Reported on the run that cannot start for it; a run that trains beside a stranger is not
-    disturbed by it.
+    """Return a finding if this run found no free GPU memory and a process of no live run holds more
+    than `min_mb` megabytes (default 1000). A run that trains beside such a process is not disturbed
+    by it.
     """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:
@@ -67,8 +68,8 @@ def stale_gpu_process(
 
 
 def _said(run: RunFacts) -> Sequence[Finding]:
-    """Of finished files: vLLM found memory taken before it had taken any. Where the run's own
-    trainer shares the card, that explains it.
+    """Return a finding from finished files if vLLM found memory taken before it had taken any
+    itself. No finding if the server became ready later.
     """
     events = list(run.events)
     place = None
@@ -93,12 +94,14 @@ def _said(run: RunFacts) -> Sequence[Finding]:
 
 
 def _size(holder: Holder, used: Mapping[int, int]) -> str:
+    """Return a phrase for how much GPU memory a process holds."""
     if holder.mem is not None:
         return f"{holder.mem / GIB:.1f} GiB"
     return f"some of the {used.get(holder.gpu, 0) / GIB:.1f} GiB in use"
 
 
 def _describe(holder: Holder) -> str:
+    """Return a phrase for a process: its command, its GPU and its run."""
     owner = "belongs to no run known here"
     if holder.dead_run:
         owner = f"belonged to {holder.dead_run}"

@@ -1,5 +1,5 @@
-"""What the driver says of a GPU: lost, remapping rows, asking for a reset. The kernel log's words
-are signatures in the playbooks.
+"""Detectors for what the driver reports of a GPU: lost, remapping rows, or asking for a reset.
+Lines of the kernel log are signatures in the playbooks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Found = Sequence[Finding]
 
 
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A GPU that the driver had and lost."""
+    """Return a finding if the driver has lost a GPU that it had."""
     lost = {}
     for i, text in facts.gpus.errors.items():
         if any(word in text.lower() for word in ("is lost", "fallen off", "does not list")):
@@ -31,6 +31,7 @@ def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if a GPU has memory rows whose remapping is pending or has failed."""
     if not facts.gpus.remaps or not live(run):
         return []
     evidence = []
@@ -47,6 +48,9 @@ def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the driver asks for a recovery action for a GPU, such as a reset or a
+    reboot.
+    """
     if not facts.gpus.actions or not live(run):
         return []
     evidence = []

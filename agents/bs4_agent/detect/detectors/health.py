@@ -1,9 +1,9 @@
-"""Whether the training itself is well: entropy, KL, gradients, rewards, tool calls, evaluations.
+"""Detectors for the health of the training itself: entropy, KL, gradients, rewards, tool calls and
+evaluations.
 
-All ranges come from configs/health.toml by way of the playbooks' parameters. A number has to be out
-of range in every one of the last steps that the catalog asks for; a single spike is not an
-incident. Every finding says "for N steps and more" instead of a count that would change with each
-step.
+All ranges come from configs/health.toml through the playbooks' parameters. A number must be out of
+range in each of the last steps that the catalog requires, so a single spike is no incident. Every
+finding says "for N steps and more" instead of a count that would change with each step.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ _ZERO = 5e-5
 def entropy_collapse(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
+    """Return a finding if the policy's entropy was below `low` in each of the last `steps` steps.
+    It then hardly explores any more.
+    """
     low = float(parameters["low"])
     return _persistent(
         run,
@@ -43,6 +46,7 @@ def entropy_collapse(
 
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the mismatch KL was above `high` in each of the last `steps` steps."""
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -57,6 +61,7 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the gradient norm was above `high` in each of the last `steps` steps."""
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -70,6 +75,9 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the mean reward was 0.0000 in each of the last `zero_steps` steps,
+    although rollouts came back.
+    """
     return _persistent(
         run,
         "reward-zero",
@@ -83,8 +91,8 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The very first step whose loss or gradient norm is no finite number, or, under verl, any of
-    whose metrics is NaN.
+    """Return a finding for the first step whose loss or gradient norm is NaN or infinite, or, with
+    verl, for the first step with any metric that is NaN.
     """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
@@ -115,8 +123,9 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Almost all groups were solved alike, so that they teach nothing. By the step line's ratio, or
-    by the warning before it.
+    """Return a finding if almost no traces teach anything, because almost all groups were solved
+    alike. It uses the ratio in the step lines (at most `low_percent` in each of the last `steps`
+    steps), or else the warnings before them, or else rewards that are all 1.
     """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
@@ -171,8 +180,9 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The best stretch of the last `plateau_steps` is no better than the best one before; rewards
-    near the top are success.
+    """Return a finding if the best stretch of `window` steps in the last `plateau_steps` steps is
+    less than `min_gain` better than the best stretch before. A mean reward of `solved` or more is a
+    success, and no finding.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")
@@ -204,8 +214,8 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The last evaluations of one environment all lie far below the training reward of their
-    time.
+    """Return a finding if each of the last `evaluations` evaluations of one environment is more
+    than `gap` below the training reward at that time, a mean over `window` steps.
     """
     needed, gap, width = (
         int(parameters["evaluations"]),
@@ -244,8 +254,8 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """No call in whole batches with rewards near 0; or a parser that cannot read this model's
-    calls.
+    """Return a finding if vLLM's tool parser does not fit the model, or if the last `steps` batches
+    have no tool call and a mean reward of at most `reward`.
     """
     if wrong := _parser(run):
         model, parser, fitting = wrong
@@ -291,6 +301,9 @@ def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return (model, its parser, the parsers that fit) if the configured tool parser does not fit
+    the model, or None.
+    """
     model = run.setting("inference.vllm.model", "inference.model.name", "model.name")
     parser = run.setting("inference.vllm.tool_call_parser", "inference.model.tool_call_parser")
     if not isinstance(model, str) or not isinstance(parser, str) or parser == "auto":
@@ -319,6 +332,7 @@ def _persistent(
     severity: Severity = "warning",
     role: Role = "warning",
 ) -> list[Finding]:
+    """Return a finding if a number was bad in each of the last `steps` steps."""
     recent = last(series(run, side, key), steps)
     if not recent or not all(bad(value) for _, value in recent):
         return []
@@ -327,7 +341,7 @@ def _persistent(
 
 
 def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
-    """The first and the last of these steps."""
+    """Return evidence for the first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
     found = []
     for step, value in ends:
@@ -336,7 +350,7 @@ def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[d
 
 
 def _best(points: Sequence[Point], width: int) -> float:
-    """The largest mean over `width` steps in a row."""
+    """Return the largest mean over `width` steps in a row."""
     values = [value for _, value in points]
     total = sum(values[:width])
     best = total
@@ -347,7 +361,7 @@ def _best(points: Sequence[Point], width: int) -> float:
 
 
 def _train_reward(rewards: Sequence[Point], evaluation: Any, width: int) -> float:
-    """Mean training reward of the `width` steps before that evaluation."""
+    """Return the mean training reward of the `width` steps before an evaluation."""
     step = evaluation.event.step
     before = [p for p in rewards if step is None or p[0] <= step][-width:]
     return mean(before or rewards[-width:])
@@ -362,6 +376,7 @@ def _found(
     role: Role,
     what: str = "",
 ) -> Finding:
+    """Return a finding of this module. `what` tells several findings of one failure apart."""
     return Finding(
         failure=failure,
         run=run.name,

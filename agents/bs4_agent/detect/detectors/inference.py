@@ -1,11 +1,11 @@
-"""Inference is gone and nothing says so.
+"""Detectors for an inference server that is gone although nothing reports it.
 
-Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed
-in mid-generation, which prime-rl's launchers ignore; a stopped engine leaves /health at 200 and
-looks idle; a server that was started apart from the launcher is nobody's child.
+There are three ways, all measured on a real vLLM. The server ends with exit code 0 if its engine is
+killed during generation, and prime-rl's launchers ignore that. A stopped engine leaves /health at
+200 and looks idle. A server that was started apart from the launcher is no child of the run.
 
 The run does not hang for ever: the clients' retries end, and minutes later the run ends by itself
-with other words. So the same is also read out of the logs of a run that has ended.
+with another message. So the same failure is also read from the logs of a run that has ended.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ _NO_UPDATE = "All connection attempts failed"
 def inference_silent(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Find a server that is gone or hangs while its run goes on, or that was gone before its run
-    ended.
+    """Return a finding if the inference server is gone or hangs while its run continues, or if it
+    was gone before its run ended. `probes` is how many one-token requests must fail in a row
+    (default 2).
     """
     if run.state in _OVER:
         return _ended_silently(run)
@@ -52,8 +53,8 @@ def inference_silent(
 def inference_exited_clean(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The server was asked to end and did so in order, with 0; the launcher takes no notice. That
-    its engine died is another failure.
+    """Return a finding if the inference server was asked to end and did so in order, with exit code
+    0, and the launcher does not react. A dead engine is another failure.
     """
     if run.state in _OVER:
         return _ended_in_order(run)
@@ -106,6 +107,7 @@ def inference_exited_clean(
 
 
 def _ended_silently(run: RunFacts) -> list[Finding]:
+    """Return a finding if an ended run's server had ended after an error before the run did."""
     refused = _left_alone(run)
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or _orderly(run):
@@ -122,6 +124,7 @@ def _ended_silently(run: RunFacts) -> list[Finding]:
 
 
 def _ended_in_order(run: RunFacts) -> list[Finding]:
+    """Return a finding if an ended run's server had shut down in order before the run did."""
     refused = _left_alone(run)
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or not _orderly(run):
@@ -144,11 +147,11 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:
-    """Return the line that shows that the orchestrator found no server while the run went on; None
-    when there is none.
+    """Return the log line that shows that the orchestrator found no server while the run continued,
+    or None if there is none.
 
-    A launcher that ends its children for another reason leaves the clients no time to try to the
-    end. One that has seen the server fail says so, and a run that made a step with tokens
+    A launcher that ends its children for another reason leaves the clients no time to finish their
+    retries. A launcher that saw the server fail reports it, and a run that made a step with tokens
     afterwards had a server.
     """
     if run.good_end or run.stop_requested or run.spec.component != "rl":
@@ -176,25 +179,27 @@ def _left_alone(run: RunFacts) -> LogEvent | None:
 
 
 def _is_inference(event: LogEvent) -> bool:
+    """Return True if the event is about the inference process."""
     return str(event.event.values.get("process", "")).lower() == "inference"
 
 
 def _is_refused(event: LogEvent) -> bool:
+    """Return True if the event shows that no server accepted the connection."""
     if event.event.kind == "fatal":
         return _NO_UPDATE in str(event.event.values.get("error", ""))
     return event.event.kind == "rollout-failed" and _REFUSED in event.text
 
 
 def _is_empty(event: LogEvent) -> bool:
-    """Whether it is the line of a step without a token (2026-01 goes on until its batch is
+    """Return True if the event is a step without a token (2026-01 continues until its batch is
     empty).
     """
     return event.event.kind == "step" and event.event.values.get("throughput") == 0.0
 
 
 def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
-    """The same anchor as for the live run where its processes are known, so that it stays the same
-    incident.
+    """Return the anchor that the live run has if its processes are known, so that the incident
+    stays the same.
     """
     gone = None
     for m in run.members:
@@ -207,10 +212,11 @@ def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
 
 
 def _orderly(run: RunFacts) -> bool:
-    """Whether the server's log says that it was shut down, and before that nothing of an engine
-    that was lost, nor, in the last minute, of an error or of answers with 500: a server whose
-    engine was killed ends with the same words and the same code. What fails after those words are
-    requests that the shutdown has cut off.
+    """Return True if the server's log shows an orderly shutdown, and before it no lost engine and,
+    in the last minute, no error and no answer with 500.
+
+    A server whose engine was killed ends with the same words and the same exit code. Failures after
+    those words are requests that the shutdown has cut off.
     """
     words = []
     for e in run.events:
@@ -232,9 +238,9 @@ def _orderly(run: RunFacts) -> bool:
 
 
 def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had
-    it been another than 0, the launcher would have said so at once and ended the run by its own
-    hand, which is not silent.
+    """Return a finding if the server was the launcher's child and is gone. The launcher knows its
+    exit code: for a code other than 0 it would have reported that at once and ended the run itself,
+    which is not silent.
     """
     if (
         run.alive("inference")
@@ -262,6 +268,7 @@ def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Findi
 
 
 def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+    """Return a finding if the server answers /health and no one-token request."""
     server = run.server
     if server.failures < int(parameters.get("probes", 2)) or server.health != "ok":
         return None
@@ -286,8 +293,8 @@ def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
 
 
 def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """Started apart: no child of ours to have ended. Refused connections from the pod itself are
-    proof enough, once it had answered.
+    """Return a finding if a separately started server is gone. No child of the run has ended, so
+    refused connections from the pod itself are proof enough once the server had answered.
     """
     server = run.server
     if (
@@ -310,11 +317,14 @@ def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
 
 
 def _anchor(run: RunFacts) -> str:
-    """The last step before it went quiet: a second hang of the same attempt is another incident."""
+    """Return the last step before the silence, so that a second hang of the same attempt is another
+    incident.
+    """
     return str(run.trainer_side.last_step)
 
 
 def _probe(run: RunFacts, text: str) -> dict[str, Any]:
+    """Return evidence from a probe of the server."""
     return {
         "source": "probe",
         "stream": "",
@@ -327,6 +337,9 @@ def _probe(run: RunFacts, text: str) -> dict[str, Any]:
 
 
 def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
+    """Return a finding of a silent death. Without a complete checkpoint, its playbook starts the
+    run afresh.
+    """
     resumable = any(c.complete for c in run.checkpoints)
     return Finding(
         failure="vllm-silent-death",

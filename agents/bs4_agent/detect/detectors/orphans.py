@@ -1,4 +1,6 @@
-"""A launcher that is gone while its children live on, and what a verl driver leaves behind."""
+"""Detectors for a launcher that is gone while its children live, and for what a verl driver leaves
+behind.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,10 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The launcher went without ending anybody (SIGHUP, in 2026-01 also SIGTERM). One that said
-    that it ends its children, or that one of them failed, died in order: what is left then follows
-    from that.
+    """Return a finding if the launcher has ended without ending its children (by SIGHUP, in 2026-01
+    also by SIGTERM). A launcher that said that it ends its children, or that one of them failed,
+    ended in order. `steps` (default 3) is the number of usual steps within which the run still
+    counts as moving.
     """
     if (
         run.spec.component != "rl"
@@ -59,6 +62,7 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 
 
 def _how(end: Any) -> str:
+    """Return " by signal N" or " with code N" for the end of a process, or "" if it is unknown."""
     if end is None:
         return ""
     if end.signal is not None:
@@ -67,13 +71,14 @@ def _how(end: Any) -> str:
 
 
 def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
+    """Return True if the trainer's last step is less than `steps` usual steps ago."""
     last, pace = run.trainer_side.last_step_m, run.median_step_s
     return last is not None and pace is not None and facts.now_m - last < steps * pace
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """verl: the driver has ended and processes of its session are still there. A TaskRunner among
-    them means that it still works.
+    """Return a finding if verl's driver has ended and processes of its session are left. A
+    TaskRunner among them means that the run still works.
     """
     if run.spec.trainer != "verl" or run.state not in ("ended", "lost"):
         return []
@@ -97,7 +102,9 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """`off` is no value of trainer.resume_mode; YAML readers turn it into false on top."""
+    """Return a finding if verl's trainer.resume_mode is set to `off` or a similar word. `off` is
+    none of its values, and YAML readers turn it into false.
+    """
     if (
         run.spec.trainer != "verl"
         or run.config is None
@@ -129,7 +136,9 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Beyond the steps that were planned: verl counts epochs unless total_training_steps is set."""
+    """Return a finding if a verl run is past its planned number of steps. verl counts epochs unless
+    total_training_steps is set.
+    """
     planned = run.setting("plan.steps")
     step = run.trainer_side.last_step
     if (

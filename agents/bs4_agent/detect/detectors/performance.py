@@ -1,9 +1,9 @@
-"""Where the time of a step goes, and GPUs that are paid for and idle.
+"""Detectors for where the time of a step goes, and for GPUs that are paid for and idle.
 
-The share of a step in which the trainer waits for rollouts is the trainer's own measurement where
-it writes one (metrics.jsonl of the current generation), and else comes from the two sides' step
-lines: the trainer works on step N from the moment when it has both batch N and its step N - 1
-behind it.
+The share of a step in which the trainer waits for rollouts is the trainer's own measurement if it
+writes one (metrics.jsonl of the current generation). Otherwise it comes from the two sides' step
+lines: the trainer works on step N from the moment at which it has both batch N and its step N - 1
+finished.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
-    """Percent of the last `steps` steps in which the trainer waited for rollouts; None where it
-    cannot be told.
+    """Return the percentage of the last `steps` steps that the trainer spent waiting for rollouts,
+    or None if it is unknown.
     """
     waits, times = (
         last(series(run, "trainer", "wait_s"), steps),
@@ -48,6 +48,7 @@ def rollout_share(run: RunFacts, steps: int) -> float | None:
 
 
 def _from_lines(run: RunFacts, steps: int) -> float | None:
+    """Return that percentage from the step lines of both sides, or None if a line is missing."""
     done = dict(series(run, "trainer", "m"))
     shipped = dict(series(run, "orchestrator", "m"))
     total = waited = 0.0
@@ -64,8 +65,8 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
 def rollout_latency_bound(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Steps wait for rollouts while no GPU works, or the environment's code runs on a remote
-    executor: latency, not throughput.
+    """Return a finding if steps wait for rollouts while no GPU works, or while the environment's
+    code runs on a remote executor. Such a run is limited by latency, not by throughput.
     """
     share = _bound(run, int(parameters["steps"]), float(parameters["rollout_share"]))
     if share is None:
@@ -97,8 +98,8 @@ def rollout_latency_bound(
 def inference_bottleneck(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The trainer's GPUs wait for inference GPUs that are busy: bound by throughput. Or all GPUs
-    are little used while steps advance.
+    """Return a finding if the trainer's GPUs wait for inference GPUs that are busy, so that
+    throughput limits the run, or if all GPUs are little used while steps advance.
     """
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     if (
@@ -125,8 +126,8 @@ def inference_bottleneck(
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Tensor parallelism for a model that fits one GPU, on GPUs without NVLink (or of a kind that
-    is not known).
+    """Return a finding if a model of less than `billions` billion parameters is served with tensor
+    parallelism on GPUs without NVLink, or of an unknown kind.
     """
     tp = run.setting(
         "inference.vllm.tensor_parallel_size",
@@ -163,7 +164,9 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """FSDP offload on GPUs with room enough. What a GPU of unknown kind needs is not guessed."""
+    """Return a finding if FSDP offload is on although the GPUs have memory enough. GPUs of an
+    unknown kind give no finding.
+    """
     keys = []
     for k, v in (run.config or {}).items():
         if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true"):
@@ -189,7 +192,9 @@ def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 def sync_blocks_training(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Long gaps between steps that all begin with a checkpoint, in a run that uploads by itself."""
+    """Return a finding if a run that uploads its checkpoints itself has at least `occurrences`
+    (default 2) long gaps between steps that begin with a checkpoint.
+    """
     pace = pace_s(run)
     uploader = None
     for m in run.members:
@@ -229,11 +234,14 @@ def sync_blocks_training(
 
 
 def _uploads(cmdline: Sequence[str]) -> bool:
+    """Return True if the command is an upload tool."""
     return any(word.rpartition("/")[2] in _UPLOADERS for word in cmdline[:2])
 
 
 def _bound(run: RunFacts, steps: int, least: float) -> float | None:
-    """The share of waiting when every one of the last `steps` steps had at least so much of it."""
+    """Return the percentage of waiting in the last `steps` steps, or None if it is not above
+    `least`.
+    """
     share = rollout_share(run, steps)
     if share is not None and share > least:
         return share
@@ -241,8 +249,8 @@ def _bound(run: RunFacts, steps: int, least: float) -> float | None:
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:
-    """Mean use over ten minutes of the GPUs that these components of the run hold; None where that
-    is not known.
+    """Return the mean use, in percent over ten minutes, of the GPUs that these components of the
+    run hold, or None if it is unknown.
     """
     mine = set()
     for h in gpus.holders:
@@ -254,12 +262,13 @@ def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | N
 
 
 def _advances(facts: Facts, run: RunFacts) -> bool:
+    """Return True if the trainer's last step is less than three usual steps ago."""
     pace, at = pace_s(run), run.trainer_side.last_step_m
     return pace is not None and at is not None and facts.now_m - at < 3.0 * pace
 
 
 def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
-    """The parts of the last step that told its time."""
+    """Return evidence for the parts of the last step whose times are known."""
     parts = []
     for key, word in (
         ("wait_s", "waiting for rollouts"),
@@ -288,6 +297,7 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
 
 
 def _config(run: RunFacts, text: str) -> dict[str, Any]:
+    """Return evidence from the run's config."""
     return {
         "source": "files",
         "stream": "",
@@ -308,6 +318,7 @@ def _found(
     role: Role,
     what: str = "",
 ) -> Finding:
+    """Return a finding of this module. `what` tells several findings of one failure apart."""
     return Finding(
         failure=failure,
         run=run.name,

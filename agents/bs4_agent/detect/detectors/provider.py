@@ -1,8 +1,8 @@
-"""What the provider's listing and our own record of actions say: a reclaimed pod, one too many, one
-that never came up, a loop.
+"""Detectors that use the provider's listing and our own record of actions: a reclaimed pod, a
+needless pod, a pod that never came up, or a loop.
 
-A provider that does not answer is unknown; a link that is down says nothing about the pod: two
-independent signs are needed.
+A provider that does not answer is unknown, and a link that is down says nothing about the pod. So
+two independent signs are needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _TOOLS = (
 
 
 def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The provider says it does not run, twice in a row, and it cannot be reached either."""
+    """Return a finding if the provider has said `samples` times in a row (default 2) that the pod
+    does not run, and the pod cannot be reached either.
+    """
     for row in _rows(facts, "pods", run):
         if (
             row.get("state") in _GONE
@@ -51,7 +53,7 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two running pods for one run, and the first makes steps."""
+    """Return a finding if two pods run for one run and one of them makes steps."""
     pods = []
     for row in _rows(facts, "pods", run):
         if row.get("state") == "running":
@@ -77,6 +79,9 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the last `searches` searches (default 2) found no offer under the price
+    limit.
+    """
     searches = []
     for row in _rows(facts, "searches", run):
         if row.get("offers") is not None:
@@ -99,7 +104,9 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Three recoveries in a row of one run, none of which brought a new step."""
+    """Return a finding if each of the last `recoveries` recoveries of the run (default 3) brought
+    no new step.
+    """
     limit = int(parameters.get("recoveries", 3))
     last = _rows(facts, "recoveries", run)[-limit:]
     idle = []
@@ -128,7 +135,7 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """An action chose its instance by the beginning of a label."""
+    """Return a finding if an action chose its instance by the beginning of a label."""
     for row in _rows(facts, "actions", run):
         wanted, got = row.get("label"), row.get("instance_label")
         if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
@@ -151,7 +158,9 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A create that failed, and an instance with our exact label that no record names."""
+    """Return a finding if creating a pod has failed and an instance with exactly our label exists
+    that no record names.
+    """
     listing = None
     if facts.console is not None:
         listing = facts.console.instances
@@ -183,8 +192,8 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """It runs, is paid for, and nothing was started: its start log says why, or names that it needs
-    are missing.
+    """Return a finding if a pod has run for `after_s` seconds (default 600) without a launcher, and
+    its start log shows why or environment variables that it needs are missing.
     """
     after = float(parameters.get("after_s", 600))
     for row in _rows(facts, "pods", run):
@@ -223,6 +232,7 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+    """Return the console's rows of one run, or an empty list if there are none."""
     if facts.console is not None:
         return facts.console.of(what, run.name)
     return []

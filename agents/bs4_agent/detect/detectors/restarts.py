@@ -1,5 +1,5 @@
-"""A run that ended because its pod did: a reboot, or a container that the provider paused, stopped
-or moved, and started again.
+"""Detector for a run that ended because its pod did: a reboot, or a container that the provider
+paused, stopped or moved, and started again.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 
 
 def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The newest attempt was of an earlier life of this pod, and nothing says that it ended well or
-    was stopped by us.
+    """Return a finding if the newest attempt belongs to an earlier life of this pod, and did not
+    end well and was not stopped by us.
     """
     if not run.with_pod or quiet(run) or any(member.alive for member in run.members):
         return []
@@ -41,7 +41,7 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def _last_word(leaving: Mapping[str, Any]) -> str:
-    """What the agent wrote when it was told to leave."""
+    """Return a phrase for what the agent recorded when it received the signal to leave."""
     at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
     local = "none"
     if leaving.get("local_step") is not None:

@@ -1,8 +1,8 @@
-"""The current generation's resume trap: the largest step directory holds only the orchestrator's
-half.
+"""Detector for the current generation's resume trap: the largest step directory holds only the
+orchestrator's half.
 
 The orchestrator saves a step when it ships it and once more while it dies, so its newest checkpoint
-often has no trainer half; a plain `--resume` takes the largest number and the trainer ends with
+often has no trainer half. A plain `--resume` takes the largest number, and the trainer ends with
 FileNotFoundError.
 """
 
@@ -17,6 +17,9 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 def resume_latest_partial(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
+    """Return a finding if the run resumed from its largest step, which lacks the trainer's half,
+    and died of it.
+    """
     if (
         run.spec.trainer != "prime-rl"
         or not run.checkpoints

@@ -1,5 +1,5 @@
-"""What a run was configured to do and will regret: shared GPUs, too big a model, ignored keys,
-colliding directories, drifting names.
+"""Detectors for configurations that will fail: shared GPUs, a model that is too big, ignored keys,
+colliding directories and drifting names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _KEYS_TOLD = 8
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Inference and trainer on one GPU, and inference takes more than its half."""
+    """Return a finding if inference and trainer use the same GPU and inference may take more than
+    the share `utilization` of it (default 0.5).
+    """
     if quiet(run) or run.config is None:
         return []
     infer, train = _ids(run.setting("inference_gpu_ids")), _ids(run.setting("trainer_gpu_ids"))
@@ -63,8 +65,11 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """An estimate from the model's name: BF16 weights and a little for the cache on the inference
-    side, FP32 weights while FSDP starts on the trainer's, each divided by its GPUs.
+    """Return a finding if the model probably does not fit the GPUs, using at most `percent` of
+    their memory (default 90).
+
+    The estimate comes from the model's name: BF16 weights and 15 % for the cache for inference,
+    FP32 weights for the trainer while FSDP starts, each divided by its number of GPUs.
     """
     name = str(
         run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or ""
@@ -107,6 +112,7 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the settings have a `curriculum_` key, which no environment reads."""
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
     )
@@ -125,6 +131,7 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if a 2026-01 trainer has refused this run in configs/error.txt."""
     around = run.around
     if (
         around is None
@@ -147,7 +154,7 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two living runs write to one directory."""
+    """Return a finding if two living runs write to one directory."""
     if not live(run) or run.spec.component != "rl":
         return []
     others = []
@@ -170,11 +177,11 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return one finding for the run when the command line of any of its processes shows a key.
+    """Return one finding for the run if the command line of any of its processes shows a key.
 
-    Every user of the machine can read command lines, and what was read once stays known: while the
-    run goes on its ended processes count too. The evidence names for each key the option, the first
-    process that shows it and how many more do. The key is never in it.
+    Every user of the machine can read command lines, and what was read once stays known, so ended
+    processes count too while the run continues. For each key, the evidence names the option, the
+    first process that shows it, and how many more do. It never holds the key.
     """
     showing: dict[Exposed, list[Member]] = {}
     living = [member for member in run.members if member.alive]
@@ -207,8 +214,8 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """What is watched is not where the run writes: no log of a run that has lived for minutes, or
-    two remote prefixes for one run.
+    """Return a finding if the watched directory is not the one that the run writes to: a run that
+    has lived for `after_s` seconds (default 180) has no log, or one run has two remote prefixes.
     """
     prefixes = sorted(
         {
@@ -252,8 +259,8 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A resume under other names than the attempt that it continues: the adapter will not load, the
-    curves break in two.
+    """Return a finding if the run resumes under other names than the attempt that it continues.
+    Then the adapter does not load, or the curves break in two.
     """
     around = run.around
     if (
@@ -285,7 +292,9 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def _ids(value: Any) -> set[int]:
-    """GPU ids from a TOML list or the command line's `[0, 1]` or `0,1`."""
+    """Return GPU ids from a TOML list or from the command line's `[0, 1]` or `0,1`. Empty if there
+    are none.
+    """
     if isinstance(value, (list, tuple)):
         rows = set()
         for item in value:

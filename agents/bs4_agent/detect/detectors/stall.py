@@ -1,7 +1,7 @@
-"""Silence: nothing moves any more, and no phase explains it.
+"""Detector for silence: nothing moves any more, and no phase explains it.
 
 Every side that has what it needs must give a sign within a few of the run's own steps. A side that
-waits is the other one's matter, so the finding names who owes what to whom. The pace is the run's
+waits depends on the other side, so the finding names which side has to move. The pace is the run's
 own: the longer of the trainer's median step time and the median distance between its step lines (a
 checkpoint or a broadcast lies between them). A step of 2.5 times the usual length is slow, not
 dead.
@@ -47,14 +47,19 @@ _GPUS = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("inference", "engine", "wo
 
 @dataclass(frozen=True)
 class _Silent:
+    """A side that has been silent for longer than `limit_s` seconds. `stopped` is its process if
+    that is stopped by a signal.
+    """
+
     activity: Activity
     limit_s: float
     stopped: Member | None = None
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """One finding with role symptom. Only for live attempts: a finished directory's silence proves
-    nothing.
+    """Return a finding with role symptom if the run is silent for longer than its pace and phase
+    explain. `steps` is how many usual steps that is (default 2.8). Only live attempts are judged,
+    because the silence of a finished directory proves nothing.
     """
     if (
         run.state not in ("starting", "running")
@@ -75,8 +80,8 @@ def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 def _overdue(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], steps: float
 ) -> _Silent | None:
-    """The side that has to move and has not for too long; where each waits for the other, the one
-    that began to wait last.
+    """Return the side that has to move and has been silent for too long, or None. If each side
+    waits for the other, the side that began to wait last is judged.
     """
     moving = [a for a in sides.values() if not a.waits_for and a.phase != "end"]
     if not moving:
@@ -95,6 +100,7 @@ def _overdue(
 
 
 def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> float:
+    """Return how many seconds a side may be silent."""
     pace = pace_s(run)
     if run.trainer_side.steps == 0 or pace is None or activity.phase == "start-up":
         return START_S
@@ -108,6 +114,9 @@ def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> f
 
 
 def _tail_s(run: RunFacts, pace: float) -> float:
+    """Return how many seconds the longest gaps of a run explain that varies by nature, or 0.0 for
+    other runs.
+    """
     long = [gap for gap in gaps(run) if gap > 2.0 * pace]
     if len(long) >= LONG_TAIL:
         return min(TAIL_MARGIN * max(long), TAIL_CAP * pace)
@@ -115,8 +124,8 @@ def _tail_s(run: RunFacts, pace: float) -> float:
 
 
 def _phase_s(run: RunFacts, activity: Activity) -> float:
-    """What this phase may take: its usual bound, or three times the longest that this run has
-    shown, where it has shown any.
+    """Return how many seconds this phase may take: its usual bound, or three times the longest
+    duration seen in this run if at least three were seen. Returns 0.0 for a phase without a bound.
     """
     bound = PHASE_S.get(activity.phase)
     if bound is None:
@@ -135,7 +144,9 @@ def _phase_s(run: RunFacts, activity: Activity) -> float:
 
 
 def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
-    """How long it was from each earlier line of this kind to the side's next line of another."""
+    """Return the seconds from each earlier line of the kind `opening` to the side's next line of
+    another kind.
+    """
     events = []
     for e in run.events:
         if e.event.side == side and e.event.kind != "heartbeat":
@@ -149,7 +160,9 @@ def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
 
 
 def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
-    """A client told that it waits: it may, and then has its usual time."""
+    """Return True if a client said that it waits for a rate limit, and this wait and its usual time
+    are not over.
+    """
     waits = []
     for e in run.events:
         if e.event.kind == "rate-limited":
@@ -161,8 +174,8 @@ def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
 
 
 def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
-    """Rollouts do not come, and whether the inference server answers at all is just being found
-    out.
+    """Return True if rollouts do not come and the prober is still finding out if the inference
+    server answers at all.
     """
     server = run.server
     if activity.side != ORCHESTRATOR or server.ever_ok_m is None or server.health != "ok":
@@ -171,8 +184,8 @@ def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
 
 
 def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
-    """Whether the GPUs of what this side works with compute: used, and not at the low power of a
-    hung collective.
+    """Return True if the GPUs that this side uses compute: they are used, and not at the low power
+    of a hung collective.
     """
     mine = set()
     for h in gpus.holders:
@@ -185,8 +198,8 @@ def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
 
 
 def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
-    """Inference finishes what it was asked, also for an orchestrator that is no more: there its
-    heartbeats must go on, where it has any.
+    """Return False if the orchestrator's heartbeats have stopped. Inference finishes its requests
+    even if the orchestrator has ended, so busy GPUs alone prove nothing.
     """
     if activity.side == TRAINER:
         return True
@@ -200,8 +213,8 @@ def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
 
 
 def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Silent | None:
-    """A side whose own process is stopped (state T: SIGSTOP, a debugger) and which has been quiet
-    since.
+    """Return a side whose own process is stopped (state T: SIGSTOP or a debugger) and which has
+    been quiet since, or None.
     """
     for activity in [a for a in sides.values() if a.phase != "end"]:
         # torchrun itself only waits for its ranks: it counts where no rank was ever seen.
@@ -223,6 +236,7 @@ def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Sil
 def _finding(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent
 ) -> Finding:
+    """Return the finding for a silent side."""
     activity = silent.activity
     others = []
     for a in sides.values():
@@ -257,7 +271,9 @@ def _finding(
 
 
 def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], silent: _Silent) -> str:
-    """Without ages: the same silence must read the same at every look."""
+    """Return the finding's summary. It has no ages, so that the same silence reads the same in
+    every scan.
+    """
     pace = pace_s(run)
     usual = ""
     if pace is not None and run.trainer_side.steps:
@@ -302,16 +318,19 @@ def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], sile
 
 
 def _thing(activity: Activity) -> str:
+    """Return what a side waits for, without its article."""
     return activity.awaits.removeprefix("the ")
 
 
 def _said(event: LogEvent | None) -> str:
+    """Return the beginning of an event's line, at most 80 characters."""
     if event is None:
         return "nothing yet"
     return event.text.partition(" | ")[0][:80].rstrip(".")
 
 
 def _seconds(seconds: float) -> str:
+    """Return a duration as text, in seconds below two minutes and in minutes above."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"

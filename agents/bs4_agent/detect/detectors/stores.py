@@ -1,8 +1,8 @@
-"""The object store and who writes to it: partial copies, a dead daemon, a marker that never comes,
-retention that deletes the newest.
+"""Detectors for the object store and for the processes that write to it: partial copies, a dead
+daemon, a marker that never comes, and retention that deletes the newest step.
 
-All of it rests on what the console was told by the store and by the sync process; without that
-nothing is said.
+They use what the console has learned from the store and from the sync process. Without these facts
+they find nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ Found = Sequence[Finding]
 
 
 def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A step in the store with fewer files or bytes than the same complete step here."""
+    """Return a finding if a step in the store has fewer files or bytes than the same complete step
+    on the pod.
+    """
     local = {}
     for c in run.checkpoints:
         if c.complete:
@@ -57,7 +59,9 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
 
 
 def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """No process syncs, or the pointer is two intervals behind the newest complete step."""
+    """Return a finding if no process syncs the run, or if the store's pointer is behind the newest
+    complete step for more than `intervals` sync intervals (default 2).
+    """
     intervals = float(parameters.get("intervals", 2))
     newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
     for row in _rows(facts, "sync", run):
@@ -91,7 +95,9 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Complete steps are skipped as incomplete, every one of them, for two rounds."""
+    """Return a finding if the sync has skipped every complete step as incomplete for `rounds`
+    rounds (default 2).
+    """
     complete = set()
     for c in run.checkpoints:
         if c.complete:
@@ -118,8 +124,8 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The pointer names a step that the store does not have, or older steps were kept here and
-    newer ones removed.
+    """Return a finding if the store's pointer names a step that the store does not have, or if
+    older steps were kept on the pod and newer ones removed.
     """
     rows = _rows(facts, "remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
@@ -158,7 +164,9 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
 
 
 def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A step went away under its upload, or two daemons own one directory."""
+    """Return a finding if a step was deleted during its upload, or if two processes manage one
+    directory of checkpoints.
+    """
     for row in _rows(facts, "sync", run):
         vanished, owners = row.get("vanished") or (), row.get("owners") or ()
         if vanished:
@@ -178,7 +186,9 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The key is refused, or a cap of the account is reached: a person has to act."""
+    """Return a finding if the store refuses the key or a limit of the account is reached, at least
+    `times` times in a row (default 1). A person has to act.
+    """
     return _trouble(
         facts,
         run,
@@ -189,8 +199,9 @@ def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The store answers with 429 or 503. One failed upload of ours stands for dozens of them: it
-    has waited and tried again by itself.
+    """Return a finding if the store answered with 429 or 503 for `times` uploads in a row (default
+    1). One failed upload stands for dozens of answers, because each upload waits and tries again by
+    itself.
     """
     return _trouble(
         facts, run, "object-store-throttled", ("store-throttled",), int(parameters.get("times", 1))
@@ -198,7 +209,7 @@ def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """No answer from the store, several uploads in a row."""
+    """Return a finding if the store did not answer for `times` uploads in a row (default 2)."""
     return _trouble(
         facts,
         run,
@@ -209,8 +220,8 @@ def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[st
 
 
 def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], times: int) -> Found:
-    """What the last uploads failed with; each kind of error is a finding of its own, since each
-    wants another deed.
+    """Return a finding if the last uploads failed with one of these errors at least `times` times
+    in a row. Each kind of error is a finding of its own, because each needs another repair.
     """
     for row in _rows(facts, "sync", run):
         failures = int(row.get("failures") or 0)
@@ -224,6 +235,7 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
 
 
 def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+    """Return the console's rows of one run, or an empty list if there are none."""
     if facts.console is not None:
         return facts.console.of(what, run.name)
     return []

@@ -1,4 +1,4 @@
-"""Waits that are normal for a step or two and a sign of something else after that."""
+"""Detectors for waits that are normal for a step or two and a sign of a failure after that."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BARRIER_LOW_S = 30.0
 def async_barrier_wait(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """2026-01: the orchestrator stands at its barrier for longer than some of the trainer's usual
-    steps.
+    """Return a finding if the orchestrator of a 2026-01 run has waited at its barrier for more than
+    `steps` of the trainer's usual steps, and at least 30 seconds.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
@@ -55,7 +55,9 @@ def async_barrier_wait(
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """2026-01: the packer has run out of time again and again since the trainer's last step."""
+    """Return a finding if the packer of a 2026-01 run has timed out more than `times` times since
+    the trainer's last step.
+    """
     timeouts: list[LogEvent] = []
     for event in run.events:
         if event.event.side != TRAINER:
@@ -90,8 +92,8 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Current generation: the orchestrator waits for a policy of a trainer that has finished or is
-    gone.
+    """Return a finding if the orchestrator (current generation) waits for a new policy from a
+    trainer that has finished or is gone.
     """
     if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
         return []
@@ -136,7 +138,7 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def _trainer_gone(run: RunFacts) -> bool:
-    """There were trainer processes and none is left. Offline no process was ever seen."""
+    """Return True if trainer processes were seen and none is left. Offline none is ever seen."""
     return (
         (run.ever("rank") or run.ever("trainer"))
         and not run.alive("rank")
@@ -147,8 +149,8 @@ def _trainer_gone(run: RunFacts) -> bool:
 def nccl_startup_hang(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The run sends weights over NCCL, and the first transfer is the last thing that was begun. The
-    playbook says how long it may last.
+    """Return a finding if the run sends weights over NCCL and the first transfer was the last thing
+    that began. The playbook's hold time says how long the transfer may last.
     """
     if (
         run.state != "running"
@@ -183,7 +185,9 @@ def nccl_startup_hang(
 
 
 def _by_nccl(run: RunFacts) -> bool:
-    """As set, or the current generation's default: NCCL unless it trains an adapter."""
+    """Return True if the settings choose NCCL, or if the current generation chooses it by default:
+    always, except when it trains an adapter.
+    """
     kind = run.setting(
         "weight_broadcast.type",
         "trainer.weight_broadcast.type",
