@@ -1,4 +1,4 @@
-"""`python -m bs4_agent daemon`: the parts of the agent, put together, and their threads."""
+"""`python -m bs4_agent daemon`: puts the parts of the agent together and runs their threads."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ GAP_S = 5.0
 
 
 class Daemon:
-    """One agent. `start` makes everything live; `stop` ends the threads and leaves all runs
+    """The agent of one pod. `start` starts all its threads; `stop` ends them and leaves all runs
     alone.
     """
 
@@ -114,6 +114,7 @@ class Daemon:
         self.streams.answer("preflight", self._preflight)
 
     def hello(self) -> dict[str, Any]:
+        """Return the fields of the handshake's answer: versions, bundle, home, process, times."""
         return {
             "protocol": PROTOCOLS[0],
             "agent": __version__,
@@ -131,6 +132,7 @@ class Daemon:
     def _list_files(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a query about files for a person who types a path."""
         from bs4_agent.streams.listing import Listing  # only for a person who types a path
 
         return Listing(self.home).ask(op, arguments, stop)
@@ -138,6 +140,7 @@ class Daemon:
     def _preflight(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a preflight query."""
         if self._preflights is None:
             from bs4_agent.preflight.asked import Preflights  # nobody pays for it who does not ask
 
@@ -145,6 +148,7 @@ class Daemon:
         return self._preflights.ask(op, arguments, stop)
 
     def start(self) -> None:
+        """Journal the start, begin all threads, and continue unfinished actions."""
         self._tell_start()
         self.runs.poll()
         self.follower.poll()
@@ -168,22 +172,25 @@ class Daemon:
             self._sync_stores()
 
     def serve(self) -> None:
-        """Until `stop`."""
+        """Serve consoles until `stop` is called."""
         self.server.serve_forever()
 
     def stop(self) -> None:
+        """Tell all threads to end, and disconnect all consoles."""
         self._stop.set()
         self.server.stop()
 
     def leave(self, signal_name: str) -> None:
-        """Told to go, perhaps with the whole pod: where each run stands is written down first. From
-        a signal handler, so on a thread.
+        """Record where each run stands, and then stop. Called if the agent is told to leave,
+        perhaps with the whole pod. It returns at once and works on a thread, because a signal
+        handler calls it.
         """
         if not self._leaving.is_set():
             self._leaving.set()
             threading.Thread(target=self._leave, args=(signal_name,), name="leave").start()
 
     def _leave(self, signal_name: str) -> None:
+        """Record where each run stands, and then stop."""
         from bs4_agent.checkpoints import intent
 
         self._stop.set()  # no thread begins anything more, an upload least of all
@@ -194,6 +201,9 @@ class Daemon:
         self.stop()
 
     def close(self) -> None:
+        """Journal the end of the agent and release everything it holds. Call it after `serve` has
+        returned.
+        """
         self.book.append(
             "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()
         )
@@ -207,15 +217,15 @@ class Daemon:
         self.streams.close()
 
     def _show_set_ups(self) -> LogStream:
-        """The output of set-ups, readable from now on."""
+        """Return the stream of the set-ups' output, which consoles can read from now on."""
         if self._setup_log is None:
             self._setup_log = open_setup_log(self.home)
             self.streams.add(self._setup_log.name, self._setup_log)
         return self._setup_log
 
     def _guard_disks(self) -> None:
-        """From the first standing order on; before it nothing of the guard is loaded and no disk is
-        looked at for it.
+        """Apply retention from the first order on. Before that, nothing of it is loaded and it
+        scans no disk.
         """
         if self._disk_guard is not None:
             self._disk_guard.wake()
@@ -226,7 +236,7 @@ class Daemon:
         self._thread("disk-guard", self._disk_guard.run)
 
     def _sync_stores(self) -> None:
-        """From the first order to sync on."""
+        """Sync checkpoints from the first order on. Before that, nothing of it is loaded."""
         if self._syncs is not None:
             self._syncs.wake()
             return
@@ -237,7 +247,9 @@ class Daemon:
         self._thread("sync", self._syncs.run)
 
     def _record_crashes(self, record: Mapping[str, Any]) -> None:
-        """From the first crash on; before it nothing of the recorder is loaded."""
+        """Write crash reports from the first crash on. Before that, nothing of the recorder is
+        loaded.
+        """
         kind, event, run, attempt = (record.get(key) for key in ("type", "event", "run", "attempt"))
         if (
             kind == "run"
@@ -257,12 +269,13 @@ class Daemon:
     def _ask_checkpoints(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a query about checkpoints."""
         from bs4_agent.checkpoints.report import answer
 
         return answer(self.pod, op, arguments)
 
     def _tell_start(self) -> None:
-        """Journalled at every start: who watches from now on, and for how long nobody did."""
+        """Journal who watches from now on, and for how long nobody did."""
         before = self.book.ledger.agent
         last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
         event = "started"
@@ -290,16 +303,19 @@ class Daemon:
             )
 
     def _last_sample_t(self) -> float:
+        """Return the wall second of the last telemetry record, or 0.0 if there is none."""
         line = self._telemetry.last_line()
         if line is not None and self._telemetry.timestamp is not None:
             return self._telemetry.timestamp(line) or 0.0
         return 0.0
 
     def _sampled(self, record: dict[str, Any]) -> None:
+        """Take one telemetry record."""
         self._kernel.driver_events(record["gpus"]["xids"])
         self._telemetry.append(record)
 
     def _follow(self, stop: threading.Event) -> None:
+        """Follow the logs until `stop` is set."""
         while not stop.wait(self.follower.pause_s):
             self._kernel.poll()
             try:
@@ -310,11 +326,12 @@ class Daemon:
                 stop.wait(5.0)
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
+        """Run `work` on a supervised thread."""
         threading.Thread(target=self._supervised, args=(name, work), name=name, daemon=True).start()
 
     def _supervised(self, name: str, work: Callable[[threading.Event], None]) -> None:
-        """A defect in one thread must not end the watch in silence: it is journalled (its traceback
-        is in agent.log) and work goes on.
+        """Run `work` until the agent stops. A defect in it must not end the watch in silence: it is
+        journalled (its traceback is in agent.log), and work starts again.
         """
         while not self._stop.is_set():
             try:
@@ -332,12 +349,13 @@ class Daemon:
                 self._stop.wait(FAULT_PAUSE_S)
 
     def _follower_fault(self, sentence: str) -> None:
+        """Journal a defect of the log follower."""
         self.book.append(
             "agent", event="fault", thread="follower", detail=sentence, pid=os.getpid()
         )
 
     def _hand_over(self, body: Mapping[str, Any]) -> None:
-        """A newer console brings a newer agent: let this one's answer go out, then end. Runs are
+        """Let this agent's answer go out, and then end, because a newer agent takes over. Runs are
         not touched.
         """
         self.book.append(
@@ -347,8 +365,9 @@ class Daemon:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 also when another agent of this home lives: two would act twice. `--wait`: that
-    one may still leave after its step.
+    """Run the agent of this home until it is stopped, and return its exit code. It is 0 also if
+    another agent of this home lives, because two would act twice. `--wait` waits for that agent,
+    which may still leave after its step.
     """
     home = Home.from_environment()
     home.create()
@@ -381,7 +400,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def playbooks() -> bytes:
-    """playbooks.json, which lies beside this package in a bundle."""
+    """Return the bytes of playbooks.json, which is beside this package in a bundle. Raises
+    AgentError if it is missing.
+    """
     path = Path(__file__).resolve().parents[1] / "playbooks.json"
     try:
         return path.read_bytes()

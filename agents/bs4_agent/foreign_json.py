@@ -1,8 +1,8 @@
-"""JSON that somebody else wrote: a trainer, a library, a pod. It is parsed within limits, and its
-numbers are checked.
+"""Parsing JSON that another program wrote: a trainer, a library or a pod. It is parsed within
+limits, and its numbers are checked.
 
-The standard parser recurses: Python 3.13.0 crashes (SIGSEGV, measured) instead of raising
-RecursionError where 3,000 levels are parsed in a thread with a 256 KiB stack, which is what the
+The standard parser recurses. Python 3.13.0 crashes (SIGSEGV, measured) instead of raising
+RecursionError if 3,000 levels are parsed in a thread with a 256 KiB stack, which is what the
 agent's threads have.
 """
 
@@ -24,15 +24,15 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class ForeignJsonError(ValueError):
-    """The text is not JSON, or it nests too deeply. A ValueError, so that one handler takes
-    both.
+    """Raised for a text that is not JSON or nests too deeply. It is a ValueError, so that one
+    handler takes both.
     """
 
 
 def loads(raw: bytes | str) -> Any:
-    """Return what a JSON text holds. Bytes that are not UTF-8 are replaced, and so are halves of
-    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if it is not JSON within the
-    limits.
+    """Return the value of a JSON text. Bytes that are not UTF-8 are replaced, and so are halves of
+    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if the text is not JSON within
+    the limits.
     """
     if isinstance(raw, bytes):
         text = raw.decode("utf-8", "replace")
@@ -63,8 +63,8 @@ def _encodable(value: Any) -> Any:
 
 
 def check_nesting(text: str) -> None:
-    """Raise ForeignJsonError when a JSON text nests deeper than NESTING_LIMIT. Brackets in strings
-    do not count.
+    """Raise ForeignJsonError if a JSON text nests deeper than NESTING_LIMIT. Brackets in strings do
+    not count.
     """
     if text.count("[") + text.count("{") <= NESTING_LIMIT:
         return
@@ -76,8 +76,8 @@ def check_nesting(text: str) -> None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a JSON number as a float, or None for anything else, NaN, infinities and integers
-    beyond a float's range.
+    """Return a JSON number as a float. Returns None for anything else, for NaN and infinities, and
+    for integers beyond a float's range.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -112,7 +112,7 @@ def recorded(value: float) -> float | str:
 
 
 def integer(value: Any) -> int | None:
-    """Return a JSON number as an integer, or None when it is not one or is not exact."""
+    """Return a JSON number as an integer, or None if it is not a whole number or is not exact."""
     found = finite(value)
     if found is None or abs(found) > EXACT_INTEGER or found != int(found):
         return None

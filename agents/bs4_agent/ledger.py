@@ -1,8 +1,8 @@
-"""The fold of a journal: what the runs, incidents, actions, plans and modes of a pod are now.
+"""The fold of a journal: the present state of a pod's runs, incidents, actions, plans and modes.
 
-Pure and incremental. The agent rebuilds its state with it after a restart and the console shows a
-pod with it: the same records, the same answer, also years later over a directory of finished
-segments.
+The fold is pure and incremental. The agent rebuilds its state with it after a restart, and the
+console shows a pod with it. The same records always give the same answer, even years later over a
+directory of finished segments.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 
 @dataclass(kw_only=True)
 class AttemptView:
-    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are
-    the launcher's; `overrides` the further arguments that it was started with; `container` the one
-    that it ran in, "" for the pod itself.
+    """One attempt of a run as journalled. `good` is None while it runs. `code` and `signal` are the
+    launcher's. `overrides` are the further arguments that it was started with. `container` is the
+    container that it ran in, or "" for the pod itself.
     """
 
     number: int
@@ -101,8 +101,8 @@ class RunView:
 
 @dataclass(kw_only=True)
 class IncidentView:
-    """One incident. `state` is open while the finding holds, cleared once it went away by itself,
-    resolved once a playbook's verification passed.
+    """One incident as journalled. `state` is open while the finding holds, cleared once the finding
+    went away by itself, and resolved once a playbook's verification passed.
     """
 
     id: str
@@ -124,7 +124,7 @@ class IncidentView:
 
 @dataclass
 class StepView:
-    """One step of an action. `state` is waiting, running, done, skipped or failed."""
+    """One step of an action as journalled. `state` is waiting, running, done, skipped or failed."""
 
     title: str
     command: str = ""
@@ -136,8 +136,8 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """One action. `state` is its last event; `result` is what it leaves for a person (plan hash,
-    recovered, message).
+    """One action as journalled. `state` is its last event. `result` is what it leaves for a person
+    (plan hash, recovered, message).
     """
 
     key: str
@@ -162,13 +162,13 @@ class ActionView:
 
     @property
     def ended(self) -> bool:
-        """Return True if nothing follows any more."""
+        """Return True if the action has ended and nothing follows."""
         return self.state in ACTION_ENDS
 
     @property
     def what(self) -> str:
-        """Return what the action is, for a person: "playbook step-desync", "plan step-desync",
-        "stop", "launch".
+        """Return what the action is, as text for a person: "playbook step-desync", "plan
+        step-desync", "stop" or "launch".
         """
         if self.playbook in ("", self.kind):
             return self.kind
@@ -177,8 +177,8 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """A plan that was made. It expires at `expires_m` of the monotonic clock in boot `boot`, about
-    `expires_t` wall seconds. `refused` says why no plan could be made.
+    """A plan as journalled. It expires at `expires_m` on the monotonic clock of boot `boot`, which
+    is about wall second `expires_t`. `refused` says why no plan could be made, or is "".
     """
 
     action: str
@@ -195,7 +195,7 @@ class PlanView:
 
 
 class Ledger:
-    """The fold of a journal: apply its records in order, then read the attributes."""
+    """The fold of a journal. Apply its records in order, and then read the attributes."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.runs: dict[str, RunView] = {}
@@ -225,7 +225,7 @@ class Ledger:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Fold one record. Unknown types are skipped, so that an older console reads a newer
+        """Apply one record. Unknown types are skipped, so that an older console can read a newer
         agent's journal.
         """
         self.last_seq = record.get("seq", self.last_seq)
@@ -235,7 +235,9 @@ class Ledger:
             getattr(self, f"_{kind}")(record)
 
     def open_incidents(self, run: str | None = None) -> list[IncidentView]:
-        """Open ones, roots before symptoms and cascades, then oldest first."""
+        """Return the open incidents, of one run if it is given: root causes first, then the oldest
+        first.
+        """
         found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
@@ -284,6 +286,7 @@ class Ledger:
             run.notes.append(record)
 
     def _run(self, record: Record) -> None:
+        """Apply a record of a run."""
         name, event = record["run"], record["event"]
         if event == "removed":
             self.runs.pop(name, None)
@@ -317,6 +320,7 @@ class Ledger:
             attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
 
     def _incident(self, record: Record) -> None:
+        """Apply a record of an incident."""
         event, key = record["event"], record["incident"]
         known = self.incidents.get(key)
         if event in ("cleared", "resolved"):
@@ -344,6 +348,7 @@ class Ledger:
                 setattr(known, name, record[name])
 
     def _plan(self, record: Record) -> None:
+        """Apply a record of a plan."""
         self.plans[record.get("plan_hash") or record["action"]] = PlanView(
             action=record["action"],
             playbook=record["playbook"],
@@ -359,6 +364,7 @@ class Ledger:
         )
 
     def _action(self, record: Record) -> None:
+        """Apply a record of an action."""
         key, event = record["action"], record["event"]
         action = self.actions.get(key)
         if action is None:
@@ -389,8 +395,8 @@ class Ledger:
             self._forget_rotations(action)
 
     def _forget_rotations(self, newest: ActionView) -> None:
-        """A run of a week makes thousands. The journal has them all; in memory stay the last of
-        each run.
+        """Keep only the last ended rotations of a run in memory. A run of a week makes thousands,
+        and the journal has them all.
         """
         ended = [
             key
@@ -402,6 +408,7 @@ class Ledger:
 
     @staticmethod
     def _action_step(action: ActionView, record: Record, event: str) -> None:
+        """Apply a record of one step of an action."""
         index = record["step"]
         if not 0 <= index < ACTION_STEPS_MOST:
             raise ValueError(f"an action has no step {index!r:.20}")

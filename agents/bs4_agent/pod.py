@@ -1,4 +1,4 @@
-"""The live pod: what the detectors look at and what the playbooks act on, in one object."""
+"""The live pod in one object: what the detectors see and what the playbooks act on."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _PARTS = (
 
 
 class Pod:
-    """The live pod: what detectors look at and what playbooks act on. Implements
-    `playbooks.world.World`. Thread-safe as far as its parts are.
+    """The live pod: it makes the facts for detectors and carries out the steps of playbooks.
+    Implements `playbooks.world.World`. Thread-safe as far as its parts are.
     """
 
     boot_id = boot_id()
@@ -109,7 +109,7 @@ class Pod:
     # What is.
 
     def look(self) -> Facts:
-        """Return all facts of this moment."""
+        """Return all present facts of the pod."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
         gpus = self._gpu_facts(snapshot)
         runs = []
@@ -139,13 +139,15 @@ class Pod:
         )
 
     def run_facts(self, run: str) -> RunFacts:
-        """Return the facts of one run of this moment. Raises UnknownRun."""
+        """Return the present facts of one run. Raises UnknownRun, or LaunchFailed if the run was
+        never started.
+        """
         self.table.refresh()
         self.runs.poll()
         return self._run_facts(self.runs.get(run))
 
     def gpu_facts(self) -> GpuFacts:
-        """Return the facts of the GPUs of this moment, with everybody who holds one."""
+        """Return the present facts of the GPUs, with every process that holds one."""
         self.runs.poll()
         return self._gpu_facts(self.table.refresh(), thorough=True)
 
@@ -160,7 +162,9 @@ class Pod:
         return rows
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
-        """Journal who has ended, with the exit code where the shim reaped it."""
+        """Journal which of the run's processes have ended, with the exit code if the shim reaped
+        the process.
+        """
         wanted = set(gone)
         for run in self.runs.all() if wanted else ():
             if run.attempt is None:
@@ -206,11 +210,14 @@ class Pod:
         return rows
 
     def last_step_t(self, run: str) -> float:
-        """Return the wall second of the newest step of `run`, or 0 if it never made one."""
+        """Return the wall second of the run's newest step, or 0.0 if it never made one."""
         recent = self.follower.recent(run)
         return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
 
     def _run_facts(self, run: Run) -> RunFacts:
+        """Return the present facts of a run's newest attempt. Raises LaunchFailed if the run was
+        never started.
+        """
         attempt = run.attempt
         if attempt is None:
             raise LaunchFailed(
@@ -254,8 +261,8 @@ class Pod:
         )
 
     def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
-        """`thorough`: every process is asked anew what it has open. A plan must not miss a holder
-        because it was looked at 30 s ago.
+        """Return the facts of the GPUs. With `thorough`, the open files of every process are read
+        again, because a plan must not miss a holder that was last read 30 seconds ago.
         """
         sample = self.gpus.latest()
         if sample["state"] != "ok":
@@ -314,6 +321,7 @@ class Pod:
         )
 
     def _watched(self) -> list[Watched]:
+        """Return the running runs whose inference server is to be probed."""
         watched = []
         for run in self.runs.all():
             attempt = run.attempt
@@ -340,8 +348,8 @@ class Pod:
     # What is done.
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` gets
-        each stage.
+        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` is
+        called with a sentence for each stage.
         """
         return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
 
@@ -353,6 +361,7 @@ class Pod:
         return ""
 
     def _members_on_gpus(self, run: str) -> list[Member]:
+        """Return the living processes of a run that hold GPU memory."""
         holding = set()
         for h in self.gpu_facts().holders:
             holding.add(h.identity)
@@ -363,7 +372,7 @@ class Pod:
         return rows
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the living processes of attempts that have ended."""
+        """Return the living processes of the run's attempts that have ended."""
         self.runs.poll()
         return self.runs.leftovers(run)
 
@@ -427,10 +436,13 @@ class Pod:
         return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
-        """Return that argv as a shell would be given it."""
+        """Return the argv that a launch of `spec` executes, quoted for a shell."""
         return shlex.join(self.command(spec))
 
     def companion(self, run: str) -> RunFacts | None:
+        """Return the facts of the separately started inference server that this run uses, or None
+        if no run of this pod serves its port.
+        """
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
         for other in self.runs.all():
@@ -443,11 +455,14 @@ class Pod:
         return None
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
+        """Return the processes that listen on the ports of this run's servers."""
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
 
     def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
-        """Return the processes that listen on any of `ports`."""
+        """Return the processes that listen on any of `ports`. An entry without a process means that
+        the port's holder is not visible.
+        """
         found = listening(ports)
         snapshot = self.table.refresh()
         opened = openers(found, snapshot)
@@ -472,7 +487,7 @@ class Pod:
         return holders
 
     def server_answers(self, run: str) -> bool:
-        """Return True if the run's inference server answers within 5 s."""
+        """Return True if the run's inference server answers within 5 seconds."""
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
 
@@ -481,7 +496,7 @@ class Pod:
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        """Return the limit of open files that the run is started with."""
+        """Return the limit of open files with which the run is started."""
         orders = []
         for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
             orders.append(read_json(path) or {})
@@ -491,7 +506,7 @@ class Pod:
         )
 
     def hard_nofile(self) -> int:
-        """Return the highest limit of open files that can be set here."""
+        """Return the highest limit of open files that can be set on this pod."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = int(Path("/proc/sys/fs/nr_open").read_text())
         try:
@@ -502,7 +517,7 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order the limit of open files for later attempts of the run."""
+        """Set the limit of open files for later attempts of the run."""
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
@@ -519,16 +534,16 @@ class Pod:
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
     ) -> plan.LaunchPlan:
-        """Return the plan of a launch. Raises the AgentError that says why there is none."""
+        """Return the plan of a launch. Raises an AgentError that says why there is none."""
         self.runs.poll()
         return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Move what a start of `spec` must not find into the run's trash, one rename each, and
-        return a sentence. What was moved under `key` before stays moved.
+        """Move the paths that a start of `spec` must not find into the run's trash, one rename for
+        each, and return a sentence. What was moved under `key` before stays moved.
 
-        The plan was confirmed with the run's name if this takes checkpoints away, so no directory
-        is spared here.
+        A plan that takes checkpoints away was confirmed with the run's name, so no directory is
+        spared here.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -541,6 +556,9 @@ class Pod:
         )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
+        """Return the newest restorable step of the run in its object store, as described by
+        `Restoring.described`, or None if the run is not synced.
+        """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
             return None
@@ -556,12 +574,17 @@ class Pod:
         return self.restoring().described(asked)
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
+        """Return True if the checkpoint that `parameters` name is already in place."""
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
+        """Fetch the checkpoint that `parameters` name, put it in place, and return a sentence.
+        Raises an AgentError, for example if the disk has too little space. `say` is called with the
+        progress.
+        """
         restoring = self.restoring()
         prepared = restoring.of(parameters)
         restoring.refuse_full(prepared)
@@ -579,8 +602,8 @@ class Pod:
         server that answers, or an evaluation with a result.
 
         Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S. `say`
-        gets each phase of the start-up. `pause` sleeps between two looks; what it raises ends the
-        wait.
+        is called with each phase of the start-up. `pause` sleeps between two polls; an error that
+        it raises ends the wait.
         """
         deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
@@ -648,8 +671,8 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
-        """Adopt runs that were started by hand: all, or the one whose launcher has `pid`. Return
-        what was found, as data.
+        """Adopt runs that were started by hand: all, or the run whose launcher has `pid`. Return
+        one dictionary for each candidate, with `adopted` and, if it cannot be adopted, `why`.
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
@@ -678,7 +701,9 @@ class Pod:
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:
-        """Note that the verification has passed: the incidents of this playbook are over."""
+        """Journal that a playbook's verification has passed, so that its incidents of the run are
+        over.
+        """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:
                 self.book.append(
@@ -688,13 +713,16 @@ class Pod:
 
 
 def _no_restoring() -> Restoring:
+    """Raise NotApplicable. It stands in until the daemon's actions provide the restoring."""
     raise NotApplicable(
         "This agent carries no actions out, so it restores nothing; ask the pod's own."
     )
 
 
 def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
-    """What the driver says of its devices under `key`, where it says anything."""
+    """Return what the driver reports of its devices under `key`, by device index. Devices without a
+    report are left out.
+    """
     rows = {}
     for device in devices:
         if device.get(key):

@@ -1,7 +1,7 @@
 """The words for states, kinds, roles and sources that the agent and the console share.
 
-Each word is on the wire, in journals or in playbooks, so none of them may change. A record is
-typed with these aliases, so that mypy refuses a comparison with a word that does not exist.
+Each word is on the wire, in journals or in playbooks, so none of them may change. Records are typed
+with these aliases, so that mypy refuses a comparison with a word that does not exist.
 """
 
 from __future__ import annotations

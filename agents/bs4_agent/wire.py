@@ -1,4 +1,4 @@
-"""Frames between console and agent, without any I/O: bytes in, frames out, and a bound on
+"""Frames between console and agent, without any I/O: bytes in, frames out, and a limit on
 everything.
 
 A frame is a 4-byte big-endian header length, a 4-byte big-endian payload length, the header (one
@@ -55,7 +55,7 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
 
 
 class Decoder:
-    """Turn a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
+    """Turns a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
     and stays broken after an error.
     """
 
@@ -85,6 +85,7 @@ class Decoder:
             raise
 
     def _complete_frames(self) -> list[Frame]:
+        """Return the complete frames in the buffer and remove them from it."""
         frames = []
         position = 0
         with memoryview(self._buffer) as view:
@@ -108,6 +109,7 @@ class Decoder:
 
 
 def _check_lengths(header: int, payload: int) -> None:
+    """Raise ProtocolError if a header or payload is too long."""
     if header > HEADER_LIMIT or payload > PAYLOAD_LIMIT:
         raise ProtocolError(
             f"A frame of {header} + {payload} bytes is over the limit of {HEADER_LIMIT} + "
@@ -117,6 +119,7 @@ def _check_lengths(header: int, payload: int) -> None:
 
 
 def _parse_header(raw: bytes) -> dict[str, Any]:
+    """Return a frame's header. Raises ProtocolError if it is not a JSON object."""
     try:
         header = loads(raw.decode("utf-8"))
     except ValueError as error:

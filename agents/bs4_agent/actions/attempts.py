@@ -1,4 +1,4 @@
-"""Launch runs, and adopt runs that somebody started by hand."""
+"""Launching runs, and adopting runs that somebody started by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
-    """Accept launches and adoptions and carry them out."""
+    """Accepts launches and adoptions and carries them out; one per pod."""
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -67,6 +67,7 @@ class Attempts:
             self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Accept a launch by the hash of its plan and start it."""
         view = self._desk.kept_plan(body.get("plan_hash"), "launch --plan")
         launch_plan.must_apply(view.plan)
         self._desk.must_live(view)
@@ -170,11 +171,14 @@ class Attempts:
         self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept an adoption and start it: by `pid`, or of every run that is found."""
+        """Accept an adoption and start it. The body's `pid` names a process; without it every run
+        that is found is adopted.
+        """
         self._desk.accept(key, body, who, str(body.get("run", "")))
         self._desk.start("", key, lambda: self._do_adopt(key, body))
 
     def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
+        """Adopt runs and journal which ones."""
         found = self._pod.adopt(body.get("pid"), str(body.get("run") or ""))
         adopted = [c for c in found if c["adopted"]]
         detail = (

@@ -1,4 +1,6 @@
-"""Give the pod over to a newer agent: between two steps, never in the middle of one."""
+"""Handing the pod over to a newer agent, between two steps of the actions and never in the middle
+of one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Let this agent leave. `hand_over` is called with the request once no step is under way."""
+    """Lets this agent leave; one per pod. `hand_over` is called with the request once no step is
+    under way.
+    """
 
     def __init__(self, desk: Desk, hand_over: Callable[[Mapping[str, Any]], None]) -> None:
         self._desk, self._hand_over = desk, hand_over
@@ -49,6 +53,7 @@ class Departure:
         self._hand_over(body)
 
     def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
+        """Wait for a safe point and leave there, or journal that this agent stays."""
         try:
             self._desk.event(
                 key, "", "started", detail="waiting for the end of the step that is under way"
@@ -68,5 +73,6 @@ class Departure:
         self._stay()
 
     def _stay(self) -> None:
+        """Let steps begin again, and accept another handover."""
         self._desk.boundaries.release()
         self._leaving.release()

@@ -1,5 +1,5 @@
-"""What all actions share: which action holds which run, the thread it works on, and its records in
-the journal.
+"""The action executor: what all actions share. It knows which action holds which run, runs each
+action on its thread, and writes its records into the journal.
 """
 
 from __future__ import annotations
@@ -24,24 +24,31 @@ ROTATION_S = 5.0
 
 
 class Plan(Protocol):
-    """What every plan has: its hash, the attempt it was made for, and until when it may be
-    confirmed (`expires_m`, monotonic seconds).
+    """What every kind of plan has: its hash, the attempt it was made for, and the monotonic second
+    until which it may be confirmed.
     """
 
     @property
-    def hash(self) -> str: ...
+    def hash(self) -> str:
+        """Return the hash that a person confirms."""
+
     @property
-    def attempt(self) -> int: ...
+    def attempt(self) -> int:
+        """Return the number of the attempt that the plan was made for."""
+
     @property
-    def expires_m(self) -> float: ...
-    def as_dict(self) -> dict[str, Any]: ...
+    def expires_m(self) -> float:
+        """Return the monotonic second after which the plan may no longer be confirmed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled."""
 
 
 P = TypeVar("P", bound=Plan)
 
 
 class Desk:
-    """Run actions, one at a time for each run, and journal what they do. One per pod. Hold `lock`
+    """Runs actions, one at a time for each run, and journals what they do; one per pod. Hold `lock`
     while accepting a submission.
     """
 
@@ -217,6 +224,7 @@ class Desk:
             self._released.notify_all()
 
     def _take(self, run: str, key: str) -> None:
+        """Let the action hold the run and give it a turn."""
         self._holding[run] = key
         self._turns[key] = Turn(self.boundaries)
 
@@ -237,8 +245,8 @@ class Desk:
         return run in self._holding
 
     def _let_rotation_pass(self, run: str) -> None:
-        """Wait for the disk guard's hold on the run, which lasts some milliseconds: nobody is
-        refused because of it.
+        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
+        that no action is refused because of it.
         """
         deadline = time.monotonic() + ROTATION_S
         while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
@@ -267,10 +275,11 @@ class Desk:
         steps: Sequence[Mapping[str, str]],
         work: Callable[[str], None],
     ) -> str:
-        """Carry out an action of the agent itself: `work(key)` on the caller's thread, holding the
-        run, journalled like any other.
+        """Carry out an action of the agent itself: call `work(key)` on the caller's thread while
+        holding the run. It is journalled like any other action.
 
-        Return its key, or "" if it failed. Raises Busy if the run is held; try again later.
+        Returns the action's key, or "" if it failed. Raises Busy if the run is held; the caller may
+        try again later.
         """
         key = ulid()
         with self.lock, self.holding(run, key):
@@ -286,6 +295,7 @@ class Desk:
             thread.join(timeout)
 
     def _guarded(self, run: str, key: str, work: Callable[[], object]) -> None:
+        """Do the work, journal how it failed if it did, and let go of the run."""
         try:
             with self.boundaries.step():
                 work()
@@ -306,7 +316,9 @@ class Desk:
 
 
 def _busy(held: str, action: ActionView) -> str:
-    """Who works on what is held, at what and since when, and what can be done meanwhile."""
+    """Return a sentence that names the action that holds the run, its time, and what a person can
+    do meanwhile.
+    """
     since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
     sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
     # a set-up or a merge does not hold the run itself

@@ -1,4 +1,4 @@
-"""Merge a checkpoint into a Hugging Face directory: plan, confirmation and work."""
+"""Merging a checkpoint into a Hugging Face directory: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def hold_of(run: str) -> str:
 
 
 class Merges:
-    """Plan, accept and carry out merges. They use the shim for long commands of `set_ups`."""
+    """Plans, accepts and carries out merges; one per pod. They use the shim for long commands of
+    `set_ups`.
+    """
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups
@@ -92,6 +94,7 @@ class Merges:
             self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 
     def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
+        """Carry out a merge, or continue it from the action `before`."""
         from bs4_agent.checkpoints.merging.action import MergeRunner
 
         MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)

@@ -1,5 +1,5 @@
-"""Accept what stays in force: modes of playbooks, orders for checkpoints, notes. Nothing is done at
-once, so no run is held.
+"""Accepting what stays in force: modes of playbooks, orders for checkpoints, and notes. Nothing
+happens at once, so no run is held.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """Accept modes, orders and notes. `on_keep` and `on_sync` are called when such an order was
-    given or withdrawn.
+    """Accepts modes, orders and notes; one per pod. `on_keep` and `on_sync` are called after such
+    an order was given or withdrawn.
     """
 
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
@@ -27,7 +27,7 @@ class Orders:
 
     def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Set the mode of one playbook for one run. Raises BadRequest for an unknown mode, and
-        Refused for `auto` where a person must look first.
+        Refused for `auto` if the playbook requires a person to look first.
         """
         run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
         mode = body.get("mode")
@@ -42,7 +42,7 @@ class Orders:
         self._desk.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Order how many checkpoints of the run stay. The disk guard carries this out from now on,
+        """Set how many checkpoints of the run are kept. Retention applies the order from now on,
         also after a restart. Raises BadRequest.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
@@ -58,7 +58,7 @@ class Orders:
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Order where the run's checkpoints are copied to. The agent carries this out from now on,
+        """Set where the run's checkpoints are copied to. The agent applies the order from now on,
         also after a restart. Raises BadRequest.
         """
         from bs4_agent.checkpoints import sync_order  # nobody pays for it who does not sync
@@ -81,4 +81,5 @@ class Orders:
         self._desk.event(key, run, "done")
 
     def _run(self, body: Mapping[str, Any]) -> str:
+        """Return the name of the body's run. Raises UnknownRun."""
         return self._pod.runs.get(str(body.get("run"))).name

@@ -1,5 +1,5 @@
-"""Plan playbooks, carry them out once they are confirmed by hash, and, by their mode, also without
-a person.
+"""Planning playbooks, and carrying them out: after a person has confirmed the plan's hash, or
+without a person if the playbook's mode says so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Plan, accept and carry out playbooks."""
+    """Plans, accepts and carries out playbooks; one per pod."""
 
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
         self._desk, self._pod, self._library = desk, pod, library
@@ -48,6 +48,7 @@ class Recoveries:
         )
 
     def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
+        """Make and journal the plan of a playbook. Returns None if there is no plan."""
         playbook = self._library.get(playbook_id)
         return self._desk.journal_plan(
             key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident)
@@ -56,8 +57,8 @@ class Recoveries:
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
         """Accept a playbook by the hash of its plan and start it.
 
-        Raises Refused, PlanExpired, PlanChanged or Busy. Where the playbook moves everything a run
-        has written, `confirm_run` must be the run's name.
+        Raises Refused, PlanExpired, PlanChanged or Busy. If the playbook moves everything that the
+        run has written, the body's `confirm_run` must be the run's name.
         """
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
@@ -81,6 +82,7 @@ class Recoveries:
             self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
 
     def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
+        """Return the plan that the body confirms. Raises Refused, PlanExpired or PlanChanged."""
         view = self._desk.kept_plan(body.get("plan_hash"), "playbook plan")
         if view.playbook != playbook_id:
             raise Refused(
@@ -95,6 +97,7 @@ class Recoveries:
         return plans.Plan.from_dict(view.plan, self._library.get(playbook_id), view.expires_m)
 
     def _check_limit(self, run: str) -> None:
+        """Raise Refused if the last recoveries of the run brought no new step."""
         last_step = self._pod.last_step_t(run)
         tried = []
         for a in self._desk.ledger.actions.values():
@@ -112,6 +115,9 @@ class Recoveries:
             )
 
     def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
+        """Carry out a plan, or continue it from the action `before`, and resolve its incident if it
+        succeeds.
+        """
         turn = self._desk.turn(key)
         recovered = Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before)
         if recovered:
@@ -146,6 +152,7 @@ class Recoveries:
         self._act_by_mode(incident, run, playbook_id, mode)
 
     def _later(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        """Wait until no action holds the run, and then act by the mode."""
         deadline = time.monotonic() + LATER_S
         with self._desk.boundaries.rest():
             while self._desk.held(run) and time.monotonic() < deadline:
@@ -169,6 +176,7 @@ class Recoveries:
             )
 
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""
         key, who = ulid(), f"mode {mode}"
         self._desk.accept(
             key,
@@ -208,12 +216,12 @@ class Recoveries:
             )
 
     def _refuse_ended(self, plan: plans.Plan) -> None:
-        """Raise Refused if the plan would start a run again that had ended by itself before the
-        plan could be accepted.
+        """Raise Refused if the plan would restart a run that had ended by itself before the plan
+        could be accepted.
 
         Mode `auto` is for an incident that opens with the end of its run (the launcher names the
-        child that failed). A person starts a run again that finished, that fell apart after its
-        incident had opened, or that had been over for long.
+        child that failed). A person restarts a run that finished, that failed after its incident
+        had opened, or that had been over for long.
         """
         if not any(step.kind == "relaunch" for step in plan.steps):
             return

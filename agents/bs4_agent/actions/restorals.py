@@ -1,4 +1,4 @@
-"""Restore a checkpoint from the store: plan, confirmation and work."""
+"""Restoring a checkpoint from the store: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class Restorals:
-    """Plan, accept and carry out restores. They use the shim for long commands of `set_ups`."""
+    """Plans, accepts and carries out restores; one per pod. They use the shim for long commands of
+    `set_ups`.
+    """
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups

@@ -10,10 +10,11 @@ from contextlib import contextmanager
 
 
 class Boundaries:
-    """Count the threads that are inside a step. `hold` waits until there is none and lets no other
-    one begin.
+    """The safe points of all actions; one per pod. It counts the threads that are inside a step.
+    `hold` waits until there is none and lets no other one begin.
 
-    What an action has done up to a safe point is in the journal, so either agent can continue it.
+    Everything that an action has done up to a safe point is in the journal, so either agent can
+    continue it.
     """
 
     def __init__(self) -> None:
@@ -23,8 +24,8 @@ class Boundaries:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Surround everything that acts. Entering blocks while `hold` is in force, for ever if this
-        agent leaves.
+        """Enter a step for the block. Every piece of code that acts is inside one. Entering blocks
+        while `hold` is in force, for ever if this agent leaves.
         """
         self._enter()
         try:
@@ -34,7 +35,7 @@ class Boundaries:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Leave the step for the block, which changes nothing and can be begun again. An empty
+        """Leave the step for the block. The block must change nothing and be repeatable. An empty
         block marks the point between two steps.
         """
         self._leave()
@@ -44,8 +45,8 @@ class Boundaries:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Wait up to `seconds` until no thread is inside a step. Return True if that is so; then
-        none begins until `release`.
+        """Wait up to `seconds` until no thread is inside a step. Return True if that happened; then
+        no step begins until `release`.
         """
         with self._changed:
             self._held = True

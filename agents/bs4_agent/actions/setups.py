@@ -1,4 +1,4 @@
-"""Make a bare pod ready: plan, confirmation with the secrets that it needs, and work that outlives
+"""Setting up a bare pod: plan, confirmation with the secrets that it needs, and work that outlives
 the agent.
 """
 
@@ -23,7 +23,9 @@ HOLD = "the set-up of this pod"
 
 
 class SetUpActions:
-    """Plan, accept and carry out set-ups. `log` returns the stream of all that they print."""
+    """Plans, accepts and carries out set-ups; one per pod. `log` returns the stream of everything
+    that they print.
+    """
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -86,6 +88,7 @@ class SetUpActions:
         self._desk.start("", key, lambda: self._do_stop(key))
 
     def _do_stop(self, key: str) -> None:
+        """End the running set-up and journal how."""
         detail = self.work.jobs.end(lambda text: self._desk.event(key, "", "started", detail=text))
         self._desk.event(key, "", "done", detail=detail)
 

@@ -1,5 +1,5 @@
-"""Stop a run. A stop is accepted whatever else is being done to the run: it ends the other action
-early and goes first.
+"""Stopping a run. A stop is accepted whatever else is being done to the run: it ends the other
+action early and goes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
-    """Accept stops, carry them out, and resume them after a start of the agent."""
+    """Accepts stops, carries them out, and continues them after a restart of the agent; one per
+    pod.
+    """
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -64,6 +66,7 @@ class Stops:
                 self._desk.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
 
     def _carry_out(self, key: str, run: str, who: str) -> None:
+        """Stop the run as soon as this action holds it, and journal the result."""
         event = self._desk.event
         if not self._take_over(key, run, who):
             return

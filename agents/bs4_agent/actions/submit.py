@@ -1,5 +1,5 @@
-"""Accept actions: for each kind, who accepts it, who plans it, and who resumes it after a start of
-the agent.
+"""Accepting actions: for each kind, the code that accepts it, plans it, and continues it after a
+restart of the agent.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """Accept actions and give each to the part that carries it out.
+    """Accepts all actions of a pod and gives each to the code that carries it out.
 
-    `submit` answers at once. The work happens on a thread of its own, and its progress is in the
+    `submit` returns at once. The work happens on a thread of its own, and its progress is in the
     journal.
     """
 
@@ -144,6 +144,7 @@ class Actions:
                 go_on(action)
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
         plan = next(
             (plan for field, plan in self._plans.items() if body.get(field) is not None),
             self.recoveries.plan,
@@ -158,5 +159,7 @@ class Actions:
 
 
 def _identity(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that make two submissions the same: all but those that the agent adds."""
+    """Return the fields that make two submissions the same: all fields except those that the agent
+    adds.
+    """
     return {k: v for k, v in body.items() if k != "plan"}

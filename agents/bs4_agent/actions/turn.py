@@ -1,5 +1,5 @@
-"""The hold of one action on its run: where a newer agent may take over, and where a stop ends it
-early.
+"""The hold of one action on its run: the points at which a newer agent may take over, and at which
+a stop ends the action early.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from bs4_agent.errors import Cancelled
 
 
 class Turn:
-    """The time during which one action holds a run. `cancel` may be called from any thread,
-    everything else only from the action's own.
+    """The time during which one action holds a run. `cancel` may be called from any thread, every
+    other method only from the action's own thread.
     """
 
     def __init__(self, boundaries: Boundaries) -> None:
@@ -36,14 +36,14 @@ class Turn:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Mark a safe point (see `Boundaries.rest`). Raise Cancelled at its end if the action is to
-        end.
+        """Mark a safe point for the block (see `Boundaries.rest`). Raises Cancelled at its end if
+        the action is to end.
         """
         with self._boundaries.rest():
             yield
         self.check()
 
     def pause(self, seconds: float) -> None:
-        """Sleep for `seconds`. Raise Cancelled as soon as the action is to end."""
+        """Sleep for `seconds`. Raises Cancelled as soon as the action is to end."""
         self._cancelled.wait(seconds)
         self.check()

@@ -1,11 +1,11 @@
-"""Launches into a container: the command as an argv for `docker exec`, and which process in there
-is the attempt's own.
+"""Launching into a container: the command as an argv for `docker exec`, and finding the process in
+the container that belongs to the attempt.
 
 What `docker exec` starts is no child of its client: the container's runtime is its parent, and
-descent from our shim ends at the client. So every such launch carries a word that was never used
-before in its environment. The process that has it, lives in the container and whose parent has it
-not is the one that was started; it is written down in the attempt's inside.json, and who descends
-from it is observed, as for a run that was adopted.
+descent from our shim ends at the client. So every such launch carries a word in its environment
+that was never used before. The started process is the one that has the word, lives in the
+container, and has a parent without the word. It is recorded in the attempt's inside.json, and its
+descendants are observed, as for a run that was adopted.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ _SCRIPT = (
 def command(
     spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """(argv, additions to the client's environment) that start `argv`, whose paths are ours, in the
-    container of `spec`.
+    """Return (argv, additions to the client's environment) that start `argv` in the container of
+    `spec`. The paths in `argv` are those of the host.
 
-    Names of variables stand in the argv, values never: Docker's client takes them from its own
-    environment. LaunchFailed when the container does not run, or does not see the directories of
-    the run.
+    Names of variables stand in the argv, values never: Docker's client takes the values from its
+    own environment. Raises LaunchFailed if the container does not run, or does not see the run's
+    directories.
     """
     box = Box(spec.container)
     box.place(spec.output_dir)
@@ -70,8 +70,8 @@ def command(
 
 
 class Box:
-    """A container that runs, by the name that `docker exec` takes. LaunchFailed when it does not
-    run, or may not be looked into.
+    """A running container, by the name that `docker exec` takes. Making one raises LaunchFailed if
+    the container does not run or its files may not be read.
     """
 
     def __init__(self, container: str) -> None:
@@ -79,7 +79,9 @@ class Box:
         self.init, self.view = _first_of(container)
 
     def place(self, path: Path) -> str:
-        """What is our `path` in there. LaunchFailed when it is not mounted."""
+        """Return the container's name for our `path`. Raises LaunchFailed if the path is not
+        mounted.
+        """
         found = self.view.inside(path)
         if found is None:
             raise LaunchFailed(
@@ -89,7 +91,7 @@ class Box:
         return str(found)
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """`environment` with the paths of the container."""
+        """Return `environment` with the paths of the container, without PATH."""
         inner = dict(zip(environment, self.view.words_inside(environment.values()), strict=True))
         inner.pop("PATH", None)  # the container has its own
         return inner
@@ -102,9 +104,10 @@ class Box:
         names: Iterable[str],
         flags: Sequence[str] = (),
     ) -> list[str]:
-        """The argv that runs `words`, whose paths are the container's, in our directory `cwd`
-        (None: where the image says). `names`: the variables whose values Docker's client takes from
-        its own environment; no value ever stands in an argv.
+        """Return the argv that runs `words` in the container. Paths in `words` are the container's.
+        `cwd` is a directory of the host, or None for the image's own. `names` are the variables
+        whose values Docker's client takes from its own environment, because no value may stand in
+        an argv.
         """
         where = [] if cwd is None else ["-w", self.place(cwd)]
         return [
@@ -127,8 +130,12 @@ class Box:
         more: Mapping[str, str],
         cwd: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """See probes.asking.Ask: the container's own interpreter, in its own environment. `python`:
-        our path of one that lies in a mounted directory, else the container's name of it.
+        """Run a probe script with the container's own interpreter and environment; see
+        probes.asking.Ask. `python` is the host's path of an interpreter in a mounted directory, or
+        the container's name for one.
+
+        Returns the exit code and standard output; a negative exit code is a signal. Raises
+        StepFailed if nothing was started, and TimeoutExpired after `timeout` seconds.
         """
         if python.startswith("/"):
             program = str(self.view.inside(python) or python)
@@ -177,7 +184,9 @@ class Box:
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
-        """What every program in there gets; of the image, and as the container was started."""
+        """Return the environment variables that every program in the container gets, from the image
+        and from its start. Empty if they cannot be read.
+        """
         try:
             words = Path(f"/proc/{self.init}/environ").read_bytes().split(b"\0")
         except OSError:
@@ -186,8 +195,8 @@ class Box:
         return {name: value for name, _, value in pairs}
 
     def nofile(self) -> dict[str, int | None]:
-        """`{"soft", "hard"}`: how many files a program in there may open; null for what is not
-        told.
+        """Return `{"soft", "hard"}`: how many files a program in the container may open. None means
+        that the limit is unknown.
         """
         try:
             lines = Path(f"/proc/{self.init}/limits").read_text().splitlines()
@@ -203,13 +212,13 @@ class Box:
 
 
 def mark() -> str:
-    """A word that no other launch has."""
+    """Return a random word that no other launch has."""
     return os.urandom(16).hex()
 
 
 def claim(runs: Runs, snapshot: Snapshot) -> None:
-    """Note for every attempt that was started into a container which process in there is its own,
-    where that is not known yet.
+    """Record, for every attempt that was started into a container, which process in the container
+    is its own, unless that is recorded already.
     """
     waiting = {word: (run, attempt) for run, attempt, word in _waiting(runs)}
     if not waiting:
@@ -234,8 +243,8 @@ def claim(runs: Runs, snapshot: Snapshot) -> None:
 
 
 def await_start(runs: Runs, run: str, number: int) -> None:
-    """Until the process in the container is known, or Docker's client has ended (its output then
-    says why). LaunchFailed after 30 s.
+    """Wait until the process in the container is known, or until Docker's client has ended (its
+    output then says why). Raises LaunchFailed after 30 seconds.
     """
     directory, deadline = runs.attempt_directory(run, number), time.monotonic() + _START_S
     while time.monotonic() < deadline:
@@ -251,6 +260,7 @@ def await_start(runs: Runs, run: str, number: int) -> None:
 
 
 def _waiting(runs: Runs) -> list[tuple[str, Attempt, str]]:
+    """Return (run, attempt, mark) of each attempt whose process in the container is unknown."""
     found = []
     for run in runs.all():
         attempt = run.attempt
@@ -265,6 +275,7 @@ def _waiting(runs: Runs) -> list[tuple[str, Attempt, str]]:
 
 
 def _mark_of(pid: int) -> str:
+    """Return the mark in a process's environment, or "" if it has none or cannot be read."""
     try:
         words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -277,7 +288,9 @@ def _mark_of(pid: int) -> str:
 
 
 def _apart(pid: int) -> bool:
-    """Whether it lives in a container: Docker's client on our side has the mark too."""
+    """Return True if a process lives in a container. Docker's client on the host has the mark, too,
+    and does not.
+    """
     try:
         return processes.View.of(pid) is not None
     except processes.HiddenFiles:
@@ -285,11 +298,14 @@ def _apart(pid: int) -> bool:
 
 
 def _noted(proc: Proc) -> dict[str, object]:
+    """Return a process as inside.json records it."""
     return {"identity": proc.identity.as_dict(), "cmdline": list(proc.cmdline), "comm": proc.comm}
 
 
 def _first_of(container: str) -> tuple[int, processes.View]:
-    """Our pid of its first process, and what that sees."""
+    """Return (the host's pid of the container's first process, its view of files). Raises
+    LaunchFailed if the container is unknown, does not run, or may not be read.
+    """
     if container == processes.UNNAMED or not _NAME.fullmatch(container):
         raise LaunchFailed(
             "The run was found in a container whose name cannot be told from here. Launch it with "
@@ -311,7 +327,9 @@ def _first_of(container: str) -> tuple[int, processes.View]:
 
 
 def _init_of(container: str) -> int:
-    """The host's pid of the container's first process, 0 when it does not run."""
+    """Return the host's pid of the container's first process, or 0 if it does not run. Raises
+    LaunchFailed if Docker does not answer or does not know the container.
+    """
     argv = ["docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", container]
     try:
         done = subprocess.run(

@@ -1,14 +1,14 @@
 """A container's own log (`docker logs`: what its entry point printed) as a log of the attempt that
 runs in it.
 
-Docker keeps that log in a place and a form of its own, so it is asked for what is new since the
-last time, never followed: a client that waits for more would be a process that nobody ends. What
-came is put into a file of the attempt, without the times that Docker writes before the lines, and
-that file is followed and rotated like every other log.
+Docker keeps that log in a place and a form of its own. So it is polled for new lines and never
+followed: a client that waits for more would be a process that nothing ends. New lines are written
+to a file of the attempt, without the times that Docker puts before them. That file is followed and
+rotated like every other log.
 
-An attempt that has ended gets what was printed up to its end. A container that was started again
-since (a restart policy, `docker start`) prints into the same log, and that is the next attempt's:
-Docker says when the container's earlier life was over.
+An attempt that has ended gets everything printed up to its end. A container that was started again
+since (by a restart policy or `docker start`) prints into the same log, and those lines belong to
+the next attempt. Docker reports when the container's earlier life ended.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.Fini
 
 
 class ContainerLog:
-    """`directory`: of the attempt. `since_t`: wall seconds from which on lines are its own. Safe to
-    be called from several threads.
+    """The container log of one attempt. `directory` is the attempt's directory. Lines from the wall
+    second `since_t` on belong to the attempt. Thread-safe.
     """
 
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
@@ -94,22 +94,24 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Whether the trainer prints here: its standard output is that of the container's first
-        process.
+        """Return True if the trainer prints to this log, because its standard output is that of the
+        container's first process.
         """
         return self._trainers
 
     def printed_by(self, pid: int, init: int) -> None:
-        """Note that it is, if so; `init` is our pid of the container's first process."""
+        """Record that the trainer prints to this log, if its process `pid` does. `init` is the
+        host's pid of the container's first process.
+        """
         with self._lock:
             if not self._trainers and _one_output(pid, init):
                 self._trainers = True
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Ask when it is time, and take what has come; whether something is still to come of an
-        attempt that has `ended`, for which is waited `ASK_S`. A disk that takes nothing is the
-        problem, until it does.
+        """Start the next question to Docker if it is due, and write the lines that have arrived.
+        Return True if lines of an attempt that has `ended` are still expected, for at most `ASK_S`
+        seconds. A disk that takes no lines is reported in `problem` until it does.
         """
         with self._lock:
             if not self._over:
@@ -121,8 +123,8 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Everything up to the attempt's end; whether that is so, or cannot be had, after
-        `seconds`.
+        """Poll until everything up to the attempt's end is written, for at most `seconds`. Return
+        True if that is done or can no longer be done.
         """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:
@@ -130,6 +132,7 @@ class ContainerLog:
         return not more
 
     def _step(self, *, ended: bool) -> None:
+        """Process the answer of the running client, and start the next one if it is due."""
         now = time.monotonic()
         if ended and self._ended_m is None:
             self._ended_m = now
@@ -151,8 +154,8 @@ class ContainerLog:
             self._ask(ended=ended)
 
     def _ask(self, *, ended: bool) -> None:
-        """One client: for the end of an attempt that has ended, or for the lines up to there, or up
-        to now.
+        """Start one client: for the time at which an ended attempt ended, or for the lines up to
+        that time or up to now.
         """
         self._bounding = ended and not self._until
         argv = [*_ENDED, self.container]
@@ -190,8 +193,8 @@ class ContainerLog:
     def _answered(
         self, process: subprocess.Popen[bytes], output: BinaryIO, now: float, *, late: bool
     ) -> bool:
-        """Whether the client has ended, or had to be: it took too long, or brought too much at
-        once.
+        """Return True if the client has ended, or was killed because it took too long or brought
+        too much.
         """
         code = process.poll()
         if code is None:
@@ -220,6 +223,7 @@ class ContainerLog:
         return True
 
     def _refused(self, output: BinaryIO, code: int) -> None:
+        """Record the error message of a client that failed."""
         output.seek(max(0, os.fstat(output.fileno()).st_size - _AT_ONCE))
         said = output.read().decode("utf-8", "replace").strip().splitlines()
         self._drop()
@@ -229,8 +233,8 @@ class ContainerLog:
         )
 
     def _bound(self, output: BinaryIO) -> None:
-        """Up to when lines are the attempt's: the end of the container's life in which it began, or
-        else now.
+        """Set the time up to which lines belong to the attempt: the end of the container's life in
+        which it began, or else now.
         """
         said = _moment(output.read(200).decode("utf-8", "replace"))
         self._drop()
@@ -242,8 +246,8 @@ class ContainerLog:
         self._save()
 
     def _take(self, output: BinaryIO) -> None:
-        """Append the next piece of the answer; at its end the file is closed, and the next question
-        is due when it was cut off.
+        """Append the next piece of the answer to the file. At its end the answer is closed; the
+        next question is due at once if the answer was cut off.
         """
         data = output.read(_AT_ONCE)
         last = len(data) < _AT_ONCE
@@ -284,7 +288,9 @@ class ContainerLog:
             self._save()
 
     def _append(self, fresh: bytes | bytearray) -> None:
-        """Whole, or not at all: what a full disk took of it would come twice."""
+        """Append the lines completely, or not at all. Lines that a full disk took in part would
+        come twice.
+        """
         before = _size(self.path)
         try:
             with open(self.path, "ab") as handle:
@@ -302,19 +308,23 @@ class ContainerLog:
 
     @property
     def _older(self) -> Path:
+        """Return the path of the file that was full and put aside."""
         return self.path.with_name(f"{FILE}.1")
 
     def _drop(self) -> None:
+        """Close the file of the answer."""
         output, self._output = self._output, None
         if output is not None:
             output.close()
 
     def _failed(self, why: str, *, over: bool) -> None:
+        """Record why the log is incomplete. With `over`, nothing more is tried."""
         if why != self.problem or over:
             self.problem, self._over = why, over
             self._save()
 
     def _save(self) -> None:
+        """Write the state file."""
         state: dict[str, Any] = {
             "since": self._since,
             "same": self._same,
@@ -327,6 +337,7 @@ class ContainerLog:
         write_json(self._state_path, state)
 
     def _lines_behind(self, size: int) -> int:
+        """Return how many lines were written after the recorded size."""
         # it was put aside, and that was not noted any more
         if _size(self.path) >= size:
             path = self.path
@@ -341,7 +352,9 @@ class ContainerLog:
 
 
 def _moment(text: str) -> float | None:
-    """Wall seconds; None for what is no moment (`0001-01-01`: the container has not ended yet)."""
+    """Return a time that Docker printed in wall seconds, or None if it is no time or is
+    `0001-01-01` (the container has not ended yet).
+    """
     found = _MOMENT.match(text.strip())
     if found is None or found[1].startswith("0001"):
         return None
@@ -355,7 +368,7 @@ def _moment(text: str) -> float | None:
 
 
 def _one_output(pid: int, init: int) -> bool:
-    """Whether both print into the same pipe or terminal."""
+    """Return True if both processes print to the same pipe or terminal."""
     try:
         mine, first = (Path(f"/proc/{one}/fd/1").stat() for one in (pid, init))
     except OSError:
@@ -366,6 +379,7 @@ def _one_output(pid: int, init: int) -> bool:
 
 
 def _size(path: Path) -> int:
+    """Return the size of a file in bytes, or 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

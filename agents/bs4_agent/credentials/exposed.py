@@ -1,8 +1,9 @@
-"""Which words of a command line show a credential to everybody who can read command lines.
+"""Finding the words of a command line that show a credential to everybody who can read command
+lines.
 
-A program that is given a URL on its own machine's loopback and a key for it (verifiers starts one
-for each rollout) shows nobody a way in: that key is passed over. Whether a key is for that URL is
-judged by their names alone, and in doubt the key is shown.
+A program that gets a URL on its own machine's loopback and a key for it (verifiers starts one for
+each rollout) shows nobody a way in, so that key is ignored. Names alone decide if a key is for that
+URL, and in doubt the key is reported.
 """
 
 from __future__ import annotations
@@ -76,7 +77,9 @@ _RELATIVE = re.compile(
 
 @dataclass(frozen=True)
 class Exposed:
-    """A credential in a command line: `kind` in words, and under which `option`, "" if none."""
+    """A credential in a command line. `kind` describes it in words. `option` is the option that it
+    stands in, or "" if there is none.
+    """
 
     kind: str
     option: str
@@ -89,7 +92,9 @@ class Exposed:
 
 @dataclass(frozen=True)
 class _Setting:
-    """`option` as it is written, `name` as a variable's, the word of `index` with the value."""
+    """A name and value in a command line. `option` is the name as written, `name` is its form as a
+    variable, and `index` is the number of the word that holds the value.
+    """
 
     index: int
     option: str
@@ -108,13 +113,16 @@ def exposures(words: Sequence[str]) -> list[Exposed]:
 
 
 def exposed_in(words: Sequence[str]) -> str | None:
-    """Return in words what the first credential of a command line is, None when it shows none."""
+    """Return a description of the first credential in a command line, or None if it shows none."""
     for one in exposures(words):
         return str(one)
     return None
 
 
 def _exposures(words: Sequence[str], depth: int) -> Iterator[Exposed]:
+    """Yield the credentials of a command line, including those of shell scripts in it, down to
+    `depth` levels.
+    """
     by_word: dict[int, list[_Setting]] = {}
     settings = list(_settings(words))
     for setting in settings:
@@ -154,6 +162,7 @@ def _settings(words: Sequence[str]) -> Iterator[_Setting]:
 
 
 def _setting(index: int, option: str, value: str) -> _Setting:
+    """Return a setting with its name in the form of a variable."""
     name = _CAMEL.sub("_", option.lstrip("-+~")).replace("-", "_").lower()
     return _Setting(index, option, name, value.strip("\"'"))
 
@@ -161,8 +170,9 @@ def _setting(index: int, option: str, value: str) -> _Setting:
 def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
     """Return the settings with a key that is only for this machine's loopback.
 
-    All URLs with the same words before their name lead there, all keys with these words are one,
-    and no URL of another name that goes elsewhere could mean the same key for want of its own.
+    For such a key, all URLs with the same words before their name lead to the loopback, and all
+    keys with these words are the same. No URL of another name may lead elsewhere without a key of
+    its own, because it could mean this key.
     """
     urls: dict[str, bool] = {}
     keys: dict[str, list[_Setting]] = {}
@@ -197,10 +207,10 @@ def _prefix(name: str, endings: Sequence[str]) -> str | None:
 
 
 def _among(settings: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
-    """Return the first of the settings that shows a credential.
+    """Return the first credential among the settings, or None.
 
-    A key of a named service's own form counts also beside a loopback URL: it opens that service
-    from everywhere.
+    A key in a named service's own form counts even beside a loopback URL, because it opens that
+    service from everywhere.
     """
     for setting in settings:
         kind = form_of(_without_names(f"{setting.option}={setting.value}"))
@@ -212,7 +222,7 @@ def _among(settings: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
 
 
 def _after(words: Sequence[str], index: int, word: str) -> Exposed | None:
-    """Return the credential that a word is by what stands before it."""
+    """Return the credential that a word is because of the words before it, or None."""
     before = words[index - 1].lower() if index else ""
     if before in ("bearer", "basic") and _opens(word):
         return Exposed("an authorization", "Authorization")
@@ -222,7 +232,7 @@ def _after(words: Sequence[str], index: int, word: str) -> Exposed | None:
 
 
 def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
-    """Return the first credential inside a word: of a URL, a header, JSON or a text."""
+    """Return the first credential inside a word (in a URL, a header, JSON or a text), or None."""
     option = named[0].option if named else ""
     for match in _URL.finditer(word):
         inside = _of_url(match[0])
@@ -242,7 +252,9 @@ def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed
 
 
 def _of_url(url: str) -> Exposed | None:
-    """Return the credential that a URL carries, unless it leads to this machine's loopback."""
+    """Return the credential that a URL carries, or None. A URL to this machine's loopback carries
+    none.
+    """
     scheme, _, rest = url.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user_info, at, host = authority.rpartition("@")
@@ -258,10 +270,10 @@ def _of_url(url: str) -> Exposed | None:
 
 
 def _of_pairs(word: str, named: Sequence[_Setting]) -> Exposed | None:
-    """Return the first credential among the names and values inside a word.
+    """Return the first credential among the names and values inside a word, or None.
 
-    In JSON and lists of settings, those between the same braces belong together. In a text, names
-    say little, and only what looks random counts.
+    In JSON and lists of settings, the names between the same braces belong together. In a text,
+    names mean little, and only values that look random count.
     """
     text = word.replace('\\"', '"')
     listed = re.match(r"\s*[\[{]", named[0].value if named else text) is not None
@@ -285,7 +297,7 @@ def _of_pairs(word: str, named: Sequence[_Setting]) -> Exposed | None:
 
 
 def _script(word: str) -> list[str]:
-    """Return the words of a shell script; an empty list for what is none."""
+    """Return the words of a shell script, or an empty list if the word is no script."""
     if not re.search(r"\s", word):
         return []
     try:
@@ -295,7 +307,7 @@ def _script(word: str) -> list[str]:
 
 
 def _is_secret(setting: _Setting) -> bool:
-    """Return whether a setting has the name of a secret, and a value that can be one."""
+    """Return True if a setting has the name of a secret and a value that can be one."""
     if not names_secret(setting.name):
         return False
     last = setting.name.rpartition(".")[2]
@@ -310,7 +322,9 @@ def _is_secret(setting: _Setting) -> bool:
 
 
 def _is_value(value: str) -> bool:
-    """Return whether a value can be a secret: no path, no placeholder, no name of a variable."""
+    """Return True if a value can be a secret: it is no path, no placeholder and no name of a
+    variable.
+    """
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _VARIABLE.fullmatch(value):
         return False
     if value.startswith(("{", "[")):
@@ -319,6 +333,7 @@ def _is_value(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
+    """Return True if a value is a path."""
     if _RELATIVE.fullmatch(value):
         return True
     # A slash is also a letter of base64.
@@ -326,7 +341,9 @@ def _is_path(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Return whether 12 letters and digits in a row are of all three kinds, as names never are."""
+    """Return True if a run of 12 letters and digits has lower case, upper case and digits, as names
+    never have.
+    """
     for run in _RUN.findall(value):
         if all(re.search(kind, run) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
             return True
@@ -334,7 +351,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_random(value: str, least: int) -> bool:
-    """Return whether a value of at least so many characters looks made by a generator."""
+    """Return True if a value has at least `least` characters and looks made by a generator."""
     if len(value) < least or not _is_value(value):
         return False
     for run in _RUN.findall(value):
@@ -344,21 +361,23 @@ def _is_random(value: str, least: int) -> bool:
 
 
 def _opens(value: str) -> bool:
-    """Return whether what stands after `Bearer` can be a token, and no word of a sentence."""
+    """Return True if the text after `Bearer` can be a token and is no word of a sentence."""
     if len(value) < 8 or not _is_value(value):
         return False
     return len(value) >= 20 or re.search(r"[0-9]|[a-z][A-Z]", value) is not None
 
 
 def _without_names(text: str) -> str:
-    """Return a text without the beginnings of paths' parts that look like a key's."""
+    """Return a text in which parts of paths no longer begin like a key."""
     if _URL.search(text):
         return text
     return text.replace("/sk-", "/")
 
 
 def _shown(kind: str, option: str) -> Exposed:
-    """Return a credential with its option's name, which is left out where it may be a secret."""
+    """Return a credential with its option's name, which is left out if the name itself may be a
+    secret.
+    """
     if len(option) > 64 or form_of(option) or _is_random(option, 16):
         return Exposed(kind, "")
     return Exposed(kind, option)

@@ -1,5 +1,5 @@
 """The plan of a launch: what would be started, from which step and why, and what is moved aside for
-it. Nothing is touched here.
+it. Planning touches nothing.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ _REGISTRY_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """The plan of one launch. `asked` is the request as it came: made again from it on an unchanged
-    pod, the plan has the same hash.
+    """The plan of one launch. `asked` is the request as it came. A plan made again from it on an
+    unchanged pod has the same hash.
 
     The hash covers `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt` and
-    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person types the run's
-    name.
+    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person has to type the
+    run's name.
     """
 
     asked: Mapping[str, Any]
@@ -127,6 +127,7 @@ class LaunchPlan:
         }
 
     def _steps(self, title: str) -> Sequence[dict[str, Any]]:
+        """Return the steps of the plan as they are shown."""
         steps = []
         if self.moves:
             count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
@@ -158,8 +159,8 @@ def make(
     """Return the plan of what a launch would do now. Nothing is touched.
 
     `asked` has the fields of `validation.spec_of`. Its `resume` is a step, or "auto" for the newest
-    step that is complete on every side (afresh if nothing was saved); `fresh` moves everything
-    aside. `tries` counts the launches of this run that have ended, so that trying again is another
+    step that is complete on every side (afresh if nothing was saved). Its `fresh` moves everything
+    aside. `tries` counts the launches of this run that have ended, so that another try is another
     launch.
 
     Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed, which say why
@@ -214,6 +215,7 @@ def make(
 
 
 def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one step of a plan in dictionary form."""
     return {
         "kind": kind,
         "title": title,
@@ -230,7 +232,7 @@ def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
 
 
 def free_name(runs: Runs, name: str) -> str:
-    """Return `name` with the lowest number behind it that no run has."""
+    """Return `name` with the lowest number appended that no run has."""
     stem, dash, number = name.rpartition("-")
     base = stem if dash and number.isdigit() else name
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
@@ -238,8 +240,8 @@ def free_name(runs: Runs, name: str) -> str:
 
 
 def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
-    """The run of this name, None when it is free. RunExists, with the next free name, when the name
-    is another run's or it lives.
+    """Return the run of this name, or None if the name is free. Raises RunExists, with the next
+    free name, if that run lives or is another run.
     """
     known = None
     for run in runs.all():
@@ -269,8 +271,8 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
 
 
 def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
-    """What goes on with `known` instead. A run that a person started need not save where a launch
-    with its name would.
+    """Return the option or command that continues `known` instead. A run that a person started need
+    not save where a launch with its name would.
     """
     there = dataclasses.replace(spec, output_dir=known.spec.output_dir)
     if (spec.trainer, spec.component) == (known.spec.trainer, known.spec.component):
@@ -283,8 +285,8 @@ def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
 def _refuse_anothers(
     runs: Runs, spec: LaunchSpec, known: Run | None, found: Sequence[Checkpoint]
 ) -> None:
-    """Checkpoints that another run of this pod has written are never continued under a new name by
-    chance.
+    """Raise Refused if the checkpoints were written by another run of this pod, so that they are
+    not continued under a new name by accident.
     """
     if known is not None and known.attempts:
         return
@@ -309,7 +311,7 @@ def _refuse_anothers(
 def _resume(
     spec: LaunchSpec, found: Sequence[Checkpoint], resume: object, *, fresh: bool
 ) -> tuple[int | None, str]:
-    """(the step, None to start afresh; why)."""
+    """Return (the step to resume from, or None to start afresh; the reason). Raises Refused."""
     complete = [c.step for c in found if c.complete]
     newest = newest_resumable(found)
     lacking = "; ".join(
@@ -349,8 +351,8 @@ def _resume(
 
 
 def _missing(checkpoint: Checkpoint) -> str:
-    """`trainer`, or with what was found where that says more: `broadcast (model.safetensors is cut
-    off)`.
+    """Return the missing parts of a checkpoint as text: `trainer`, or with a reason `broadcast
+    (model.safetensors is cut off)`.
     """
     return " and ".join(
         f"{part} ({why})" if (why := checkpoint.lacking.get(part)) else part
@@ -359,12 +361,14 @@ def _missing(checkpoint: Checkpoint) -> str:
 
 
 def _steps(found: Sequence[Checkpoint]) -> str:
+    """Return a phrase for checkpoints: "step 40", or "3 checkpoints up to step 40"."""
     if len(found) == 1:
         return f"step {found[0].step}"
     return f"{len(found)} checkpoints up to step {found[-1].step}"
 
 
 def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
+    """Raise Refused if the step to resume from is already the config's last step."""
     last = runs.trainer(spec).max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
         name = "max_steps"
@@ -379,6 +383,7 @@ def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
 def _in_the_way(
     runs: Runs, spec: LaunchSpec, found: Sequence[Checkpoint], *, fresh: bool
 ) -> list[Path]:
+    """Return the paths that must be moved aside for this start."""
     layout = runs.trainer(spec).layout(spec)
     if fresh or (spec.resume is None and layout.fresh_needs_empty):
         rows = []
@@ -396,10 +401,12 @@ def _in_the_way(
 def _with_tracking(
     runs: Runs, spec: LaunchSpec, known: Run | None, current: Settings
 ) -> LaunchSpec:
-    """One id for the run at W&B, for as long as it is continued. 2026-01: an id each for trainer
-    and orchestrator, else every attempt makes new runs there (`W&B run ID is not set` is all it
-    says); the current generation takes both from PRL_RUN_ID, verl's one logger W&B's own variables.
-    What the config or the options set stands.
+    """Return the spec with one id for the run at W&B, for as long as the run is continued.
+
+    On 2026-01, trainer and orchestrator get an id each; without ids every attempt makes new runs
+    there, and the log only says `W&B run ID is not set`. The current generation takes both ids from
+    PRL_RUN_ID, and verl's one logger reads W&B's own variables. Ids that the config or the options
+    set are kept.
     """
     before = None
     if known is not None and spec.resume is not None:
@@ -441,11 +448,14 @@ def _with_tracking(
 
 
 def _identity(seed: str, length: int) -> str:
+    """Return the first `length` hex digits of the SHA-256 of `seed`."""
     return sha256(seed.encode()).hexdigest()[:length]
 
 
 def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
-    """What a person may have forgotten."""
+    """Return sentences about what a person may have forgotten: a difference from the attempt
+    before.
+    """
     if known is None or not known.attempts:
         return []
     notes = []
@@ -482,8 +492,8 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
 
 
 def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
-    """What the record of the run keeps of its config: digest and version, model, and the names that
-    a continued run must keep.
+    """Return what the record of the run keeps of its config: digest and version, model, and the
+    names that a continued run must keep.
     """
     data = {}
     if str(spec.config) not in {path for _, path in current.arguments.nested}:
@@ -511,8 +521,9 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
 
 
 def _version(config: Path, values: str) -> tuple[str, str]:
-    """(version, based on) of the config in the registry.json beside it (`config history` keeps it),
-    by its values; "" where it has none.
+    """Return (version, the version it is based on) of a config from the registry.json beside it,
+    which `config history` maintains. The version is found by the config's values. Both are "" if
+    there is none.
     """
     path = config.parent / "registry.json"
     try:

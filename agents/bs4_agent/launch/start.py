@@ -1,5 +1,5 @@
-"""Start an attempt of a run under a shim, at most once for an action's key, whatever dies in
-between.
+"""Starting an attempt of a run under a shim, at most once for an action's key, whichever process
+dies in between.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _SHIM = (
 
 
 def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
-    """Start the next attempt of `spec.run`; the same `key` again gives the attempt that it started
-    before.
+    """Start the next attempt of `spec.run` and return it. The same `key` again returns the attempt
+    that it started before.
 
-    The logs of the attempt before are archived first: trainers delete them. Returns when the
-    launcher's program runs.
+    The logs of the attempt before are archived first, because trainers delete them. Returns when
+    the launcher's program runs.
 
-    Raises RunExists (it runs already, something of it is left over and `leftovers_ok` is not given,
-    or another live run uses its directories), BadConfig, BadRequest (a name that is none),
+    Raises RunExists if the run lives, if processes of it are left and `leftovers_ok` is not given,
+    or if another live run uses its directories. Raises BadConfig, BadRequest (for a bad name) or
     LaunchFailed.
     """
     safe_name(spec.run, "run")
@@ -76,7 +76,9 @@ def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False
 
 
 def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
-    """An attempt that was prepared under this key and then never ran, because somebody died."""
+    """Return the directory of an attempt that was prepared under this key and never ran because a
+    process died, or None.
+    """
     for number in attempt_numbers(runs.home.run(run)):
         directory = runs.attempt_directory(run, number)
         spec = read_json(directory / "spec.json")
@@ -92,8 +94,8 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
 def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the argv of a launch and its additions to the environment. Raises the error that says
-    why it cannot start. Nothing is touched.
+    """Return the argv of a launch and its additions to the environment. Nothing is touched. Raises
+    the error that says why the launch cannot start: RunExists, LaunchFailed or BadConfig.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
@@ -126,6 +128,9 @@ def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
 
 
 def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> None:
+    """Raise RunExists if the run lives, if processes of it are left, or if another live run uses
+    its directories.
+    """
     for run in runs.all():
         if run.name == spec.run and run.live:
             raise RunExists(
@@ -153,8 +158,8 @@ def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> No
 
 
 def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str | None:
-    """None when the PATH finds `program`; else a PATH that does. LaunchFailed when there is
-    none.
+    """Return a PATH on which `program` is found, or None if the present PATH finds it already.
+    Raises LaunchFailed if there is no such PATH.
     """
     # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
     import shutil
@@ -180,8 +185,8 @@ def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str |
 def _prepare(
     runs: Runs, spec: LaunchSpec, argv: list[str], environment: Mapping[str, str], key: str
 ) -> Path:
-    """Everything before the start: the old logs safe, the run known, the attempt's directory made,
-    stamped with the key.
+    """Do everything that comes before the start and return the attempt's directory: archive the old
+    logs, register the run, and write spec.json with the key.
     """
     if any(run.name == spec.run for run in runs.all()):
         archive_logs(runs, spec.run)
@@ -203,7 +208,7 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """Make and return the directory of the run's next attempt. Making it claims the number."""
+    """Make the directory of the run's next attempt and return it. Making it claims the number."""
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:
         directory = runs.attempt_directory(run, number)
@@ -253,8 +258,8 @@ def start_shim(directory: Path) -> None:
 
 
 def _wait(directory: Path) -> Attempt:
-    """The attempt as soon as its launcher runs: at once, unless a shim that somebody else started
-    is still busy with it.
+    """Return the attempt as soon as its launcher runs. That is at once, unless a shim that another
+    process started is still starting it. Raises LaunchFailed.
     """
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
@@ -269,6 +274,7 @@ def _wait(directory: Path) -> Attempt:
 
 
 def _last_line(path: Path) -> str:
+    """Return the last line of a file, or "" if it is empty or does not exist."""
     try:
         lines = path.read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:
@@ -279,6 +285,7 @@ def _last_line(path: Path) -> str:
 
 
 def _number(run: Run) -> int:
+    """Return the number of the run's newest attempt, or 0."""
     if run.attempt is not None:
         return run.attempt.number
     return 0

@@ -1,6 +1,4 @@
-"""What is asked for when a run is launched: the request as data, and what must be true before
-anything starts.
-"""
+"""The request to launch a run: its form as data, and what must be true before anything starts."""
 
 from __future__ import annotations
 
@@ -25,8 +23,8 @@ _SECRET = re.compile(
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in an action's body. Relative paths count from the home directory
-    (`cwd`) and from `cwd` (`output_dir`, `config`). Raises BadRequest.
+    """Return the launch spec in an action's body. `cwd` counts from the home directory, and
+    `output_dir` and `config` count from `cwd`, if they are relative. Raises BadRequest.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -58,7 +56,7 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
 
 def environment(given: object) -> dict[str, str]:
     """Return the additions to the environment after checking their names and values. Raises
-    BadRequest, also for what looks like a secret.
+    BadRequest for a bad name and for a name that looks like a secret's.
     """
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")
@@ -74,8 +72,8 @@ def environment(given: object) -> dict[str, str]:
 
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
-    """Raise Refused, with the reason, if this start is known to hang or to lose work.
-    `checked=False` skips the rules about checkpoints.
+    """Raise Refused, with the reason, if this start is known to hang or to lose work. With
+    `checked=False`, the rules about checkpoints are skipped.
     """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:

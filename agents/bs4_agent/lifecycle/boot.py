@@ -1,8 +1,8 @@
-"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: what a boot hook runs, and what it
-runs when the pod is told to stop.
+"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: the command of a boot hook, and the
+command it runs when the pod is told to stop.
 
-It starts the agent that is installed, and nothing else: whether a run is resumed is for the agent,
-by the mode that is stored for it.
+It starts the installed agent and does nothing else. The agent decides if a run is resumed, by the
+mode that is stored for it.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _boot(home: Home, via: str) -> int:
+    """Start the agent and record when and by which hook."""
     # The hook of a service manager has a terminal's environment no more than cron has; the agent
     # finds what it needs by itself.
     os.chdir("/")
@@ -60,8 +61,8 @@ def _boot(home: Home, via: str) -> int:
 
 
 def _stopping(home: Home) -> int:
-    """TERM to the agent and to nobody else: it writes where each run stood. The run itself is left
-    to whoever stops the pod.
+    """Send TERM to the agent and to no other process, so that it records where each run stood.
+    Whoever stops the pod ends the runs.
     """
     record = read_record(home)
     if record is None or not record.alive:

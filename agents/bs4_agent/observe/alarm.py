@@ -1,4 +1,4 @@
-"""What ends a wait before its time: a process that goes, or a line that means something. Costs
+"""Ending a wait before its time, because a process has ended or a log line has meaning. It costs
 nothing while nothing happens.
 """
 
@@ -16,8 +16,8 @@ _MOST = 128
 
 
 class Alarm:
-    """End a wait early when a watched process ends or somebody rings. `ring` may be called from any
-    thread, everything else from one.
+    """Ends a wait early when a watched process ends or `ring` is called. `ring` may be called from
+    any thread, every other method from one thread only.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
-        """End the present wait, or the next one."""
+        """End the present wait, or the next one if nothing waits."""
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
@@ -42,8 +42,8 @@ class Alarm:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """Wait up to `seconds`. Return whether somebody rang, and the watched processes that have
-        ended since the last call.
+        """Wait up to `seconds`. Return (True if `ring` was called, the watched processes that have
+        ended since the last call).
         """
         ready = set()
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -63,6 +63,7 @@ class Alarm:
         os.close(self._writing)
 
     def _add(self, identity: Identity) -> None:
+        """Watch a process, unless it has ended or the kernel has no pidfds."""
         try:
             fd = os.pidfd_open(identity.pid)
         except (
@@ -77,6 +78,7 @@ class Alarm:
         self._poll.register(fd, select.POLLIN)
 
     def _drop(self, identity: Identity) -> None:
+        """Stop watching a process."""
         fd = self._watched.pop(identity)
         self._poll.unregister(fd)
         os.close(fd)

@@ -1,11 +1,11 @@
-"""The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs
-never say.
+"""Feeding lines of the kernel log to the detection of the living runs, because a trainer's own logs
+never repeat them.
 
-Where the log is hidden, as in most containers, the driver's own events (NVML) say of Xids what it
-would have said.
+If the kernel log is hidden, as in most containers, the driver's own events (NVML) replace its Xid
+lines.
 
-A machine has one kernel log, and a pod may share it with strangers. A line that names a process or
-a GPU counts only where that is ours.
+A machine has one kernel log, and a pod may share it with other users. A line that names a process
+or a GPU counts only if that is ours.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 
 class KernelFeed:
-    """Give lines of the kernel log to the runs that they concern. Call `poll` several times a
-    second; without news it is one system call.
+    """Gives lines of the kernel log to the runs that they concern; one per pod. Call `poll` several
+    times a second; without news it is one system call.
     """
 
     def __init__(
@@ -62,8 +62,9 @@ class KernelFeed:
         gpus: Path = _GPUS,
         kills: Callable[[], int | None] = oom_kills,
     ) -> None:
-        """`gpus`: a directory with an entry for each GPU of this machine that is ours. `kills`: how
-        often the kernel has killed in our own control group, None where nobody tells.
+        """Prepare the feed. `gpus` is a directory with an entry for each GPU of this machine that
+        is ours. `kills` returns how often the kernel has killed in our own control group, or None
+        if the kernel does not show it.
         """
         self._log, self._runs, self._feed = log, runs, feed
         self._gpus, self._kills = gpus, kills
@@ -72,8 +73,8 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """Return phrases that say what of the kernel log cannot be read here, for the coverage of
-        verdicts.
+        """Return phrases that say what of the kernel log cannot be read on this pod, for the
+        coverage of verdicts. Empty if everything can be read.
         """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
@@ -83,7 +84,7 @@ class KernelFeed:
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
         """Take Xid events of the driver (`index`, `xid`, `t`), from any thread. They are used only
-        if the kernel log is hidden; an event of a GPU that no run uses is ignored.
+        if the kernel log is hidden. An event without a GPU's index is ignored.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
@@ -107,6 +108,7 @@ class KernelFeed:
                     )
 
     def _tell_events(self) -> None:
+        """Feed the driver's events to the living runs."""
         while self._events:
             event = self._events.popleft()
             if self._log.state != "hidden":
@@ -132,6 +134,7 @@ class KernelFeed:
                 self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
     def _living(self) -> list[tuple[Any, Attempt]]:
+        """Return the runs that live, or ended less than ten seconds ago, with their attempts."""
         now = time.time()
         found = []
         for run in self._runs.all():
@@ -142,6 +145,9 @@ class KernelFeed:
         return found
 
     def _concerns(self, text: str, run: str, attempt: int) -> bool:
+        """Return True if a line of the kernel log concerns this attempt: it names a GPU or a
+        process of ours, or neither.
+        """
         gpu = _GPU.search(text)
         if gpu is not None:
             return self._has(gpu.group(1))
@@ -159,7 +165,7 @@ class KernelFeed:
         return False
 
     def _has(self, pci: str) -> bool:
-        """Whether this GPU is ours; yes where the driver lists none."""
+        """Return True if the GPU at this PCI address is ours, or if the driver lists no GPU."""
         try:
             ours = []
             for path in self._gpus.iterdir():
@@ -169,8 +175,8 @@ class KernelFeed:
         return not ours or any(name.startswith(pci.lower()) for name in ours)
 
     def _killed_ours(self, text: str) -> bool:
-        """In a container the numbers say nothing; then our control group's own count tells whose
-        kill it was.
+        """Return True if a line reports a kill in our own control group. In a container the pids in
+        the log mean nothing, so the control group's own count decides.
         """
         if own_pidns() == FIRST_PIDNS or _KILLED.search(text) is None:
             return False
@@ -178,7 +184,9 @@ class KernelFeed:
         return before is not None and self._killed is not None and self._killed > before
 
     def _place(self, raw: bytes, text: str) -> dict[str, Any]:
-        """`offset` is the record's own number, which is the same for whoever reads it."""
+        """Return a line as evidence. `offset` is the record's own number, which is the same for
+        every reader.
+        """
         sequence = raw.split(b",", 2)[1]
         if sequence.isdigit():
             offset = int(sequence)
@@ -196,8 +204,8 @@ class KernelFeed:
 
 
 def _process_of(number: int) -> int:
-    """The process of a thread: of hung tasks and faults the kernel tells the thread. A thread that
-    is gone stands for itself.
+    """Return the pid of the process that a thread belongs to, because the kernel names the thread
+    in reports of hung tasks and faults. A thread that is gone stands for itself.
     """
     try:
         status = Path(f"/proc/{number}/status").read_text()

@@ -1,9 +1,10 @@
-"""W&B's own words, handed to the watch as lines of the runs that they are of, and where W&B shows a
-run, told to the journal once.
+"""Feeding lines of W&B's client logs to the detection of the runs that they belong to, and
+journalling once where W&B shows a run.
 
-The client and its core write logs beside the run that the trainer's own never repeat: a server that
-is lost in the middle of a run is said nowhere else. They are read here in small pieces and are no
-activity of the run: the client goes on writing while a trainer hangs.
+The client and its core write logs beside the run whose content the trainer's own logs never repeat:
+a server that is lost in the middle of a run is reported nowhere else. They are read here in small
+pieces and do not count as activity of the run, because the client continues to write while a
+trainer hangs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _SIDES = ("trainer", "orchestrator")
 
 @dataclass
 class _Place:
-    """Where we are in one file."""
+    """How far one file has been read."""
 
     inode: int
     offset: int = 0
@@ -46,8 +47,8 @@ class _Place:
 
 
 class WandbFeed:
-    """Give lines of W&B's client logs to the runs that they belong to, and journal where W&B shows
-    a run. Call `poll` several times a second.
+    """Gives lines of W&B's client logs to the runs that they belong to, and journals where W&B
+    shows a run; one per pod. Call `poll` several times a second.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class WandbFeed:
         self._first = False
 
     def _living(self) -> Iterator[tuple[Run, Attempt]]:
+        """Yield the runs that live, or ended less than ten seconds ago, with their attempts."""
         now = time.time()
         for run in self._runs.all():
             attempt = run.attempt
@@ -94,8 +96,8 @@ class WandbFeed:
                 yield run, attempt
 
     def _roots(self, run: Run, living: list[Run]) -> list[Path]:
-        """Where this run's W&B directories are; the working directory only where no other living
-        run shares it.
+        """Return the directories that hold this run's W&B data. The working directory is included
+        only if no other living run shares it.
         """
         roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
         shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
@@ -106,7 +108,9 @@ class WandbFeed:
         return rows
 
     def _read(self, path: Path, run: Run, attempt: Attempt) -> None:
-        """Whole lines that are new. A file that was replaced or cut short is read anew."""
+        """Feed the new whole lines of a log. A file that was replaced or cut short is read from its
+        beginning.
+        """
         try:
             with path.open("rb") as handle:
                 status = os.fstat(handle.fileno())
@@ -140,6 +144,7 @@ class WandbFeed:
             place.offset += len(raw)
 
     def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
+        """Journal where W&B shows the run, for the sides that are not journalled yet."""
         view = self._book.ledger.runs.get(run.name)
         if view is not None and view.tracked_attempt == attempt.number:
             known = {entry.get("side") for entry in view.tracked}
@@ -166,6 +171,7 @@ class WandbFeed:
             )
 
     def _addresses(self, run: Run, attempt: Attempt) -> Iterator[Tracked]:
+        """Yield the places where W&B shows each side of the attempt, from its logs."""
         trainer = self._runs.trainer(run)
         own = LogSource(
             trainer.layout(run.spec).own_log,
@@ -183,7 +189,7 @@ class WandbFeed:
 
 
 def _logs(roots: list[Path], attempt: Attempt) -> Iterator[Path]:
-    """The logs of this attempt: written since it began."""
+    """Yield the client logs that were written since the attempt began."""
     for directory in wandb_files.together(wandb_files.directories(roots)):
         for path in wandb_files.logs(directory.path):
             try:

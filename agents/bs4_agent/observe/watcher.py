@@ -1,4 +1,6 @@
-"""The watch: look, detect, journal what changed, and let the modes do what they were set to."""
+"""The watch: scan the pod, detect failures, journal what changed, and act by the modes of the
+playbooks.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,8 @@ ADOPT_S = 3.0
 
 
 class Watcher:
-    """Look at the pod again and again, detect failures and journal what changed. The followers of
-    logs call `feed` for every line.
+    """Scans the pod again and again, detects failures and journals what changed; one per pod. The
+    followers of logs call `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -65,8 +67,8 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
-        """Compare one log line with the signatures. A line that means something brings the next
-        look forward.
+        """Match one log line against the signatures. A line that fires a signature, or reports an
+        error, brings the next scan forward.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
@@ -74,11 +76,12 @@ class Watcher:
             self._alarm.ring()
 
     def _forget(self, incident: str) -> None:
+        """Forget an incident that an action has resolved."""
         with self._lock:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set, every few seconds and at once when a watched process ends."""
+        """Scan until `stop` is set: every few seconds, and at once when a watched process ends."""
         adopted_m = looked_m = 0.0
         while not stop.is_set():
             gone = self._wait(looked_m, stop)
@@ -96,7 +99,9 @@ class Watcher:
             self._alarm.watch(self._pod.watched_processes())
 
     def _wait(self, looked_m: float, stop: threading.Event) -> list[Identity]:
-        """Until the next look is due, or there is a reason for one. Who has ended meanwhile."""
+        """Wait until the next scan is due or there is a reason for one. Return the watched
+        processes that have ended meanwhile.
+        """
         with self._lock:
             due = self._engine.due()
         now = time.monotonic()
@@ -111,8 +116,8 @@ class Watcher:
         return gone
 
     def look(self) -> None:
-        """Look once: collect facts, evaluate the detectors, journal transitions and act on them by
-        mode.
+        """Scan once: collect facts, evaluate the detectors, journal the transitions and act on them
+        by mode.
         """
         facts = self._pod.look()
         with self._lock:
