@@ -51,13 +51,14 @@ if TYPE_CHECKING:
     from bs4_agent.preflight.asked import Preflights
     from bs4_agent.recorder.recorder import Recorder
 
-#: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for
-#: eight.
+#: A day at 1 Hz is about 140 MB with 8 GPUs. The cap keeps a day for four GPUs and most of a day
+#: for eight.
 TELEMETRY_CAP = 128 * 1024 * 1024
 JOURNAL_CAP = 64 * 1024 * 1024
-#: Pause after a defect in a thread, so that one that happens every time does not fill the disk.
+#: Seconds. The pause after a defect in a thread, so that a defect that happens every time does not
+#: fill the disk.
 FAULT_PAUSE_S = 10.0
-#: No agent for longer than this is a gap in watching, told at the next start.
+#: Seconds. A longer time without an agent is a gap in watching, which the next start journals.
 GAP_S = 5.0
 
 
@@ -142,7 +143,7 @@ class Daemon:
     ) -> dict[str, Any]:
         """Answer a preflight query."""
         if self._preflights is None:
-            from bs4_agent.preflight.asked import Preflights  # nobody pays for it who does not ask
+            from bs4_agent.preflight.asked import Preflights  # loaded only for those who ask
 
             self._preflights = Preflights(self.pod, self.library)
         return self._preflights.ask(op, arguments, stop)
@@ -193,11 +194,11 @@ class Daemon:
         """Record where each run stands, and then stop."""
         from bs4_agent.checkpoints import intent
 
-        self._stop.set()  # no thread begins anything more, an upload least of all
+        self._stop.set()  # no thread begins anything more, least of all an upload
         try:
             intent.write(self.home, self.runs, self.book.ledger, self.book, signal_name)
         except (AgentError, OSError):
-            traceback.print_exc()  # a full disk keeps nobody from leaving
+            traceback.print_exc()  # a full disk prevents nobody from leaving
         self.stop()
 
     def close(self) -> None:
@@ -322,7 +323,8 @@ class Daemon:
                 self._wandb.poll()
                 self.follower.poll()
             except SpoolFull:
-                # steps are derived from logs, which stay: they are read again when there is room
+                # steps are derived from logs, which stay, so they are read again once there is
+                # space
                 stop.wait(5.0)
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
@@ -337,7 +339,7 @@ class Daemon:
             try:
                 work(self._stop)
             except Exception as error:  # noqa: BLE001
-                # The last line of defence; what is expected is handled where it happens.
+                # The last line of defence. Expected errors are handled where they happen.
                 traceback.print_exc()
                 self.book.append(
                     "agent",
@@ -386,7 +388,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: daemon.leave("SIGTERM"))
     signal.signal(signal.SIGINT, lambda *_: daemon.stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is
+    # `kill -USR1` writes every thread's stack to agent.log, so that a hang on a pod can be
     # understood without a debugger there.
     faulthandler.register(signal.SIGUSR1)
     daemon.server.bind()

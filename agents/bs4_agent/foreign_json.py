@@ -13,10 +13,10 @@ import math
 import re
 from typing import Any
 
-#: Levels. What trainers, libraries and the agent write nests a dozen deep.
+#: Levels. What trainers, libraries and the agent write is nested a dozen deep.
 NESTING_LIMIT = 64
-#: Integers above it are not exact in JSON parsers that know only floating point; no step, count or
-#: time comes near.
+#: Larger integers are not exact in JSON parsers that know only floating point. No step, count or
+#: time is as large.
 EXACT_INTEGER = 1 << 53
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)

@@ -93,8 +93,8 @@ def stat_fields(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat from the state (field 3) on, so that the index is the
     field number - 3. Returns None if the process has ended or may not be read.
     """
-    # A plain descriptor: a file object doubles the cost, and every look asks this of every member
-    # of every run.
+    # A plain descriptor, because a file object doubles the cost, and every scan reads this for
+    # every process of every run.
     fd = -1
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
@@ -106,8 +106,8 @@ def stat_fields(pid: int) -> list[str] | None:
     finally:
         if fd >= 0:
             os.close(fd)
-    # The command name (field 2) is in parentheses and may hold spaces and parentheses itself: split
-    # after the last one.
+    # The command name (field 2) is in parentheses and may itself hold spaces and parentheses, so
+    # split after the last one.
     return raw[raw.rindex(b")") + 2 :].decode("ascii", "replace").split()
 
 

@@ -33,18 +33,18 @@ FOLDED = frozenset(
         "action",
     }
 )
-#: Steps that one action can have.
+#: Steps that one action can have at most.
 ACTION_STEPS_MOST = 1_000
-#: Ended rotations of a run that are remembered.
+#: Ended rotations of a run that stay in memory.
 ROTATIONS_KEPT = 50
-#: Events after which an action will do nothing more.
-#: What the event of a step makes of its state.
+#: The state of a step after each event.
 _STEP_STATES: dict[str, StepState] = {
     "intent": "running",
     "step-done": "done",
     "step-skipped": "skipped",
     "step-failed": "failed",
 }
+#: Events after which an action does nothing more.
 ACTION_ENDS: frozenset[ActionState] = frozenset(
     {"done", "failed", "plan-changed", "busy", "interrupted", "refused"}
 )
@@ -86,8 +86,8 @@ class RunView:
     attempts: dict[int, AttemptView] = field(default_factory=dict)
     notes: list[Record] = field(default_factory=list)
     tracked: list[Record] = field(default_factory=list)
-    """Where W&B shows it: {side, id, project, entity, server} each, as the client said in attempt
-    `tracked_attempt`.
+    """Where W&B shows each side: {side, id, project, entity, server}, as the client printed it in
+    attempt `tracked_attempt`.
     """
     tracked_attempt: int = 0
 
@@ -151,14 +151,14 @@ class ActionView:
     plan_hash: str = ""
     incident: str = ""
     body: Record = field(default_factory=dict)
-    """What was submitted, and the confirmed plan under "plan": enough to go on after the agent was
+    """The submission, and the confirmed plan under "plan": enough to continue after the agent was
     killed.
     """
     steps: list[StepView] = field(default_factory=list)
     detail: str = ""
     result: Record = field(default_factory=dict)
     cancelled_by: str = ""
-    """Who has submitted the stop that ends this action early; "" when nobody has."""
+    """Who submitted the stop that ends this action early, or ""."""
 
     @property
     def ended(self) -> bool:
@@ -204,23 +204,21 @@ class Ledger:
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
         self.orders: dict[str, Record] = {}
-        """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken
-        back.
-        """
+        """By run: its order for checkpoints (keep-last). `last` is None once it was withdrawn."""
         self.guard: dict[str, Record] = {}
-        """Run -> what its disk guard has said last: refused, emergency, relieved."""
+        """By run: the last record of its retention: refused, emergency or relieved."""
         self.syncs: dict[str, SyncView] = {}
-        """Run -> its sync to an object store, from the first order on."""
+        """By run: its sync to an object store, from the first order on."""
         self.agent: Record = {}
         self.watch_gaps: list[Record] = []
         self.faults: list[Record] = []
-        """Defects of the agent itself: a thread that had to be started again."""
+        """Defects of the agent itself, each in a thread that had to be started again."""
         self.gaps: list[Record] = []
         self.last_seq = -1
         self.reports: dict[tuple[str, int], Record] = {}
         """The newest crash report of each attempt."""
         self.last_t = 0.0
-        """Wall time of the newest record."""
+        """Wall second of the newest record."""
         for record in records:
             self.apply(record)
 

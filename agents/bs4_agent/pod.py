@@ -46,10 +46,11 @@ from bs4_agent.trainers.base import LaunchSpec
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring
 
-#: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
+#: Seconds. The watch uses the sampler's passes over all processes (every 3 s) instead of making its
+#: own.
 SHARED_PASS_S = 3.5
-#: A run's end may be known before its last lines are, which may show its step: a new log is found,
-#: and a line without its end is taken, within about a second each.
+#: Seconds. A run's end may be known before its last lines, which may show its step. Finding a new
+#: log, and taking a line without an end, each take about a second.
 LAST_LINES_S = 2.5
 _PARTS = (
     "launcher",
@@ -96,17 +97,17 @@ class Pod:
         self._resolved: Callable[[str], None] = lambda incident: None
         self._first = earlier_boots.first_process(scope)
         self.restoring: Callable[[], Restoring] = _no_restoring
-        """What fetches checkpoints from a store; the daemon's actions give it."""
+        """Returns the code that restores checkpoints from a store. The daemon's actions set it."""
         self.blind: Callable[[], list[str]] = list
-        """What else cannot be seen here, as phrases for the coverage of verdicts."""
+        """Returns what else cannot be seen on this pod, as phrases for the coverage of verdicts."""
         self.stores: Callable[[], ConsoleFacts | None] = lambda: None
-        """How the syncs of this pod's runs fare, and what the store lists."""
+        """Returns the state of the syncs of this pod's runs and the listing of the store."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
         """Call `listener(incident)` whenever a playbook's verification has passed."""
         self._resolved = listener
 
-    # What is.
+    # Facts
 
     def look(self) -> Facts:
         """Return all present facts of the pod."""
@@ -337,7 +338,7 @@ class Pod:
             )
             url = self.runs.trainer(run).inference_url(run.spec)
             if not url:
-                continue  # verl's rollout engine has no address that its settings tell
+                continue  # the settings hold no address of verl's rollout engine
             watched.append(
                 Watched(
                     run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()
@@ -345,7 +346,7 @@ class Pod:
             )
         return watched
 
-    # What is done.
+    # Actions
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
         """Stop the run by its trainer's rules and return a sentence about how it ended. `say` is
@@ -402,7 +403,7 @@ class Pod:
         """Start an attempt and return its number, or the number of the attempt that `key` has
         started before.
         """
-        # Children inherit it; the agent itself never comes near such a number.
+        # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
         resource.setrlimit(
             resource.RLIMIT_NOFILE,
@@ -676,13 +677,13 @@ class Pod:
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
-            # a container's own log calls it by the latter
+            # a container's own log names the launcher by its inner pid
             asked = pid is not None and pid in (
                 candidate.root.pid,
                 candidate.inner,
             )
             if pid is None and adopt.too_early(self.runs, candidate):
-                # looked at again with the next pass, although no process will have changed
+                # scanned again in the next pass, even if no process has changed
                 self._searched = set()
                 continue
             run = None

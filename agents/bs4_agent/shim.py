@@ -37,12 +37,12 @@ from bs4_agent.runs.files import write_json
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-#: Exit status of a shim that must not start anything: another one holds the attempt, or has started
+#: Exit code of a shim that must not start anything: another shim holds the attempt, or has started
 #: it before.
 ALREADY_STARTED = 3
 
-#: What a shell says for "command not found", and what we record when the launcher's program cannot
-#: be executed.
+#: A shell's exit code for "command not found". It is recorded when the launcher's program cannot be
+#: executed.
 CANNOT_EXECUTE = 127
 
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     """Start the attempt in `--attempt DIR` and become its reaper. Returns an exit code only if the
     attempt could not be started.
     """
-    import argparse  # the daemon knows this module too, and never reads a command line
+    import argparse  # the daemon imports this module too, and never parses a command line
 
     parser = argparse.ArgumentParser(prog="bs4_agent shim")
     parser.add_argument("--attempt", required=True, type=Path, metavar="DIR")
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     spec = json.loads((directory / "spec.json").read_text())
     _become_subreaper()
     _point_own_output_to(directory / "shim.log")
-    # Blocked, not ignored: the reaper collects them one by one (SIGCHLD must not be lost while we
-    # exec), and the launcher gets defaults.
+    # Blocked, not ignored: the reaper collects the signals one by one (SIGCHLD must not be lost
+    # during the exec). The launcher gets the defaults.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     launcher = _start(directory, spec)
     if launcher is None:
@@ -162,7 +162,7 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     }
     # a power cut would end the launcher too
     write_json(directory / "shim.json", record, durable=False)
-    with contextlib.suppress(BrokenPipeError):  # it was killed; its end is recorded like any other
+    with contextlib.suppress(BrokenPipeError):  # it was killed: its end is recorded as well
         os.write(opener, b"!")
     os.close(opener)
     with os.fdopen(failed, encoding="utf-8") as reader:
@@ -189,7 +189,7 @@ def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -
     doing = f"cannot enter {spec['cwd']}"
     try:
         # A session of its own: `kill(0, ...)` or an orphaned process group inside the run must not
-        # reach the shim, nor the other way round.
+        # reach the shim, and the shim's must not reach the run.
         os.setsid()
         os.chdir(spec["cwd"])
         doing = f"cannot start {argv[0]}"
@@ -205,7 +205,7 @@ def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -
     except (
         ValueError,
         TypeError,
-    ) as error:  # a NUL byte in an argument, an environment value that is no text
+    ) as error:  # a NUL byte in an argument, or a value that is no text
         os.write(failure, f"{doing}: {error}".encode())
     finally:
         os._exit(CANNOT_EXECUTE)

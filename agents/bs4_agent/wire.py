@@ -17,8 +17,7 @@ from typing import Any
 from bs4_agent.errors import ProtocolError
 from bs4_agent.foreign_json import loads
 
-#: Bytes. A header holds names, cursors and one query result; log bytes and records travel as
-#: payload.
+#: Bytes. A header holds names, cursors and one query result. Log bytes and records are payload.
 HEADER_LIMIT = 64 * 1024
 PAYLOAD_LIMIT = 256 * 1024
 

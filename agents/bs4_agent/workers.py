@@ -8,8 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: Bytes. A waiting read needs some 20 KiB; the system's default of 8 MiB would be reserved for each
-#: of up to 20 threads a console.
+#: Bytes. A waiting read needs some 20 KiB. The system's default of 8 MiB would be reserved for each
+#: of up to 20 threads of a console.
 STACK_BYTES = 256 * 1024
 
 

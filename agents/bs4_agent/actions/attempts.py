@@ -114,7 +114,8 @@ class Attempts:
         step = 0
         turn.check()
         if plan.get("moves"):
-            # an attempt of this action: everything was moved before, and what lies there is new
+            # An attempt of this action exists, so everything was moved before, and what is there
+            # now is new.
             if not self._pod.claimed(spec.run, key):
                 paths = [Path(path) for path in plan["moves"]]
                 event(

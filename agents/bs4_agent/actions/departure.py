@@ -12,7 +12,7 @@ from typing import Any
 from bs4_agent.actions.desk import Desk
 from bs4_agent.errors import AgentError, Busy
 
-#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is
+#: Seconds that a newer agent waits for the end of the step that is under way. After that, it is
 #: refused.
 BOUNDARY_S = 60.0
 
@@ -68,7 +68,8 @@ class Departure:
                 detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays",
             )
         except AgentError:
-            # the journal cannot be written, so whoever waits for this action gives up by himself
+            # The journal cannot be written, so the newer agent that waits for this action gives up
+            # by itself.
             traceback.print_exc()
         self._stay()
 

@@ -19,7 +19,7 @@ from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView, PlanView
 
-#: Seconds that an action waits for a rotation to let its run go.
+#: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0
 
 
@@ -58,9 +58,9 @@ class Desk:
         self.lock = threading.Lock()
         self._holding: dict[str, str] = {}
         self._turns: dict[str, Turn] = {}
-        """By the key of the action that holds something."""
+        """By the key of the action that holds a run."""
         self._heirs: dict[str, str] = {}
-        """Run -> the stop that holds it next."""
+        """By run: the stop that holds it next."""
         self._released = threading.Condition()
         self._threads: list[threading.Thread] = []
 
@@ -146,7 +146,7 @@ class Desk:
                 "new plan."
             )
 
-    # Who holds what
+    # Holding runs
 
     def hold(self, run: str, key: str) -> None:
         """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
@@ -304,7 +304,7 @@ class Desk:
         except AgentError as error:
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
         except Exception as error:  # noqa: BLE001
-            # A defect of ours must end the action visibly, never leave it running for ever.
+            # A defect of ours must end the action visibly. Otherwise it would seem to run for ever.
             traceback.print_exc()
             detail = (
                 f"the agent has a defect here ({type(error).__name__}: {error}); its traceback "

@@ -61,7 +61,7 @@ class Orders:
         """Set where the run's checkpoints are copied to. The agent applies the order from now on,
         also after a restart. Raises BadRequest.
         """
-        from bs4_agent.checkpoints import sync_order  # nobody pays for it who does not sync
+        from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
         run, fields = self._run(body), sync_order.asked(body)
         self._desk.accept(key, body, who, run)

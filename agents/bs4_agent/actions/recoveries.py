@@ -18,15 +18,16 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.pod import Pod
 
-#: Recoveries of a run without a new step before no more are tried: the same fix does not work the
-#: third time.
+#: Recoveries of a run without a new step after which no more are tried. The same fix does not work
+#: the third time.
 RECOVERY_LIMIT = 2
-#: Seconds for which a recovery waits for what an earlier life of the agent had begun on its run.
+#: Seconds for which a recovery waits for an action on its run that an earlier life of the agent had
+#: begun.
 LATER_S = 2 * 3600.0
-#: Seconds after the end of a run in which an incident may open that is about that end: the last
-#: lines are read, holds run out.
+#: Seconds after the end of a run in which an incident about that end may open: the last lines are
+#: read, and hold times run out.
 END_S = 120.0
-#: The most dangerous step that mode auto may take when not all targets are proved ours.
+#: The dangers that mode auto may take even if not all targets are proved to be ours.
 _AUTO_DANGERS = ("none", "restart")
 
 
@@ -145,8 +146,8 @@ class Recoveries:
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
-            # The plan asks a store, and an action of before the restart may still be ending:
-            # neither may hold the watch up.
+            # The plan needs a store, and an action from before the restart may still be ending.
+            # Neither may delay the watch.
             self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
             return
         self._act_by_mode(incident, run, playbook_id, mode)

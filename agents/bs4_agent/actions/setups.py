@@ -18,7 +18,7 @@ from bs4_agent.streams.logs import LogStream
 if TYPE_CHECKING:
     from bs4_agent.setup.work import SetUps
 
-#: What a set-up holds while it works; no run can be called so.
+#: The name of what a set-up holds while it works. No run can have this name.
 HOLD = "the set-up of this pod"
 
 

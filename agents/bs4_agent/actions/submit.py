@@ -24,8 +24,8 @@ from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.streams.segments import SegmentStream
 
-#: Told key, body, who and the payload, under the desk's lock: refuses, or journals `accepted` and
-#: starts the work.
+#: A function that gets the key, body, person and payload under the executor's lock. It refuses, or
+#: journals `accepted` and starts the work.
 Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
@@ -76,8 +76,8 @@ class Actions:
             "handover": departure.accept,
             "release": self._release,
         }
-        #: By the field of a `plan` that says what is to be planned; without any of them it is a
-        #: playbook.
+        #: By the field of a `plan` that names what is planned. A plan without any of them is a
+        #: playbook's.
         self._plans = {
             "launch": attempts.plan_launch,
             "setup": self.set_ups.plan,
@@ -91,7 +91,7 @@ class Actions:
             "setup": self.set_ups.resume,
             "restore": self.restorals.resume,
             "merge": self.merges.resume,
-            "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
+            "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Actions:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
                 return {"action": key, "state": "accepted"}
-            # The agent's own actions (a rotation, for one) have a key and no submission.
+            # The agent's own actions (for example a rotation) have a key and no submission.
             if known is not None or key in self.desk.ledger.actions:
                 raise KeyReused(
                     f"Action key {key} was used for something else already; make a new one."

@@ -21,16 +21,17 @@ from bs4_agent.workers import Workers
 #: Reads of one connection that may wait at the same time, and queries that may run.
 WAITING_READS = 16
 RUNNING_QUERIES = 4
-#: Seconds for the client's first frame. A console behind a slow link has sent it with the attach.
+#: Seconds for the client's first frame. Even a console behind a slow link sends it together with
+#: the attach.
 HELLO_S = 20.0
-#: Seconds for this client's workers to notice that it has gone; a regular expression takes the
+#: Seconds for this client's workers to notice that it has gone. A regular expression takes the
 #: longest.
 CLOSE_S = 5.0
 RECEIVE_BYTES = 64 * 1024
 WHO_LIMIT = 200
 
 Submit = Callable[..., dict[str, Any]]
-"""`submit(action, who)`; with the frame's payload as a third argument where it has one."""
+"""`submit(action, who)`, with the frame's payload as a third argument if it has one."""
 Hello = Callable[[], dict[str, Any]]
 
 
@@ -88,11 +89,11 @@ class Connection:
         except ProtocolError as error:
             self._last_words(error)
         except OSError:
-            pass  # the client is gone, or did not say hello in time; it knows
+            pass  # the client is gone, or sent no hello in time
         finally:
             self.close()
-            # Only when no worker uses it any more: the number of a closed descriptor may at once be
-            # another console's.
+            # Only once no worker uses it any more: the number of a closed descriptor may at once
+            # belong to another console.
             with self._calls_changed:
                 self._calls_changed.wait_for(lambda: self._working == 0, CLOSE_S)
             self._socket.close()
@@ -100,8 +101,8 @@ class Connection:
     def close(self) -> None:
         """End the connection, from any thread. All work and waits for this client stop."""
         try:
-            # First of all, so that those who stop cannot answer "cancelled" to a call that nobody
-            # cancelled.
+            # This comes first, so that stopped calls cannot answer "cancelled" to a client that
+            # cancelled nothing.
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # closed by the client already

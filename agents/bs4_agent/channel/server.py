@@ -15,8 +15,8 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import encode
 from bs4_agent.workers import spawn
 
-#: Consoles at the same time; each may occupy 21 threads and some 5 MB while it does not read what
-#: it asked for.
+#: Consoles at the same time. Each may occupy 21 threads and some 5 MB while it does not read its
+#: answers.
 CONNECTIONS = 16
 #: Seconds to wait when the process has no descriptor left for another connection.
 EXHAUSTED_S = 0.2

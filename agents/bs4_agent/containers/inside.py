@@ -29,21 +29,22 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_agent.trainers.base import LaunchSpec
 
-#: The variable that tells which attempt a process in a container was started for.
+#: The variable that names the attempt for which a process in a container was started.
 MARK = "BS4_ATTEMPT"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _INSPECT_S = 20.0
-#: From the client's start to the program in the container: a loaded Docker takes seconds.
+#: Seconds from the client's start to the program in the container. A loaded Docker takes several.
 _START_S, _LOOK_S = 30.0, 0.1
-#: Clocks of processes and of attempts agree to within this.
+#: Seconds. The clocks of processes and of attempts agree to within this.
 _BEFORE_S = 2.0
-#: What Docker's client ends with when nothing was started: its daemon refused, the program cannot
-#: be run, it is not there.
+#: Exit codes of Docker's client if nothing was started: its daemon refused, the program cannot be
+#: run, or it does not exist.
 _NOT_STARTED = (125, 126, 127)
-#: Runs a script that only our side has, handed over as a word. It ends itself in time: what is
-#: started in there is no child of the client, so ending the client would leave it behind. The place
-#: that it names is nowhere: no module may hide one of the environment's.
+#: Runs a script that exists only on the host and is passed as an argument. It ends itself in time:
+#: what is started in the container is no child of the client, so ending the client would leave it
+#: running. The path that it names does not exist, so that no module can hide one of the
+#: environment's.
 _SCRIPT = (
     "import signal, sys; signal.alarm(int(sys.argv[1])); sys.path[0] = '/bs4-probe'; "
     "exec(compile(sys.argv[2], '/bs4-probe/probe.py', 'exec'), {'__name__': '__main__', "
@@ -167,8 +168,8 @@ class Box:
                 argv[:2], timeout, late.output
             ) from None  # the whole argv holds the script
         if done.returncode in _NOT_STARTED:
-            # Docker 20.10 tells what its runtime says on standard output, where the program's own
-            # would be.
+            # Docker 20.10 prints its runtime's message on standard output, where the program's own
+            # output would be.
             said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
             raise StepFailed(
                 f"{program} cannot be run in container {self.name} "

@@ -27,28 +27,28 @@ from typing import Any, BinaryIO
 from bs4_agent.runs.files import read_json, write_json
 
 FILE, STATE = "container.log", "container-log.json"
-#: Seconds between two questions: a client is a process of 15 ms of a core. Docker reads its log
-#: from the start to find a moment in it, so after a slow answer there is a pause of that many times
-#: as long.
+#: Seconds between two questions, because a client costs 15 ms of a core. Docker reads its log from
+#: the start to find a time in it, so after a slow answer there is a pause of that many times as
+#: long.
 EVERY_S, _PAUSES = 10.0, 10
-#: Seconds that one question may take; doubled after each that brought nothing, up to `_LONGEST_S`.
+#: Seconds that one question may take. Doubled after each that brought nothing, up to `_LONGEST_S`.
 ASK_S, _LONGEST_S = 20.0, 160.0
-#: Bytes of an answer that lie on the disk at most, those that are in memory at once, and how many
-#: such pieces are taken in one poll.
+#: Bytes of an answer on the disk at most, bytes in memory at once, and how many such pieces are
+#: taken in one poll.
 _ANSWER, _AT_ONCE, _PIECES = 64 << 20, 1 << 20, 8
-#: From this size on the file is `container.log.1`, and a new one begins. Docker has the whole of
-#: it.
+#: Bytes. From this size on the file becomes `container.log.1`, and a new one begins. Docker keeps
+#: the whole log.
 FULL = 64 << 20
-#: Docker notes when it has read a line, which is a moment after it was printed. It restarts nothing
-#: sooner than this after an end.
+#: Seconds. Docker stamps a line when it has read it, a moment after it was printed. It restarts
+#: nothing sooner than this after an end.
 _LATE_S = 0.1
-#: How far the start of a process, which the kernel counts in ticks since the boot, may lie from
-#: Docker's clock.
+#: Seconds by which the start of a process, which the kernel counts in ticks since the boot, may
+#: differ from Docker's clock.
 _CLOCKS_S = 1.0
 _LOOK_S = 0.05
 #: `docker logs --timestamps`; podman writes the local time with its offset.
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d)) ?([^\n]*\n?)")
-#: As `docker inspect` says it, and podman, which prints a time of Go's.
+#: A time as `docker inspect` prints it, and as podman does, which uses Go's format.
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*\s?(Z|[+-]\d\d:?\d\d)")
 _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.FinishedAt}}"]
 
@@ -82,7 +82,7 @@ class ContainerLog:
         )
         self._size, self._trainers = int(state["size"]), bool(state["trainers"])
         self.problem, self._over = str(state["problem"]), bool(state["over"])
-        #: Lines that were written before a death of ours but not noted: they come again.
+        #: Lines that were written before this agent died and were not recorded. They come again.
         self._again = self._lines_behind(self._size)
         self._process: subprocess.Popen[bytes] | None = None
         self._output: BinaryIO | None = None
@@ -175,12 +175,12 @@ class ContainerLog:
             ended,
             self._same,
         )
-        # A file without a name: nothing of it is left when we die.
+        # A file without a name, so that nothing of it is left when this agent dies.
         self._part.unlink(missing_ok=True)
         self._output = open(self._part, "x+b")  # noqa: SIM115 (until it has been read)
         self._part.unlink()
         try:
-            # Both of its outputs into one file: the client writes the lines in the order in which
+            # Both outputs go to one file, because the client writes the lines in the order in which
             # they were printed.
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
@@ -251,7 +251,7 @@ class ContainerLog:
         """
         data = output.read(_AT_ONCE)
         last = len(data) < _AT_ONCE
-        # a longer line than that comes in pieces
+        # a longer line comes in pieces
         if (not last or self._cut) and (whole := data.rfind(b"\n") + 1):
             output.seek(whole - len(data), os.SEEK_CUR)
             data = data[:whole]
@@ -338,7 +338,7 @@ class ContainerLog:
 
     def _lines_behind(self, size: int) -> int:
         """Return how many lines were written after the recorded size."""
-        # it was put aside, and that was not noted any more
+        # The file was put aside, and that was not recorded.
         if _size(self.path) >= size:
             path = self.path
         else:

@@ -8,7 +8,7 @@ into the container is the same part of the same device in both, and `stat` throu
 proves it.
 """
 
-# These are names in another file system, which pathlib would take for ours.
+# These are names in another file system, which pathlib would take for the host's.
 # ruff: noqa: PTH115, PTH116
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from typing import NamedTuple
 from bs4_agent.errors import AgentError
 from bs4_agent.identity import Identity
 
-#: Stands for a container whose name cannot be told: a run in it is watched and stopped, but not
-#: started again.
+#: Stands for a container whose name is unknown. A run in it is watched and stopped, but not started
+#: again.
 UNNAMED = "?"
-#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd); Docker takes the first twelve
-#: digits for a name.
+#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd). Docker accepts the first twelve
+#: digits as a name.
 _DOCKER = re.compile(
     r"(?:/docker/|docker-)([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE
 )
 #: An absolute path within a word of a command line: from where a value begins to where it ends.
 _PATH = re.compile(r"(?:^|(?<=[=,:'\"(\[{]))/(?!/)[^'\",:\]\[(){}\s]+")
 _OCTAL = re.compile(r"\\([0-7]{3})")
-#: How long a view is used again. What is mounted into a container is decided when it is made.
+#: Seconds for which a view is reused. What is mounted into a container is decided when it is made.
 _KEEP_S = 60.0
 _MOST_LINKS = 40
 
@@ -223,7 +223,7 @@ class View:
         return None
 
 
-#: Of live processes, with the monotonic second at which they were made.
+#: Views of live processes, with the monotonic second at which they were made.
 _views: dict[Identity, tuple[float, View]] = {}
 
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from bs4_agent.credentials.forms import BY_NAME, form_of, names_secret
 from bs4_agent.credentials.loopback import is_loopback
 
-#: Of one command line.
+#: Credentials of one command line that are reported at most.
 _MOST = 8
-#: A script in a script in a script is not looked into any more.
+#: How many levels of scripts inside scripts are read.
 _DEPTH = 3
-#: What is judged of one word.
+#: Characters of one word that are judged.
 _LENGTH = 1 << 16
 
 _NAMED = re.compile(r"([-+~]{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,120})=(.*)", re.DOTALL)
@@ -39,17 +39,18 @@ _SCRIPT = re.compile(r"-[a-z]*c")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _RUN = re.compile(r"[A-Za-z0-9]{12,}")
 
-#: Names of what a person wrote for a model to read: words in it are about anything.
+#: Names of texts that a person wrote for a model to read. Words in such a text are about anything.
 _TEXTS = re.compile(
     r"(?:^|_)(?:prompts?|tasks?|questions?|instructions?|messages?|text|content|input|query|"
     r"problem|answer)$"
 )
-#: Names of where requests go. With the same words before it, the key that goes with them.
+#: Names of addresses to which requests go. A key with the same words before its name belongs to
+#: that address.
 _URLS = ("api_base_url", "base_url", "api_base", "api_url", "url", "endpoint", "host")
 _API_KEY = "api_key"
-#: Names of where else a program finds its key.
+#: Names under which a program finds its key elsewhere.
 _KEY_SOURCES = ("api_key_var", "api_key_file", "api_key_env", "api_key_path")
-#: Tokens that open something. Tokenizers have `eos_token`, `image_token` and many more.
+#: Tokens that give access. Tokenizers have `eos_token`, `image_token` and many more.
 _TOKENS = re.compile(
     r"(?:^|_)(?:hf|hub|hugging_?face|auth|access|api|bearer|refresh|session|git|github|gitlab|gh|"
     r"wandb|slack|discord|telegram|bot|jwt|oauth2?|admin|service|deploy|runpod|vast|client|secret|"
@@ -67,7 +68,7 @@ _VARIABLE = re.compile(
     r"\$[A-Z_][A-Z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{(?:oc\.)?env:\w+\}|\$\([^)]*\)|"
     r"\$?\{\{.*\}\}|%\(\w+\)s|(?:env:|os\.environ/)\w+"
 )
-#: A slash is a letter of these too, also the first one.
+#: In these keys a slash is a letter, even as the first one.
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _PATH = re.compile(r"@?(?:file://|~|\.{1,2})?/[^\s]*")
 _RELATIVE = re.compile(
@@ -328,7 +329,7 @@ def _is_value(value: str) -> bool:
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _VARIABLE.fullmatch(value):
         return False
     if value.startswith(("{", "[")):
-        return False  # what is in it is looked at by itself
+        return False  # its contents are judged by themselves
     return not _is_path(value)
 
 

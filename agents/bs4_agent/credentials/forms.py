@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 BY_NAME = "a secret by its name"
 _SK = "an OpenAI or Anthropic key"
-#: Kind and form of keys that have a form. No backtracking: fixed prefixes and bounded classes.
+#: The kind and form of keys that have a form. The expressions do not backtrack: fixed prefixes and
+#: bounded classes.
 _FORMS = (
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,40}\b")),
     (
@@ -50,14 +51,14 @@ _NAMED = re.compile(
     r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|"
     r"secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
 )
-#: The last part of a name under which people keep one. `prompt_key` and `reward_fn_key` name
-#: columns, `api_key_var` names a variable.
+#: The last part of a name under which people keep a secret. `prompt_key` and `reward_fn_key` name
+#: columns, and `api_key_var` names a variable.
 _NAME = re.compile(
     r"(?i)(?:^|_)(?:(?:api|access|secret|application|private|auth|master|account|wandb|hf|hub|"
     r"b2|openai|anthropic|gemini|mistral|openrouter|deepseek|groq|runpod|signing|encryption)_?key|"
     r"token|secret|(?:pg|db)?passw(?:or)?d|passphrase|credentials?|authorization)$"
 )
-#: What such a name may hold without being one: numbers, switches, and a tokenizer's own tokens.
+#: Values under such a name that are no secret: numbers, switches, and a tokenizer's own tokens.
 _PLAIN = re.compile(r"(?i)[-+0-9.e_]*|true|false|none|null|auto|~|<.*>|\[.*\]|\$\{.*\}?")
 #: `name=value`, `name: value` and `"name": "value"`, also inside a value that is JSON or a
 #: dictionary of Hydra's.

@@ -6,8 +6,8 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-#: What a URL may consist of here. A backslash, an at sign or a blank is read differently by
-#: different programs: `http://evil.example\@127.0.0.1/` goes to either of its hosts.
+#: Characters outside those that a URL may consist of here. Different programs read a backslash, an
+#: at sign or a blank differently: `http://evil.example\@127.0.0.1/` leads to either of its hosts.
 _ODD = re.compile(r"[^A-Za-z0-9:/.\[\]?&=%~+,_-]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST = re.compile(r"[0-9a-z.:-]+")

@@ -45,14 +45,14 @@ _COMPONENTS = (
     "env-server",
 )
 _MAX_PROCESSES = 64
-#: Names that a run which continues another one must keep: the key of the lineage and where the
-#: settings have it.
+#: Names that a run must keep if it continues another run: the key of the lineage, and the settings
+#: that hold the name.
 _LINEAGE = {
     "model.name": ("model.name", "trainer.model.name"),
     "lora_name": ("orchestrator.lora_name", "orchestrator.model.lora.name"),
     "wandb.name": ("wandb.name", "monitors.wandb.name"),
 }
-#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3`, `# env_version = "1.2.3"` in the
+#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3` and `# env_version = "1.2.3"` in the
 #: comments at the top of a config.
 _NAMED = re.compile(
     r"^#\s*env(?:ironment)?\s*[:=]\s*([A-Za-z0-9_./-]{1,100}?)(?:@|==)v?(\d[\w.]{0,30})",
@@ -70,7 +70,7 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
     because `[ckpt]` alone switches checkpoints on.
     """
     if spec.trainer == "verl":
-        # Hydra's words, whether there is a file behind them or not
+        # Hydra's words count, with or without a config file behind them.
         return verl_settings.flat(spec, argv) or None
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -155,7 +155,7 @@ def _process(member: Member) -> ProcessFacts:
         cwd = containers.here(member.identity.pid, (place / "cwd").readlink())
     except OSError:
         cwd = None
-    if not member.identity.alive():  # the pid may be somebody else's by now
+    if not member.identity.alive():  # the pid may belong to another process by now
         return ProcessFacts(identity=member.identity, component=member.component)
     return ProcessFacts(
         identity=member.identity,
@@ -270,7 +270,7 @@ def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
     return found
 
 
-#: What names the place of the caches, and where below it they are.
+#: The variables that name the place of the caches, and the directory below it.
 _DATASETS = {
     b"HF_DATASETS_CACHE": "",
     b"HF_HOME": "datasets",

@@ -41,7 +41,7 @@ class Lines:
         self._count = -1
         self._starts: array[int] | None = None
         self.dated = 0
-        """Lines above this one have told their time."""
+        """The times of the lines above this one have been taken."""
 
     def _index(self) -> array[int]:
         """Return how many bytes, without line ends, stand before each line, with a last entry for
@@ -67,8 +67,8 @@ class Lines:
         starts = self._index()
         start = starts[number] + number
         raw = self.data[start : starts[number + 1] + number]
-        # A progress bar draws itself a thousand times before the line ends: what counts is what was
-        # drawn last.
+        # A progress bar draws itself a thousand times before the line ends. The last drawing
+        # counts.
         return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
     def index(self, offset: int) -> int:

@@ -11,9 +11,9 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.states import Role
 
-#: Processes write what happened to them in their own time: a consequence may be in a log before its
-#: cause. Another rank's broken connection is printed when it happens, the exit code of the rank
-#: that was killed only when torchrun has ended the others (30 s and more).
+#: Processes write at their own time, so a consequence may be in a log before its cause. Another
+#: rank's broken connection is printed when it happens. The exit code of the killed rank is printed
+#: only when torchrun has ended the others (30 s and more).
 _EARLIER_S = 120.0
 _EARLIER_LINES = 200
 _ROLES: dict[Role | None, int] = {
@@ -23,7 +23,7 @@ _ROLES: dict[Role | None, int] = {
     "warning": 2,
     "maintenance": 3,
 }
-#: Which processes write a log, as components of a run.
+#: The components of a run that write each log.
 _WRITERS = {
     "trainer": ("rank", "trainer"),
     "inference": ("inference", "engine", "worker", "router"),
@@ -43,7 +43,7 @@ class Cause:
     playbook: Playbook
     t: float | None = None
     since_m: float | None = None
-    """When it began on the clock of `Facts.now_m`; None: now."""
+    """When the finding began on the clock of `Facts.now_m`, or None for now."""
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
@@ -103,7 +103,7 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
 
 def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
     """Return the keys of one attempt's findings that no other finding of it explains."""
-    # an edge per pair: a dozen findings at most
+    # One edge for each pair; there are a dozen findings at most.
     explains = {
         key: {other for other in group if other != key and _explains(found[key], found[other])}
         for key in group

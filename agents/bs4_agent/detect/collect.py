@@ -22,16 +22,16 @@ from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import Trainer
 
-#: Seconds between two rounds (disks, new attempts), and between two looks at the same run. A look
-#: at a run of the usual size is 5 to 20 ms.
+#: Seconds between two rounds (disks, new attempts), and between two scans of the same run. A scan
+#: of a run of the usual size takes 5 to 20 ms.
 ROUND_S = 5.0
 LOOK_S = 60.0
-#: A young attempt is looked at more often: a refused or half configured run shows itself in its
-#: first minutes.
+#: Seconds. A young attempt is scanned more often, because a refused or half configured run shows
+#: itself in its first minutes.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 15.0
-#: Older than this the readings of a disk are no readings any more.
+#: Seconds. Older readings of a disk are not used.
 STALE_S = 60.0
-#: Over how long the growth of a filesystem is measured.
+#: Seconds over which the growth of a filesystem is measured.
 GROWTH_S = 300.0
 _SETTLED_S = 120.0
 
@@ -95,8 +95,8 @@ class Collector:
             try:
                 self._looks[run.name] = self._look(run, attempt)
             except (OSError, AgentError):
-                # a directory that goes away meanwhile, a config that makes no sense: what was seen
-                # before stays, or nothing
+                # A directory has gone meanwhile, or a config makes no sense. The result of the last
+                # scan stays.
                 continue
 
     def of(
@@ -231,7 +231,7 @@ class Collector:
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
             except OSError:
-                continue  # gone in between, or a mount that is broken: unknown
+                continue  # gone in between, or a broken mount: unknown
         disks = [self._disk(now, place, names) for place, names in by_device.values()]
         shm = self._disk(now, self._runs.scope.dev / "shm", [])
         self._disks = (time.monotonic(), disks, shm)

@@ -24,12 +24,12 @@ from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.states import Transit
 from bs4_agent.trainers.base import LogLine
 
-#: Lines shown of one finding.
+#: Pieces of evidence that one finding shows at most.
 _EVIDENCE = 8
 _SUMMARY = 300
-#: Seconds between two updates of one incident that only say it in other numbers.
+#: Seconds between two updates of one incident that change only the numbers in its summary.
 UPDATE_S = 30.0
-#: A kernel log may count from the boot; what is larger is a date.
+#: A kernel log may count seconds from the boot. A larger number is a date.
 _UPTIMES = 1e8
 _LogKey = tuple[str, int, str]
 
@@ -45,7 +45,7 @@ class _Held:
     last_m: float
     fired: bool = False
     told: Finding | None = None
-    """As it was last told, at `told_m`."""
+    """The finding as it was last reported, at `told_m`."""
     told_m: float = float("-inf")
 
 

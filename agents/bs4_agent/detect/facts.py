@@ -76,10 +76,12 @@ class ServerProbe:
     url: str = ""
     ever_ok_m: float | None = None
     health: str = "unknown"
-    """ok, refused, timeout, reset, http, unknown"""
+    """ok, refused, timeout, reset, http or unknown."""
     health_m: float | None = None
     answer: str = "unknown"
-    """ok, refused, timeout, ..., unknown: the one-token request, asked only on suspicion"""
+    """The result of the one-token request, which is sent only on suspicion: ok, refused, timeout,
+    ..., unknown.
+    """
     answer_m: float | None = None
     failures: int = 0
     """Consecutive one-token requests without an answer while the generation counter stood still."""
@@ -105,8 +107,8 @@ class RunFacts:
     layout: RunLayout
     attempt: int
     state: SeenState
-    """starting, running, ended, lost (as Attempt.state); "files" offline, where no process can be
-    seen
+    """starting, running, ended or lost, as Attempt.state. It is "files" offline, where no process
+    can be seen.
     """
     started_m: float
     started_t: float
@@ -114,7 +116,7 @@ class RunFacts:
     orchestrator_side: Side = Side()
     median_step_s: float | None = None
     last_activity_m: float | None = None
-    """When any log of the run last grew."""
+    """The monotonic second at which any log of the run last grew."""
     members: Sequence[Member] = ()
     exits: Sequence[Exit] = ()
     events: Sequence[LogEvent] = ()
@@ -123,30 +125,30 @@ class RunFacts:
     server: ServerProbe = ServerProbe()
     good_end: bool = False
     stop_requested: bool = False
-    """A stop of ours is under way or ended this attempt: nothing that follows from it is a
+    """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
     failure.
     """
     stops: Mapping[int, Stop] = field(default_factory=dict)
-    """By attempt, what the logs of a finished run say about its being stopped."""
+    """By attempt: the stop that the logs of a finished run show."""
     history: Sequence[Mapping[str, Any]] = ()
     """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
     (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
     """
     resume: int | None = None
-    """The step that this attempt was asked to resume from, -1 for "the latest"; None afresh."""
+    """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
     config: Mapping[str, Any] | None = None
-    """The run's settings as flat dotted keys, the command line laid over the file; None where they
-    are not known.
+    """The run's settings as flat dotted keys, with the command line laid over the file, or None if
+    they are unknown.
     """
     around: Surroundings | None = None
-    """What is looked at seldom: sizes, limits, local W&B runs; None before the first look."""
+    """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
     with_pod: bool = False
     """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
     and started again.
     """
     leaving: Mapping[str, Any] | None = None
-    """What the agent wrote of this attempt when it was told to leave: `t`, `signal`, `local_step`,
-    `local_known`, `remote_step`.
+    """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
+    `local_step`, `local_known`, `remote_step`.
     """
 
     def setting(self, *keys: str) -> Any:
@@ -220,18 +222,20 @@ class GpuFacts:
     total: Mapping[int, int] = field(default_factory=dict)
     holders: Sequence[Holder] = ()
     errors: Mapping[int, str] = field(default_factory=dict)
-    """By index: what the driver says of a GPU that it cannot reach."""
+    """By device index: the driver's message about a GPU that it cannot reach."""
     remaps: Mapping[int, str] = field(default_factory=dict)
-    """By index: "pending" or "failed" row remapping, or retired pages that wait for a reboot."""
+    """By device index: "pending" or "failed" row remapping, or retired pages that wait for a
+    reboot.
+    """
     actions: Mapping[int, str] = field(default_factory=dict)
-    """By index: the recovery that the driver asks for: reset, reboot, drain."""
+    """By device index: the recovery that the driver asks for: reset, reboot or drain."""
     names: Mapping[int, str] = field(default_factory=dict)
     util: Mapping[int, float] = field(default_factory=dict)
-    """Percent 0..100, of the last sample."""
+    """Percent, 0 to 100, of the last sample."""
     power: Mapping[int, float] = field(default_factory=dict)
-    """Share of the power limit, 0..1, of the last sample."""
+    """The share of the power limit, 0 to 1, of the last sample."""
     mean_util: Mapping[int, float] = field(default_factory=dict)
-    """Percent over the last ten minutes; only of devices that were seen for most of them."""
+    """Percent over the last ten minutes, only for devices that were seen for most of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,9 +252,9 @@ class Facts:
     disks: Sequence[Disk] | None = None
     shm: Disk | None = None
     oom_kills: int | None = None
-    """Of our control group since this agent began to look."""
+    """Kills in our control group since this agent began to scan."""
     oom_kill_m: float | None = None
-    """When that number was last seen to have grown."""
+    """The monotonic second at which that number was last seen to grow."""
     console: ConsoleFacts | None = None
 
     def disk(self, run: str) -> Disk | None:
@@ -272,15 +276,13 @@ class Finding:
     anchor: str
     severity: Severity | None = "critical"
     role: Role | None = "root"
-    """None here and in `severity`: what the playbook of the failure says."""
+    """None here and in `severity` means that the failure's playbook decides."""
     coverage: Sequence[str] = ()
     playbook: str | None = None
-    """Another playbook than the failure's own, where the default fix cannot apply
-    (start-afresh).
-    """
+    """Another playbook than the failure's own, if the default fix cannot apply (start-afresh)."""
     title: str = ""
     count: int = 1
-    """How often it was seen; evidence has the first and the latest."""
+    """How many times the failure was seen. The evidence has the first and the latest."""
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:

@@ -15,23 +15,24 @@ from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import Clock
 
 if TYPE_CHECKING:
-    from bs4_agent.detect.sieve import Sieve  # only readers of whole files need it
+    from bs4_agent.detect.sieve import Sieve  # only readers of whole files use it
 
-#: Evidence shows at most this much of a line.
+#: Characters of a line that evidence shows at most.
 TEXT_CAP = 2000
-#: Which signature, and which of its expressions.
+#: The index of a signature, and the role of one of its expressions.
 Key = tuple[int, str]
-#: These are asked for only while they can change anything: their words ("Step ") stand in every
-#: other line of a healthy log.
+#: Roles that are searched for only while they can change anything. Their words ("Step ") are in
+#: every other line of a healthy log.
 SELDOM = ("cleared_by", "near")
-#: Matches of these change what else has to be looked for.
+#: Roles whose matches change what else has to be searched for.
 _TURNS = frozenset({"not_after", "only_after", "cleared_by"})
-#: What was ended so often is ended again and again: see `Matcher.flapping`.
+#: Ends after which a signature is expected to end again and again: see `Matcher.flapping`.
 _FLAPS = 3
 
-#: A kernel log may count from the boot; what is larger is a date.
+#: A kernel log may count seconds from the boot. A larger number is a date.
 _UPTIMES = 1e8
-#: Lines whose meaning is remembered, and how long one may be that means nothing.
+#: How many lines are remembered with their result, and how long a line without a match may be to be
+#: remembered.
 _REMEMBERED, _SHORT = 512, 300
 _BLANK = " \t\r\n\v\f"
 
@@ -53,7 +54,7 @@ class SourceRules:
         ]
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
         self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
-        """What readers of whole files made of the words: see reading.py."""
+        """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
         """Return the signatures that a line matches, as (index of the signature, roles of its
@@ -147,7 +148,7 @@ class LineClock:
         if line.timestamp is not None:
             self._t = line.timestamp
             if line.timestamp > _UPTIMES:
-                # times of day that follow are of that day
+                # times of day that follow belong to that day
                 self._clock = Clock(line.timestamp, self._clock.tz)
         elif line.clock is not None:
             self._t = self._clock.resolve(line.clock)
@@ -175,21 +176,21 @@ class Matcher:
         """
         self.done: set[Key] = set()
         """Expressions that change nothing any more: what had to come first has come, what must not
-        has, or it was seen often enough.
+        come has come, or the failure was seen often enough.
         """
         self.flapping: set[int] = set()
-        """Signatures that something has ended several times. Before their last end in a block of
-        lines no match of them counts.
+        """Signatures that were ended several times. Before their last end in a block of lines,
+        their matches do not count.
         """
         self.standing: set[int] = set()
-        """Signatures that hold only as the last line and were seen often enough: of a block of
-        lines only the last one counts.
+        """Signatures that hold only as the last line and were seen often enough. Of a block of
+        lines, only the last one counts.
         """
         self._quotes = Quotes()
         self.last_line = 0
-        """Number of the last line that is not blank."""
+        """The number of the last line that is not blank."""
         self.news = False
-        """A signature has fired since somebody last set this to False."""
+        """A signature has fired since this was last set to False."""
 
     def wants(self, line: LogLine) -> bool:
         """Return True if a line by itself matches any expression of the rules."""
@@ -312,7 +313,7 @@ class Matcher:
                     self.armed.discard(key)
             elif key in self.done:
                 self.done.discard(key)
-                # who reads a whole block at once looks for it from the next line on
+                # a reader of whole blocks searches for it from the next line on
                 self.armed.add(key)
 
     def date(self, line: LogLine) -> None:

@@ -24,11 +24,10 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from bs4_agent.trainers.steps import records_of
 from bs4_agent.trainers.verl import VERL, numbered, wrote_here
 
-#: How a log of an unknown generation is taken apart: the formats of its lines are the same, and
-#: newer.
+#: The trainer that parses a log of an unknown generation. It reads the lines of all generations.
 UNKNOWN = "prime-rl"
 ALL_COVERAGE = ("kernel log", "processes", "GPU memory", "inference server")
-#: Logs that every run has; which of them nobody has shown is part of the verdict.
+#: Logs that every run has. Those that are missing are part of the verdict.
 EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
 
@@ -285,8 +284,8 @@ def _read(
     """Read a log. `known` is True if the trainer generation is known; otherwise the signatures of
     all generations apply.
     """
-    # Lines with a time of day only: the file was last written within half a day of them. A pipe is
-    # being written now.
+    # The file was last written within half a day of its lines, which dates lines with a time of day
+    # only. A pipe is being written now.
     matcher = engine.matcher(
         run, log.attempt, trainer.id if known else "", log.source, anchor=_written(handle)
     )
@@ -298,7 +297,7 @@ def _written(handle: BinaryIO) -> float:
     try:
         return os.fstat(handle.fileno()).st_mtime
     except OSError:
-        return time.time()  # no file behind it
+        return time.time()  # there is no file behind it
 
 
 def _facts(
@@ -380,7 +379,7 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
     for phrase in ALL_COVERAGE:
         if phrase != "kernel log" or "kernel" not in known:
             coverage.append(phrase)
-    # What a driver prints for everybody (verl) is one log.
+    # The one log in which a driver prints for all sides (verl).
     expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
     for source in expected if seen else ():
         if source not in known:

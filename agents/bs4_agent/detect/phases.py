@@ -18,9 +18,9 @@ from bs4_agent.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 
-#: Kinds that say that work was done. A heartbeat counts only with new numbers; warnings about
-#: failed rollouts do not count, and neither does anything the inference server says of itself: it
-#: finishes what it was asked before, whoever has stopped meanwhile.
+#: Kinds of events that show that work was done. A heartbeat counts only with new numbers. Warnings
+#: about failed rollouts do not count, and neither do the inference server's own lines: it finishes
+#: earlier requests even if every other side has stopped.
 _NEWS = frozenset(
     {
         "step",
@@ -136,7 +136,7 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
             )
         said_m = max(said_m, saved_m)
     if run.spec.trainer == "verl":
-        # No line says what it does within a step; the title of its busiest worker does.
+        # No line says what it does within a step, but the title of its busiest worker does.
         doing = verl_processes.phase(
             member.cmdline[0] for member in run.members if member.alive and member.cmdline
         )
@@ -168,7 +168,7 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
         return Activity(
             ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last
         )
-    # Whenever it has been waiting, it began anew when the trainer let it go on.
+    # If it had been waiting, its work began again when the trainer let it continue.
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
     batch = "the first batch"
     if own.last_step is not None:
@@ -191,7 +191,7 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values
         if kind == "barrier":
-            # Policy K: 2026-01's step K - 1 makes it, the current generation's step K.
+            # 2026-01's step K - 1 makes policy K, and the current generation's step K does.
             if "checkpoint" in values:
                 return int(values["checkpoint"]) - (
                     1 if run.spec.trainer == "prime-rl-2026-01" else 0

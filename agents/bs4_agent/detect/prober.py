@@ -15,19 +15,19 @@ from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
 
 #: Seconds between two rounds.
 ROUND_S = 2.0
-#: Each question is a line in the server's own log.
+#: Seconds. Each probe is a line in the server's own log.
 HEALTH_EVERY_S = 5.0
 HEALTH_TIMEOUT_S = 3.0
-#: A run is suspicious when nothing moved for this many of its own steps, and never before
-#: SUSPICION_MIN_S.
+#: A run is suspicious if nothing moved for this many of its own steps, and never before
+#: SUSPICION_MIN_S seconds.
 SUSPICION_STEPS = 2.0
 SUSPICION_MIN_S = 5.0
-#: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations;
-#: 30 s is ten times the slowest seen.
+#: Seconds: the bounds of the one-token timeout. A busy engine answers one token within a few of its
+#: iterations. 30 s is ten times the slowest seen.
 TOKEN_TIMEOUT_S = (5.0, 30.0)
 TOKEN_EVERY_S = 2.0
-#: A server that answers while its run stands still is asked again after this share of the silence:
-#: a long evaluation or checkpoint is no reason to ask every two seconds for an hour.
+#: A server that answers while its run stands still is probed again after this share of the silence:
+#: a long evaluation or checkpoint is no reason to probe every two seconds for an hour.
 TOKEN_EVERY_SHARE, TOKEN_EVERY_MAX_S = 0.1, 60.0
 _COUNTER = "vllm:generation_tokens_total"
 

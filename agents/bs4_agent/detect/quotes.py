@@ -30,12 +30,13 @@ from typing import Any
 
 from bs4_agent.trainers.base import LogLine
 
-#: Records at these levels do not report a failure: what they quote over several lines is theirs.
+#: Records at these levels report no failure. Text that they quote over several lines belongs to
+#: them.
 CALM = frozenset({"TRACE", "DEBUG", "INFO", "SUCCESS"})
-#: Whoever writes at one of these goes on; ERROR and CRITICAL come at the end.
+#: A process that writes at one of these levels continues. ERROR and CRITICAL come at the end.
 _GOES_ON = CALM | {"WARNING"}
-#: Programs that print what models say, one program a log: in others (a server's, the launcher's)
-#: the next header may be anybody's.
+#: Programs that print models' output, each with a log of its own. In other logs (a server's, the
+#: launcher's) the next header may be another process's.
 _WRITERS = ("orchestrator", "env")
 _ANNOUNCES = re.compile(
     r"(?i)(?:\w{1,20} ){0,3}(?:model "
@@ -43,25 +44,25 @@ _ANNOUNCES = re.compile(
     r"trajectory)s?"
     r"(?: [\w#/.-]{1,20}){0,2}:(?:\s|$)"
 )
-#: Marks that only somebody's words have, wherever they stand in a line: fences of Markdown, turns
-#: of chat templates, tags of tools.
+#: Marks that only quoted text has, anywhere in a line: fences of Markdown, turns of chat templates,
+#: tags of tools.
 _MARKS = (
     r"```|<\|(?:im_start|im_end|start_header_id|eot_id|user|assistant|system)\|>|</?(?:think|"
     r"tool_call|tool_response)>"
 )
 _MARKED = re.compile(_MARKS)
-#: A header-less line that begins somebody's words.
+#: A line without a header that begins a quotation.
 _OPENS = re.compile(
     rf" {{0,8}}(?:{_MARKS}|~~~|(?:User|Assistant|Human|System|Tool|Observation):(?:\s|$))"
 )
 _SAMPLE = re.compile(r"\[(?:prompt|response)\] ")
 _SAMPLE_OVER = re.compile(r"\[(?:ground_truth|score|reward)\] ")
-#: Logs that samples stand in, and what their parts look like in a file.
+#: Logs in which samples are printed, and the parts of a sample in a file.
 _SAMPLERS = ("trainer", "launcher")
 SAMPLE_PARTS = re.compile(rb"\[(?:prompt|response|ground_truth|score|reward)\] ")
-#: Of a record that goes on for longer the rest is taken for what it looks like.
+#: Lines after a header that may be a quotation. Later lines are taken for what they look like.
 MOST_LINES = 200
-#: Seconds that a live log is waited for.
+#: Seconds that lines of a live log are held back at most.
 WAIT_S = 30.0
 
 
@@ -73,9 +74,9 @@ class Quotes:
 
     announced: LogLine | None = None
     record: LogLine | None = None
-    """The header that counts now, where it reports no failure."""
+    """The present header, if it reports no failure."""
     line: int = 0
-    """Number of the header that counts now."""
+    """The line number of the present header."""
     held: list[tuple[Any, ...]] = field(default_factory=list)
     since_m: float = 0.0
 

@@ -34,8 +34,8 @@ from bs4_agent.detect.words import Words
 from bs4_agent.trainers.base import LogLine, Trainer
 
 _BLOCK = 1 << 20
-#: Events that healthy runs write all the time. As on a live pod, of each kind only the last few
-#: dozen count: they are read from the log's last megabyte. All other kinds are looked for
+#: Events that healthy runs write all the time. As on a live pod, only the last few dozen of each
+#: kind count, so they are read from the log's last megabyte. All other kinds are searched for
 #: everywhere.
 _FREQUENT = frozenset(
     {
@@ -52,24 +52,24 @@ _FREQUENT = frozenset(
         "waiting-inference",
     }
 )
-#: Events kept of one log.
+#: Events of one log that are kept at most.
 _EVENTS_KEPT = 20_000
 _TEXT = 2000
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-#: Lines that are remembered as taken apart, and how long one may be.
+#: How many parsed lines are remembered, and how long such a line may be.
 _REMEMBERED, _SHORT = 512, 300
 _NOTHING, _ANYTHING = re.compile(rb"(?!)"), re.compile(b"")
 _CLOCK = re.compile(rb"\d\d:\d\d|\.\d{6}|,-;")
-#: Words of signatures that are done may be found so often before the words are put together anew,
-#: which takes 25 ms.
+#: Finds of words of finished signatures after which the expression is built again, which takes 25
+#: ms.
 _IDLE = 10_000
-#: Of an event word as a key, in place of a signature's number.
+#: Stands for an event's word in a key, in place of a signature's index.
 _EVENT = -1
-#: Lines that may look like the end of a signature and be none before looking for the last end is
-#: given up.
+#: Lines that may look like the end of a signature without being one before the search for the last
+#: end is given up.
 _TRIES = 16
-#: Bytes between two lines whose time is noted, so that no midnight is lost; and how far to look
-#: back for a line that has one.
+#: Bytes between two lines whose time is taken, so that no midnight is lost; and lines to search
+#: back for one with a time.
 _SAMPLE, _BACK = 128 * 1024, 400
 
 
@@ -121,7 +121,7 @@ class Reader:
         self._parsed: dict[bytes, LogLine] = {}
         self._found = Read(log)
         self._walked = 0
-        """Number of the last line whose header was looked for."""
+        """The number of the last line whose header was searched for."""
         self._rare: list[tuple[int, LogEvent]] = []
         self._kept: list[Block] = []
 
@@ -358,7 +358,7 @@ class Reader:
                 -1,
             ):
                 place = block.line + index + 1
-                # The header above a line that was walked from was told.
+                # The header above a line from which the search began was reported.
                 told = place <= self._walked
                 line = self._parse(block.lines.at(index)[1])
                 opened = opened or opens(line)

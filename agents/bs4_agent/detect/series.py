@@ -12,8 +12,8 @@ from bs4_agent.detect.facts import RunFacts
 Point = tuple[int, float]
 
 
-#: By run: its history and what was read of it. A dozen detectors ask every two seconds, the history
-#: changes once a step.
+#: By run: its history and the columns read from it. A dozen detectors read them every two seconds,
+#: and the history changes once a step.
 _columns: dict[str, tuple[Sequence[Mapping[str, Any]], dict[tuple[str, str], list[Point]]]] = {}
 _RUNS = 16
 

@@ -14,10 +14,10 @@ from itertools import accumulate
 
 from bs4_agent.detect.words import Words
 
-#: What stands for every digit, in lines and in words.
+#: Every digit becomes a 0, in lines and in words.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
 _TEXT_DIGITS = str.maketrans("123456789", "000000000")
-#: Shapes that are remembered, and how long one of them may be: 4 MB at most.
+#: How many shapes are remembered, and how long one of them may be: 4 MB at most.
 _REMEMBERED, _SHORT = 8192, 500
 
 

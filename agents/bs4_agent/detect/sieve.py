@@ -16,23 +16,24 @@ from typing import Generic, TypeVar
 from bs4_agent.detect.shapes import Shapes
 from bs4_agent.detect.words import KEY, Words
 
-#: JSON may write any character as \\u00XX; nobody does so for letters, but a line that does must be
+#: JSON may write any character as \\u00XX. Nobody does so for letters, but a line that does must be
 #: read.
 _ESCAPED = "\\u00"
 ESCAPED = tuple(f"{_ESCAPED}{digit}" for digit in range(2, 8))
-#: As many words are looked for one by one.
+#: Up to this many words are searched for one by one.
 _FEW = 6
-#: Characters that are not ASCII, and how JSON writes one that is no half of a pair.
+#: Characters that are not ASCII, and JSON's escape of a character that is no half of a surrogate
+#: pair.
 _OTHER = re.compile(r"[^\x00-\x7f]")
 _ESCAPED_OTHER = re.compile(rb"\\u(?!00[0-7])(?![dD][89a-fA-F])[0-9a-fA-F]{4}")
-#: What is no part of a line's text, in the two commonest formats of lines.
+#: What does not belong to a line's text, in the two commonest formats of lines.
 _HEAD = re.compile(
     rb"\d\d:\d\d:\d\d {1,4}(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) "
     rb'|\{"timestamp": "[^"\\]{1,40}", "level": "[A-Z]{1,10}", '
 )
-#: Of a longer line looking costs more than taking it apart, of which only the beginning counts.
+#: Bytes. Checking a longer line costs more than parsing it, of which only the beginning counts.
 _LONG = 1000
-#: Lines that are remembered as worth nothing, and how long one may be.
+#: How many worthless lines are remembered, and how long one may be.
 _REMEMBERED, _SHORT = 512, 300
 
 Key = TypeVar("Key", bound=Hashable)
@@ -74,17 +75,18 @@ class Sieve(Generic[Key]):
             self._plain = [text.encode("ascii") for text in (*texts, _ESCAPED)]
         else:
             self._plain = []
-        """Few words that are looked for one by one: some ten times as fast as an expression, and
-        each once in a view.
+        """Few words are searched for one by one: some ten times as fast as an expression, and each
+        once in a block.
         """
         self._view: bytes | None = None
         self._places: dict[bytes, int] = {}
-        """Where in `_view` each of them is next, as far as it was looked for: from `_from` on."""
+        """The next place of each word in `_view`, from `_from` on, as far as it was searched for.
+        """
         self._from = 0
         self._starts: list[int] = []
-        """Of the lines of `_view` that may hold a word."""
+        """The offsets of the lines of `_view` that may hold a word."""
         self.idle = 0
-        """How often a word of keys was found that are done."""
+        """How many times a word was found whose keys are all done."""
 
     def skip(self, done: Container[Key]) -> None:
         """Stop searching for the keys in `done`, and search for all others."""
@@ -139,7 +141,7 @@ class Sieve(Generic[Key]):
         """Return True if the line from `begin` to `end` is worth parsing."""
         if end - begin > _LONG:
             return True
-        # Errors come again and again, and only their time differs.
+        # Errors repeat, and only their time differs.
         head = _HEAD.match(view, begin, end)
         line = view[begin if head is None else head.end() : end]
         if line in self._vain:

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-#: Patterns see at most this much of a line: an unbounded line must not hold a regular expression
-#: for seconds.
+#: Characters of a line that patterns see, so that an unbounded line cannot hold a regular
+#: expression for seconds.
 LINE_CAP = 4096
-#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be looked
-#: through for the words of a pattern.
+#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be searched
+#: for the words of a pattern.
 FLAGS = re.ASCII
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -53,7 +53,7 @@ class Expression:
 
 
 Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
-"""The expressions of a signature, by what they are for."""
+"""The roles of a signature's expressions."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Signature:
     last: bool = False
     cleared_by: Expression | None = None
     roles: Mapping[str, Expression] = field(default_factory=dict)
-    """Every expression that lines must be looked through for, by its key."""
+    """Every expression that lines must be searched for, by its role."""
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:

@@ -144,30 +144,28 @@ class Surroundings:
 
     looked_t: float
     heaps: Mapping[str, Heap] | None = None
-    """weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)"""
+    """By name: weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)."""
     earlier_heaps: Mapping[str, Heap] | None = None
-    """The same at a look when at least two checkpoints fewer were there."""
+    """The same directories in a scan at which at least two checkpoints fewer existed."""
     processes: Sequence[ProcessFacts] | None = None
     wandb: Sequence[WandbDirectory] | None = None
     caches: Sequence[DatasetCache] | None = None
     environments: Sequence[EnvironmentVersion] | None = None
     adapters: Sequence[Adapter] | None = None
     rejected: str | None = None
-    """The text of run_default/configs/error.txt (2026-01), None while there is none."""
+    """The text of run_default/configs/error.txt (2026-01), or None while there is none."""
     rejected_t: float = 0.0
     logs_kept: bool | None = None
-    """Whether an earlier attempt's logs lie in the archive; None where there was no earlier
-    attempt.
-    """
+    """True if logs from before this attempt still exist, None if there are no logs."""
     logs_found: bool | None = None
-    """Whether any log of the run is where its layout says."""
+    """True if any log of the run is where its layout says, or None if its layout names no log."""
     lineage: Mapping[str, str] | None = None
-    """Names that a continued run must keep (adapter, W&B name, model), of this attempt;
-    `lineage_before`: of the one before it.
+    """Names that a continued run must keep (adapter, W&B name, model), of this attempt.
+    `lineage_before` has those of the attempt before.
     """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names; -1 for one that is there and
+    """verl: the step that latest_checkpointed_iteration.txt names, or -1 if the file exists and
     names none.
     """
 

@@ -15,11 +15,10 @@ from typing import Any
 
 from bs4_agent.detect.signatures import Expression, Signature
 
-#: Matches that wait for a line after them. More than these within 500 lines are the same thing
-#: again.
+#: Matches that wait for a line after them. More of them within 500 lines are repetitions.
 _PENDING = 64
-#: A failure that has fired and was seen so often is counted no further until something ends it: a
-#: log that repeats one error a million times is read as fast as a healthy one.
+#: A failure that has fired and was seen this often is not counted any more until something ends it,
+#: so that a log that repeats one error a million times is read as fast as a healthy one.
 MANY = 500
 Place = Mapping[str, Any]
 #: (expression, first line, last line) -> the number of the last of these lines that matches, or
@@ -68,12 +67,12 @@ class Track:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.fired: Sighting | None = None
-        """The match that made it fire; None while it does not."""
+        """The match with which the signature fired, or None."""
         self.first: Sighting | None = None
         self.latest: Sighting | None = None
         self.hits = 0
         self.ends = 0
-        """How often something was over."""
+        """How many times the failure has ended."""
         self._near_line: int | None = None
         self._looked = 0
         self._after = self._ruled_out = False

@@ -21,17 +21,17 @@ from bs4_agent.runs.files import listed, mtime, read_passing
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
 _NAME = re.compile(r"(offline-)?run-([\d_]{1,15})-([\w.-]{1,128})")
 _KEPT = 50
-#: Trainer and orchestrator begin their runs within this of each other; a directory that is older is
-#: of another attempt.
+#: Seconds. Trainer and orchestrator begin their W&B runs within this time of each other. An older
+#: directory belongs to another attempt.
 _TOGETHER_S = 900.0
-#: The logs of one run, each by its own writer: the core's own run, the core's process (panics), the
+#: The logs of one W&B run and their writers: the core's own run, the core's process (panics), the
 #: client in the trainer.
 LOGS = ("debug-internal.log", "debug-core.log", "debug.log")
-#: How much of a trainer's log is looked through for the address: it is said when the run begins,
-#: after the imports' warnings.
+#: Bytes of a trainer's log that are searched for the address. The client prints it when the run
+#: begins, after the imports' warnings.
 _HEAD = 1 << 20
-#: `wandb: View run at URL` (with a name before the `at` at the end of a run), with colours and
-#: emoji as the terminal has it.
+#: `wandb: View run at URL` (at the end of a run with a name before `at`), with the colours and
+#: emoji of a terminal.
 _ADDRESS = re.compile(
     rb"View run(?: [^\n]{0,200}?)? at:? "
     rb"(?:\x1b\[[\d;]*m)*(https?://[^\s/\x1b]{1,200})/([\w.%~-]{1,128})/([\w.%~-]{1,128})/"

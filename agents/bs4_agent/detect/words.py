@@ -14,8 +14,8 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-#: How often a character stands in logs, per mille, measured on logs of trainers, vLLM, kernels and
-#: tracebacks; what is not here: below 1.
+#: How often a character occurs in logs, per mille, measured on logs of trainers, vLLM, kernels and
+#: tracebacks. Other characters are below 1.
 _COST = {
     char: cost
     for cost, chars in (
@@ -39,12 +39,12 @@ _COST = {
     for char in chars
 }
 _RARE = 0.5
-#: A part of a literal that is shorter than this is found too often, one that is longer makes the
-#: expression bigger and finds no less.
+#: A shorter part of a literal is found too often. A longer one makes the expression bigger and
+#: finds no less.
 _LEAST, _MOST = 6, 16
-#: By so many of its first letters a word is looked up.
+#: Words are looked up by this many of their first letters.
 KEY = 3
-#: How often the choice of beginnings is improved; a third time found nothing better with 250
+#: How many times the choice of beginnings is improved. A third time found nothing better with 250
 #: literals.
 _ROUNDS = 3
 
@@ -72,7 +72,7 @@ class Words(Generic[Key]):
                 ).append(key)
         begins = beginnings(literals)
         self._words: list[tuple[str, int, bool]] = []
-        """(literal, where in it the word begins, whether case does not count)."""
+        """(literal, offset in it at which the word begins, True if case is ignored)."""
         self._buckets: dict[str, list[tuple[str, int, bool, tuple[Key, ...]]]] = {}
         for (text, folded), keys in literals.items():
             start = beginning(text, folded, begins)
@@ -155,8 +155,8 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
         chosen.add(min(gain, key=lambda char: (cost[char] / gain[char], char)))
     for _ in range(_ROUNDS):
         for char in sorted(chosen, key=lambda char: (-cost[char], char)):
-            # What only this one covers, by the cheapest other character each: is that cheaper in
-            # all?
+            # Would the cheapest other characters for the literals that only this one covers cost
+            # less?
             alone = [chars - {char} for chars in options.values() if not chars & (chosen - {char})]
             if all(alone):
                 instead = {min(chars, key=lambda other: (cost[other], other)) for chars in alone}
@@ -196,7 +196,7 @@ def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
             node = node.setdefault(chars[depth], {})
             depth += 1
         if "" not in node:
-            node.clear()  # a word that goes on from here is found by this one
+            node.clear()  # a word that continues from here is found by this one
         before = ""
         if start:
             before = "".join(chars[max(0, start - _MOST) : depth])

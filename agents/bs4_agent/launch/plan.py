@@ -31,13 +31,13 @@ from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_agent.trainers.settings import Settings
 from bs4_agent.trainers.verl import VERL
 
-#: What stands where a playbook's id stands in records of plans.
+#: The name in place of a playbook's id in records of plans.
 NAME = "launch"
-#: A launch that shows no first step for this long is not called good; large models load for up to
-#: half an hour.
+#: Seconds. A launch without a first step for this long is not called good. Large models load for up
+#: to half an hour.
 FIRST_STEP_S = 45 * 60.0
-#: Components of which something can be waited for: a step of one of their sides, an answer of the
-#: server, a result of the evaluation.
+#: Components for which a launch can wait: for a step of one side, an answer of the server, or a
+#: result of the evaluation.
 WATCHED = {
     "rl": "trainer",
     "trainer": "trainer",
@@ -46,13 +46,13 @@ WATCHED = {
     "inference": "inference",
     "eval": "eval",
 }
-#: What is waited for where it is no step, and what is said of the step and of the run once it is
-#: there.
+#: For components without steps: what is waited for, and the phrases for the step and the run once
+#: it is there.
 AWAITED = {
     "inference": ("its server's first answer", "it answers", "serves"),
     "eval": ("its first result", "a result is there", "evaluates"),
 }
-#: A registry of configs that is larger is none.
+#: Bytes. A larger file is no registry of configs.
 _REGISTRY_BYTES = 1 << 20
 
 
@@ -534,7 +534,7 @@ def _version(config: Path, values: str) -> tuple[str, str]:
             if fields.get("digest") == values:
                 return str(version), str(fields.get("based_on", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return "", ""  # a record that people keep beside their configs stops no launch
+        return "", ""  # a record that people keep beside their configs must stop no launch
     return "", ""
 
 

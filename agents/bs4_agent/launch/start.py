@@ -27,13 +27,13 @@ from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 
-#: From the shim's start to the launcher's exec: 0.1 s here; a pod's cold network disk may take
-#: seconds.
+#: Seconds from the shim's start to the launcher's exec: 0.1 s here. A pod's cold network disk may
+#: take several.
 _START_S = 15.0
 _LOOK_S = 0.02
 
-#: Where people's `uv` is when a non-interactive login has not put it on the PATH: its installer's
-#: place, and cargo's.
+#: Directories of people's `uv` that a non-interactive login has not put on the PATH: its
+#: installer's and cargo's.
 _ALSO_ON_PATH = ("~/.local/bin", "~/.cargo/bin", "/usr/local/bin")
 
 #: The interpreter must find this package without PYTHONPATH, which the launcher would inherit.
@@ -104,7 +104,7 @@ def startable(
             "runs in with --cwd."
         )
     if not spec.argv:
-        settings.of(spec)  # BadConfig here, not a traceback in a log that nobody has opened yet
+        settings.of(spec)  # BadConfig here, and not a traceback in a log that nobody has opened yet
     runs.trainer(spec).max_steps(spec)
     argv, environment = composed(runs, spec)
     if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
@@ -161,7 +161,7 @@ def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str |
     """Return a PATH on which `program` is found, or None if the present PATH finds it already.
     Raises LaunchFailed if there is no such PATH.
     """
-    # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+    # half a megabyte (with bz2 and lzma) that an agent which only watches never needs
     import shutil
 
     path = environment.get("PATH", os.defpath)

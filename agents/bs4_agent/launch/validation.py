@@ -15,8 +15,8 @@ from bs4_agent.trainers.base import LaunchSpec
 
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-#: Names under which people keep secrets. Those come from the pod's own 0600 files: what is in a
-#: spec is journalled.
+#: Names under which people keep secrets. Secrets come from the pod's own 0600 files, because a spec
+#: is journalled.
 _SECRET = re.compile(
     r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE
 )

@@ -27,9 +27,9 @@ from bs4_agent.workers import spawn
 
 USAGE, NO_AGENT = 2, 3
 
-#: Seconds for a new agent to listen: it starts in 0.1 s on an idle machine.
+#: Seconds for a new agent to listen. It starts in 0.1 s on an idle machine.
 START_S = 5.0
-#: Seconds for another attach that is starting or replacing the agent at this moment.
+#: Seconds to wait for another attach that is starting or replacing the agent.
 TURN_S = 90.0
 POLL_S = 0.02
 COPY_BYTES = 256 * 1024
@@ -267,8 +267,8 @@ def _splice(source: int, target: int, count: int) -> int:
         try:
             return os.splice(source, target, count)
         except BlockingIOError:
-            # Someone else made our standard input or output non-blocking; which of the two is not
-            # ready is cheap to find out.
+            # Another process has made our standard input or output non-blocking. Waiting for both
+            # is cheap.
             select.select([source], [], [])
             select.select([], [target], [])
         except OSError as error:

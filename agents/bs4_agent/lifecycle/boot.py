@@ -21,9 +21,10 @@ from bs4_agent.runs.ending import wait_gone
 from bs4_agent.runs.files import write_json
 
 USAGE, FAILED = 2, 3
-#: When a hook last started the agent, and which hook: how a person sees that it works.
+#: The record of when a hook last started the agent, and which hook, so that a person sees that it
+#: works.
 RECORD = "boot.json"
-#: Seconds for the agent to write where the runs stood, of the five that some providers give.
+#: Seconds for the agent to record where the runs stood, of the five that some providers give.
 LEAVE_S = 2.0
 
 
@@ -47,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _boot(home: Home, via: str) -> int:
     """Start the agent and record when and by which hook."""
-    # The hook of a service manager has a terminal's environment no more than cron has; the agent
+    # The hook of a service manager has no terminal's environment, and neither has cron. The agent
     # finds what it needs by itself.
     os.chdir("/")
     started(home).close()

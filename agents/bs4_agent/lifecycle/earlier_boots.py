@@ -19,11 +19,12 @@ from bs4_agent.runs.files import write_json
 from bs4_agent.runs.model import Attempt
 from bs4_agent.scope import Scope
 
-#: In an attempt's directory, once it is known to have ended with the pod.
+#: A file in the directory of an attempt that is known to have ended with the pod.
 MARK = "ended_with_pod.json"
-#: Clocks of the kernel are read one after the other, and start times are in hundredths.
+#: Seconds. The kernel's clocks are read one after the other, and start times are in hundredths.
 _SLACK_S = 1.0
-#: A stop that gives a container longer than this between TERM and KILL is no stop of a pod.
+#: Seconds. A stop that gives a container longer than this between TERM and KILL is no stop of a
+#: pod.
 _WITH_POD_S = 120.0
 
 
@@ -72,7 +73,7 @@ def ended_with_the_pod(
     if first is None or not of_an_earlier_life(attempt.shim or attempt.launcher, first):
         return False
     if (attempt.end.code, attempt.end.signal) == (None, None):
-        # else it was seen to be over while that life went on
+        # Otherwise the attempt was seen to be over while that life continued.
         ended = attempt.end.t >= began_t(first) - _SLACK_S
     else:
         ended = (

@@ -25,14 +25,14 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.wire import Decoder, Frame, encode
 
-#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary
+#: Seconds. An agent that is asked to leave waits up to 60 s for a safe point
 #: (departure.BOUNDARY_S), then closes its files.
 LEAVE_S = 70.0
-#: Seconds in which an agent that has nothing under way is gone.
+#: Seconds in which an agent without an action under way is gone.
 AT_ONCE_S = 10.0
 #: Seconds for an agent's answer to one frame.
 ANSWER_S = 10.0
-#: Seconds a new agent waits for a leaving one to give the claim back.
+#: Seconds that a new agent waits for a leaving one to release the claim.
 CLAIM_S = 5.0
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")

@@ -10,8 +10,8 @@ from collections.abc import Collection
 
 from bs4_agent.identity import Identity
 
-#: Descriptors at most. Of a run's processes only those with a part of their own are watched this
-#: way; the passes see the rest.
+#: Descriptors at most. Of a run's processes, only those with a component of their own are watched
+#: this way. The scans of all processes see the rest.
 _MOST = 128
 
 
@@ -31,7 +31,7 @@ class Alarm:
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
-            return  # it has been ringing for 64 kB and will be heard
+            return  # 64 kB of rings are waiting and will be heard
 
     def watch(self, identities: Collection[Identity]) -> None:
         """Watch these processes from now on, and no others."""
@@ -68,9 +68,10 @@ class Alarm:
             fd = os.pidfd_open(identity.pid)
         except (
             OSError
-        ):  # gone already, or a kernel without them: the passes over all processes notice
+        ):  # gone already, or a kernel without pidfds: the scans of all processes notice
             return
-        # Opened first and compared afterwards: a pid that was reused in between is another process.
+        # Opened first and compared afterwards, because a pid that was reused in between is another
+        # process.
         if not identity.alive():
             os.close(fd)
             return

@@ -27,23 +27,24 @@ from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
 
-#: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode
-#: (PROC_PID_INIT_INO).
+#: The inode of the machine's first pid namespace (PROC_PID_INIT_INO). A pid in the kernel log is a
+#: number of that namespace.
 FIRST_PIDNS = 4026531836
-#: The kernel speaks of a process before its run is known to have ended, and up to this many seconds
+#: Seconds. The kernel names a process before its run is known to have ended, and up to this long
 #: after.
 _AFTER_END_S = 10.0
-#: Events of the driver that wait for the next poll; a storm of them says nothing new.
+#: Events of the driver that wait for the next poll. More of them in a storm mean nothing new.
 _EVENTS = 100
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults
-#: are everybody's.
+#: Matches GPUs only: an NVSwitch (SXid) has an address that is in no list of ours, and its faults
+#: concern every run.
 _GPU = re.compile(r"\bNVRM: [^:]{0,40}\b(?:PCI:)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
 _PID = re.compile(
     r"Kill(?:ed)? process (\d{1,10})|reaped process (\d{1,10})|\bpid=(\d{1,10})"
     r"|^[^\[\]]{1,60}\[(\d{1,10})\][: ]|\btask [^:]{1,40}:(\d{1,10}) blocked"
 )
-#: Who asked for the memory that was not there, without a number: who is killed for it follows.
+#: The process that requested the missing memory, without a pid. The line about the killed process
+#: follows.
 _NOBODY = re.compile(r" invoked oom-killer: ")
 _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
@@ -93,7 +94,8 @@ class KernelFeed:
         self._tell_events()
         for raw in self._log.read():
             self._number += 1
-            # Uptimes of the kernel's clock drift by minutes in months; the line is of now.
+            # Uptimes of the kernel's clock drift by minutes in months, but the line was written
+            # now.
             line = dataclasses.replace(parse("kernel", raw), timestamp=time.time())
             killed = self._killed_ours(line.text)
             for run, attempt in self._living():
@@ -114,8 +116,8 @@ class KernelFeed:
             if self._log.state != "hidden":
                 continue
             self._number += 1
-            # As the kernel says it, with the GPU's number in the place of an address that NVML does
-            # not tell with it.
+            # The kernel's form of the line, with the GPU's number in place of the address, which
+            # NVML does not give with it.
             text = (
                 f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by "
                 "NVML because the kernel log is hidden"

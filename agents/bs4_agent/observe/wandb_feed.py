@@ -25,15 +25,15 @@ from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LogSource
 
-#: Seconds between two looks for news. Nothing that W&B says is urgent.
+#: Seconds between two polls. Nothing that W&B writes is urgent.
 EVERY_S = 5.0
-#: Bytes of one log read in one look.
+#: Bytes of one log that are read in one poll.
 _PIECE = 64 * 1024
-#: Seconds for which a run's address is looked for: it is said when its W&B run begins, at the
-#: latest after the model was loaded.
+#: Seconds for which a run's address is searched for. The client prints it when its W&B run begins,
+#: at the latest after the model was loaded.
 _ADDRESS_S = 3600.0
 _AFTER_END_S = 10.0
-#: Which programs report to W&B, by the logs that they write.
+#: The programs that report to W&B, by the logs that they write.
 _SIDES = ("trainer", "orchestrator")
 
 
@@ -58,8 +58,8 @@ class WandbFeed:
         self._places: dict[Path, _Place] = {}
         self._looked_m = float("-inf")
         self._first = True
-        """What lies there at the first look was read by an earlier agent, or by nobody: it is
-        history.
+        """Content that exists at the first poll is history: an earlier agent has read it, or
+        nobody.
         """
 
     def poll(self) -> None:
@@ -79,7 +79,7 @@ class WandbFeed:
             except SpoolFull:
                 raise
             except (OSError, AgentError):
-                continue  # a config that makes no sense, a directory that goes away meanwhile
+                continue  # a config that makes no sense, or a directory that has gone meanwhile
             for path in _logs(roots, attempt):
                 present.add(path)
                 self._read(path, run, attempt)

@@ -18,20 +18,20 @@ from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
 from bs4_agent.trainers.base import LogLine
 
-#: Seconds between two looks while nothing happens. A process that goes, a line that a signature
-#: fires on and a hold that is over each bring the next look forward, so that none of them waits for
+#: Seconds between two scans while nothing happens. A process that ends, a line that fires a
+#: signature, and a hold time that ends each bring the next scan forward, so none of them waits for
 #: this.
 LOOK_S = 3.0
-#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must
-#: not cost a core.
+#: Seconds. No two scans follow closer than this: a run that falls apart line by line must not cost
+#: a core.
 LOOK_AGAIN_S = 0.4
-#: What happens within this time of a reason to look is seen by the same look.
+#: Seconds. What happens within this time of a reason to scan is seen by the same scan.
 _TOGETHER_S = 0.05
-#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what
-#: they mean.
+#: Lines of these levels are a reason to scan even if no signature knows them, because detectors use
+#: their events.
 _LOUD = ("ERROR", "CRITICAL")
-#: Seconds between two searches for runs that were started by hand. One that fails at its start
-#: lives for about 10 s (26 s on the real current launcher): it must be seen before.
+#: Seconds between two searches for runs that were started by hand. A run that fails at its start
+#: lives for about 10 s (26 s on the real current launcher) and must be seen before.
 ADOPT_S = 3.0
 
 
@@ -110,7 +110,8 @@ class Watcher:
         )
         rung, gone = self._alarm.wait(until - now)
         if rung or gone:
-            # What ends together (a tree that is killed) or is said in one breath is one look.
+            # What ends together (a process tree that is killed) or is written together belongs to
+            # one scan.
             stop.wait(max(_TOGETHER_S, looked_m + LOOK_AGAIN_S - time.monotonic()))
             gone += self._alarm.wait(0.0)[1]
         return gone

@@ -12,8 +12,8 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.trainers.base import Checkpoint
 
 Found = Sequence[Finding]
-#: Parts that steps between two checkpoints have too: 2026-01 broadcasts every step. They alone are
-#: no checkpoint that somebody began.
+#: Parts that also exist for steps between two checkpoints, because 2026-01 broadcasts every step.
+#: These parts alone do not mean that a checkpoint was begun.
 _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
@@ -40,7 +40,7 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     passed = run.trainer_side.last_step is not None and run.trainer_side.last_step > torn.step + 1
     ahead = run.trainer_side.last_step is not None and torn.step >= run.trainer_side.last_step
     if (live(run) and not passed) or (run.state == "files" and ahead):
-        return []  # copied while it trained: the trainer had not come to this step yet
+        return []  # copied while the run trained, before the trainer came to this step
     evidence = []
     for path in torn.directories.values():
         evidence.append(file_evidence(path, "its last-written file is missing"))

@@ -16,7 +16,7 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
 from bs4_agent.states import Role, Severity
 
-#: Which tool parsers of vLLM fit a model family, by the word in the model's name.
+#: The tool parsers of vLLM that fit a model family, by the word in the model's name.
 PARSERS = {
     "qwen": ("hermes", "qwen3_coder", "qwen3_xml"),
     "mistral": ("mistral",),
@@ -309,7 +309,7 @@ def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
     if not isinstance(model, str) or not isinstance(parser, str) or parser == "auto":
         return None
     name = model.rpartition("/")[2].lower()
-    # Distilled models carry two names: DeepSeek-R1-Distill-Qwen speaks DeepSeek's.
+    # Distilled models have two names: DeepSeek-R1-Distill-Qwen writes in DeepSeek's format.
     family = None
     for word in PARSERS:
         if re.match(rf"(?:meta-)?{word}", name):

@@ -20,9 +20,10 @@ _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
 #: States of an attempt that is over; "files" is a finished directory.
 _OVER = ("ended", "lost", "files")
-#: What the clients' library says when nobody listens any more, after all of its tries (48 to 56 s).
+#: The message of the clients' library if nothing listens any more, after all of its retries (48 to
+#: 56 s).
 _REFUSED = "Connection error."
-#: What the orchestrator itself says when it dies of a weight update that found nobody.
+#: The message of the orchestrator when it dies of a weight update that reached no server.
 _NO_UPDATE = "All connection attempts failed"
 
 

@@ -20,14 +20,14 @@ from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
 _SERVING = ("inference", "engine", "worker")
-#: "7B", "1.5b", "30B-A3B": the first size in a model's name is that of all its weights.
+#: "7B", "1.5b", "30B-A3B": the first size in a model's name counts all its weights.
 _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-z])")
-#: GPUs whose tensor parallelism goes over NVLink; all others are taken to sit on PCIe.
+#: GPUs whose tensor parallelism uses NVLink. All others are assumed to be on PCIe.
 _NVLINK = re.compile(r"SXM|HBM3|NVL|\bB[23]00\b|\bGB[23]00\b|\bH200\b", re.IGNORECASE)
 _BIG_GPU = re.compile(r"\b(?:H100|H200|B200|GH200)\b")
 _UPLOADERS = ("b2", "rclone", "aws", "gsutil", "s5cmd", "azcopy")
-#: A gap between steps counts as one of the catalog's from here on: 15 to 30 minutes were measured,
-#: at steps of 3 to 5.
+#: Seconds, and usual steps. A longer gap between steps counts as one of the catalog's: 15 to 30
+#: minutes were measured, with steps of 3 to 5 minutes.
 _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 

@@ -15,8 +15,8 @@ from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
 
-#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number is all parameters, the one after A only
-#: the active ones.
+#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number counts all parameters, the number after
+#: A only the active ones.
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[Bb](?![A-Za-z0-9])")
 _QUANTISED = re.compile(r"fp8|int[48]|awq|gptq|mxfp4|[48]-?bit|gpt-oss", re.IGNORECASE)
 _BF16, _FP32 = 2.0, 4.0

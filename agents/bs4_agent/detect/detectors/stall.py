@@ -19,26 +19,28 @@ from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, Activity, activities
 from bs4_agent.detect.series import gaps, pace_s
 from bs4_agent.runs.model import Member
 
-#: Of usual steps: 2.8, less where a look every 2 s would come after the third step, and never so
-#: few that 2.5 would be dead.
+#: Usual steps: 2.8, less if a scan every 2 s would come after the third step, and never so few that
+#: 2.5 would be dead.
 STEPS, WITHIN, SLOW = 2.8, 3.0, 2.6
 _LOOK_S = 3.0
-#: Seconds: never sooner, never later (a median can be half an hour), and before the first step
-#: (models load and compile).
+#: Seconds: the shortest limit, the longest limit (a median can be half an hour), and the limit
+#: before the first step (models load and compile).
 LOW_S, HIGH_S, START_S = 8.0, 7200.0, 2700.0
-#: Until the run's pace is known from so many steps, the rule of the catalog holds.
+#: Before this many steps the run's pace is unknown, and the catalog's rule holds: seconds and usual
+#: steps.
 SETTLED, EARLY_S, EARLY_STEPS = 3, 600.0, 5.0
-#: A process that is stopped does nothing for certain: one usual step is enough.
+#: A stopped process certainly does nothing, so one usual step is enough.
 STOPPED_S, STOPPED_STEPS = 3.0, 1.0
-#: What a phase may take, seconds, when it says nothing: a 47 GB checkpoint to a network disk, an
-#: evaluation of thousands of rollouts.
+#: Seconds that a phase may take without a log line: for example a 47 GB checkpoint to a network
+#: disk, or an evaluation of thousands of rollouts.
 PHASE_S = {"checkpoint": 900.0, "evaluation": 1800.0, "weight sync": 720.0, "end": 900.0}
-#: The one-token requests that tell a hung server take so long in all; what they find is the cause
+#: Seconds that the one-token requests take that recognise a hung server. Their finding is the cause
 #: and has its own name.
 PROBE_S = 65.0
-#: Where the GPUs of the side that owes compute, it is slow: it gets this many times its limit.
+#: If the GPUs of the side that has to move compute, it is slow, and it gets this many times its
+#: limit.
 BUSY_FACTOR, BUSY_UTIL, BUSY_POWER = 4.0, 50.0, 0.4
-#: A run with so many steps beyond twice the pace among its last twenty varies by nature.
+#: A run with this many steps beyond twice the pace among its last twenty varies by nature.
 LONG_TAIL, TAIL_MARGIN, TAIL_CAP = 3, 1.2, 6.0
 
 _PROCESSES = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("orchestrator", "env-server")}
@@ -217,7 +219,7 @@ def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Sil
     been quiet since, or None.
     """
     for activity in [a for a in sides.values() if a.phase != "end"]:
-        # torchrun itself only waits for its ranks: it counts where no rank was ever seen.
+        # torchrun itself only waits for its ranks, so it counts only if no rank was ever seen.
         names = []
         for name in _PROCESSES[activity.side]:
             if name != "trainer" or not run.ever("rank"):

@@ -25,7 +25,7 @@ def async_barrier_wait(
     waiting, trainer = sides[ORCHESTRATOR], sides[TRAINER]
     limit = max(float(parameters["steps"]) * pace, _BARRIER_LOW_S)
     barrier = run.last_event("barrier", ORCHESTRATOR)
-    # A checkpoint that the trainer has just finished is no time in which it made no step.
+    # Time in which the trainer wrote a checkpoint does not count as time without a step.
     waited = facts.now_m - max(waiting.since_m, trainer.since_m)
     if (
         waiting.waits_for != TRAINER
