@@ -22,7 +22,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Change:
-    """A change of one key: its value before and after. None means that the key is not there."""
+    """The value of a config key before and after a change. None means that the key is not set."""
 
     key: str
     before: Any

@@ -72,7 +72,7 @@ class AttemptView:
 
 @dataclass(kw_only=True)
 class RunView:
-    """What the journal says of one run: how it was registered, and its attempts by number."""
+    """One run as journalled: how it was registered, and its attempts by number."""
 
     name: str
     trainer: str = ""

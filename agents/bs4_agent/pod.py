@@ -400,8 +400,8 @@ class Pod:
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt and return its number, or the number of the attempt that `key` has
-        started before.
+        """Start an attempt and return its number. The same action key again returns the attempt
+        that it started before. Raises RunExists, BadConfig, BadRequest or LaunchFailed.
         """
         # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
@@ -414,14 +414,16 @@ class Pod:
         return attempt.number
 
     def launched(self, run: str, key: str) -> int | None:
-        """Return the number of the attempt that `key` has started, or None."""
+        """Return the number of the attempt that the action `key` has started, or None."""
         attempt = self.runs.launched(run, key)
         if attempt is None:
             return None
         return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Return True if an attempt was prepared under `key`, started or not."""
+        """Return True if an attempt of the run was prepared under the action key `key`, started or
+        not.
+        """
         numbers = attempt_numbers(self.runs.home.run(run))
         for number in numbers:
             if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
@@ -714,7 +716,7 @@ class Pod:
 
 
 def _no_restoring() -> Restoring:
-    """Raise NotApplicable. It stands in until the daemon's actions provide the restoring."""
+    """Raise NotApplicable. It is used until the daemon's actions set the code that restores."""
     raise NotApplicable(
         "This agent carries no actions out, so it restores nothing; ask the pod's own."
     )

@@ -45,8 +45,8 @@ class Attempts:
         )
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a launch and start it: by the hash of a confirmed plan, or without `plan_hash`
-        exactly as the body says, moving nothing aside.
+        """Accept a launch and start it: by the hash of a confirmed plan, or, without `plan_hash`,
+        exactly as the body says, moving nothing aside. `who` is the person, for the journal.
 
         Raises Busy, BadRequest, Refused, PlanExpired or PlanChanged.
         """
@@ -167,7 +167,7 @@ class Attempts:
         )
 
     def resume_launch(self, action: ActionView) -> None:
-        """Continue a launch that an earlier life of the agent began."""
+        """Continue a launch that the agent began before it restarted."""
         self._desk.hold(action.run, action.key)
         self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
 

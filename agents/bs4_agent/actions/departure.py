@@ -28,7 +28,7 @@ class Departure:
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept that a newer agent replaces this one, and leave at the next safe point. Raises
-        Busy if another console has asked already.
+        Busy if another console is already replacing it.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")

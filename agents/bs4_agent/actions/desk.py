@@ -65,8 +65,8 @@ class Desk:
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        """Journal that the action is accepted, and wait until the record is on disk. `fields` are
-        added to the record.
+        """Journal that the action is accepted, and wait until the record is on disk. `who` is the
+        person. `fields` are added to the record.
         """
         self.book(
             "action",
@@ -125,8 +125,8 @@ class Desk:
         return plan
 
     def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """Return the journalled plan with this hash. Raises Refused if there is none; `command` is
-        the command that makes one.
+        """Return the journalled plan with this hash. Raises Refused if no plan has it. `command` is
+        the command that makes a plan, for the message.
         """
         view = self.ledger.plans.get(str(plan_hash))
         if view is None or view.refused:
@@ -150,7 +150,7 @@ class Desk:
 
     def hold(self, run: str, key: str) -> None:
         """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
-        action that holds the run.
+        present action, if another action holds the run.
         """
         self._let_rotation_pass(run)
         with self._released:

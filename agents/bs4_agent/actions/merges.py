@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """Return the name of what a merge holds while it works. It is not the run, which may go on
-    training, and no run can have this name.
+    """Return the name under which a merge of `run` holds what it works on. It is not the run's
+    name, because the run may continue training, and no run can have it.
     """
     return f"the merge of {run}"
 
@@ -34,8 +34,8 @@ class Merges:
 
     @functools.cached_property
     def work(self) -> Merging:
-        """Return the part that merges. It is imported at the first use, to keep an idle agent
-        small.
+        """Return the object that carries out merges. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.checkpoints.merging.merge import Merging
 
@@ -100,7 +100,7 @@ class Merges:
         MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
 
     def resume(self, action: ActionView) -> None:
-        """Continue a merge that an earlier life of the agent began."""
+        """Continue a merge that the agent began before it restarted."""
         from bs4_agent.checkpoints.merging.action import MergePlan
 
         try:

@@ -125,7 +125,7 @@ class Recoveries:
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
-        """Continue a playbook that an earlier life of the agent began."""
+        """Continue a playbook that the agent began before it restarted."""
         try:
             plan = plans.Plan.from_dict(
                 action.body["plan"], self._library.get(action.playbook), 0.0
@@ -206,8 +206,8 @@ class Recoveries:
                 self.accept(confirmed, body, who)
 
     def _refuse_stopped(self, run: str) -> None:
-        """Raise Refused if somebody has asked for a stop of the run: then only a person starts it
-        again.
+        """Raise Refused if a person has stopped the run since its newest attempt began. Then only a
+        person may restart it.
         """
         stop = stopped_since(self._desk.ledger, run)
         if stop is not None:

@@ -26,8 +26,8 @@ class Restorals:
 
     @functools.cached_property
     def work(self) -> Restores:
-        """Return the part that restores. It is imported at the first use, to keep an idle agent
-        small.
+        """Return the object that carries out restores. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.checkpoints.restoring.action import Restores
         from bs4_agent.checkpoints.restoring.restore import Restoring
@@ -67,7 +67,7 @@ class Restorals:
             )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a restore that an earlier life of the agent began."""
+        """Continue a restore that the agent began before it restarted."""
         from bs4_agent.checkpoints.restoring.action import RestorePlan
 
         try:

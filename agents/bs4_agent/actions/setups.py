@@ -33,8 +33,8 @@ class SetUpActions:
 
     @functools.cached_property
     def work(self) -> SetUps:
-        """Return the part that sets a pod up. It is imported at the first use, to keep an idle
-        agent small.
+        """Return the object that carries out set-ups. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.setup.work import SetUps
 
@@ -98,7 +98,7 @@ class SetUpActions:
             self.work.forget_ended()
 
     def resume(self, action: ActionView) -> None:
-        """Continue a set-up that an earlier life of the agent began."""
+        """Continue a set-up that the agent began before it restarted."""
         from bs4_agent.setup.plan import SetupPlan
 
         try:

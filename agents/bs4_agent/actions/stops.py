@@ -47,7 +47,7 @@ class Stops:
             raise
 
     def resume(self, action: ActionView) -> None:
-        """Continue a stop that an earlier life of the agent began."""
+        """Continue a stop that the agent began before it restarted."""
         self._desk.hold(action.run, action.key)
         self._desk.start(
             action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
@@ -100,8 +100,8 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """Return the newest stop of `run` if somebody asked for one since the newest attempt began,
-    else None. It may still be under way.
+    """Return the newest stop of `run` that was submitted since the newest attempt began, or None.
+    The stop may still be under way.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:

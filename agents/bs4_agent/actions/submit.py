@@ -95,8 +95,8 @@ class Actions:
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action and return `{"action": key, "state": "accepted"}`. The same submission
-        sent again gets the same answer and does nothing.
+        """Accept one action and return `{"action": key, "state": "accepted"}`. A repeated
+        submission with the same key and body returns the same and does nothing.
 
         `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
         journalled. Raises KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired or Refused;
@@ -124,7 +124,7 @@ class Actions:
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """Finish the actions that an earlier life of the agent began, or journal that they were
+        """Finish the actions that the agent began before it restarted, or journal that they were
         interrupted. Call it once after the start.
         """
         self.set_ups.forget_ended()

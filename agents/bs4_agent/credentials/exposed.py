@@ -200,7 +200,9 @@ def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
 
 
 def _prefix(name: str, endings: Sequence[str]) -> str | None:
-    """Return what stands before the first of the endings that a name has; None if it has none."""
+    """Return the part of a name before the first of `endings` that it has, or None if it has none
+    of them.
+    """
     for ending in endings:
         if name == ending or name.endswith((f"_{ending}", f".{ending}")):
             return name.removesuffix(ending)

@@ -43,7 +43,8 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """Return the trainer id of the run that wrote a directory, or None if it cannot be told.
+    """Return the trainer id of the run that wrote a directory, or None if the directory does not
+    show it.
 
     A 2026-01 run has run_default or *.stdout logs. The current generation keeps logs/attempt_N and
     one flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.

@@ -185,8 +185,8 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
 
 
 def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None:
-    """Return the trainer's step without which the orchestrator does not continue, as far as its log
-    says so, or None if it needs none.
+    """Return the trainer's step without which the orchestrator does not continue, as its log shows
+    it, or None if it needs none.
     """
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values

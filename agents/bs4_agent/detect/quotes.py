@@ -144,7 +144,7 @@ def opens(line: LogLine) -> bool:
 
 
 def headless(line: LogLine) -> bool:
-    """Return True if nothing in a line shows who wrote it, or when."""
+    """Return True if a line shows neither its writer nor its time."""
     return (
         not line.level
         and line.rank is None

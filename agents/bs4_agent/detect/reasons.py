@@ -1,8 +1,8 @@
 """Why an attempt ended: a root cause that was open when the run ended by itself stays open as the
 reason of the end.
 
-Many detectors look at running runs only, so their findings vanish with the run. That the run is
-over does not mean that its failure is.
+Many detectors judge running runs only, so their findings vanish with the run. That the run is over
+does not mean that its failure is.
 """
 
 from __future__ import annotations

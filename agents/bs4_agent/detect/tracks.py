@@ -104,15 +104,15 @@ class Track:
         return (self._after or self.signature.only_after is None) and not self._ruled_out
 
     def armed(self, role: str) -> bool:
-        """Return True if lines that only the expression with this role searches for can change
-        anything now.
+        """Return True if a line that matches only the expression `role` (for example "near") can
+        change this track now.
         """
         if role == "near":
             return bool(self._pending)
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Return True if lines that only the expression with this role searches for change nothing:
+        """Return True if a line that matches only the expression `role` cannot change this track:
         never again, or not until `cleared_by` matches.
         """
         return (

@@ -81,9 +81,9 @@ def _changed(path: Path, identity: str) -> float | None:
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Return, for each root, its newest directory and those that began within 15 minutes before it.
-    They belong to one attempt. The stamps in their names decide, because file times may come from a
-    copy.
+    """Return, for each root, its newest directory and the directories that began up to 15 minutes
+    before it. They belong to one attempt. The stamps in their names decide, because file times may
+    come from a copy.
     """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):
