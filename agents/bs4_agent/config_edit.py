@@ -112,10 +112,7 @@ def _unset(document: tomlkit.TOMLDocument, key: str) -> Change | None:
     """Remove one key and return the change, or None if the key is not there."""
     path = _path(key)
     parent = _find(document, path[:-1])
-    if parent is _MISSING:
-        before = _MISSING
-    else:
-        before = _child(parent, path[-1])
+    before = _MISSING if parent is _MISSING else _child(parent, path[-1])
     if before is _MISSING:
         return None
     plain = _plain(before)

@@ -279,9 +279,7 @@ class Daemon:
         """Journal who watches from now on, and for how long nobody did."""
         before = self.book.ledger.agent
         last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
-        event = "started"
-        if os.environ.pop("BS4_AGENT_RESTARTED", ""):
-            event = "restarted"
+        event = "restarted" if os.environ.pop("BS4_AGENT_RESTARTED", "") else "started"
         self.book.append(
             "agent",
             sync=True,

@@ -34,10 +34,7 @@ def loads(raw: bytes | str) -> Any:
     surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if the text is not JSON within
     the limits.
     """
-    if isinstance(raw, bytes):
-        text = raw.decode("utf-8", "replace")
-    else:
-        text = raw
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)
     try:
         value = json.loads(text)

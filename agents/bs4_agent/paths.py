@@ -148,8 +148,5 @@ def storage(output_dir: Path, run: str) -> Path:
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
-    if same_device and os.access(parent, os.W_OK):
-        base = parent
-    else:
-        base = home
+    base = parent if same_device and os.access(parent, os.W_OK) else home
     return base / ".bs4" / safe_name(run, "run")

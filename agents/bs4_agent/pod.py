@@ -111,8 +111,7 @@ class Pod:
 
     def look(self) -> Facts:
         """Return all present facts of the pod."""
-        snapshot = self.table.snapshot(SHARED_PASS_S)
-        gpus = self._gpu_facts(snapshot)
+        gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
         runs = []
         for run in self.runs.all():
             if run.attempt is not None:
@@ -424,8 +423,7 @@ class Pod:
         """Return True if an attempt of the run was prepared under the action key `key`, started or
         not.
         """
-        numbers = attempt_numbers(self.runs.home.run(run))
-        for number in numbers:
+        for number in attempt_numbers(self.runs.home.run(run)):
             if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
                 "key"
             ) == key:
@@ -619,10 +617,7 @@ class Pod:
                     "before its first step."
                 )
             awaited = plan.WATCHED.get(facts.spec.component)
-            if awaited == "orchestrator":
-                side = facts.orchestrator_side
-            else:
-                side = facts.trainer_side
+            side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
             if awaited == "inference" and self.server_answers(run):

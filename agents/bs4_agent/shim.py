@@ -227,9 +227,7 @@ def _become_reaper(
     and the subreaper flag (prctl(2)), and releases this program's memory.
     """
     os.set_inheritable(lock, True)
-    home = ""
-    if spec.get("agent_restart"):
-        home = str(spec.get("home") or "")
+    home = str(spec.get("home") or "") if spec.get("agent_restart") else ""
     reaper = Path(__file__).with_name("runs") / "reap.py"
     check = str(spec.get("agent_check_s", 5.0))
     argv = [sys.executable, "-IS", str(reaper), str(directory), str(launcher.pid), home, check]

@@ -106,10 +106,7 @@ class Attempts:
         """
         event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
-        if plan:
-            spec = launch_plan.spec_in(plan)
-        else:
-            spec = validation.spec_of(body)
+        spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
         turn = self._desk.turn(key)
         step = 0
         turn.check()

@@ -120,8 +120,7 @@ class Recoveries:
         succeeds.
         """
         turn = self._desk.turn(key)
-        recovered = Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before)
-        if recovered:
+        if Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before):
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
@@ -140,9 +139,7 @@ class Recoveries:
         """Act on a new incident by the mode of its playbook: `ask` prepares the plan, `auto` also
         carries it out if the rules allow it.
         """
-        mode = "observe"
-        if playbook_id:
-            mode = self._desk.ledger.mode(run, playbook_id)
+        mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):

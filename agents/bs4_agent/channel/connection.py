@@ -139,9 +139,7 @@ class Connection:
         ProtocolVersion.
         """
         hello = frame.header.get("hello")
-        offered = None
-        if isinstance(hello, dict):
-            offered = hello.get("protocols")
+        offered = hello.get("protocols") if isinstance(hello, dict) else None
         if not isinstance(offered, list) or not isinstance(hello, dict):
             raise ProtocolError(
                 "The first frame is no hello; only a bs4-console can talk to this socket."

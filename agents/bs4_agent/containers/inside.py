@@ -138,10 +138,7 @@ class Box:
         Returns the exit code and standard output; a negative exit code is a signal. Raises
         StepFailed if nothing was started, and TimeoutExpired after `timeout` seconds.
         """
-        if python.startswith("/"):
-            program = str(self.view.inside(python) or python)
-        else:
-            program = python
+        program = str(self.view.inside(python) or python) if python.startswith("/") else python
         inner = self.variables(more)
         words = [
             program,
@@ -178,10 +175,7 @@ class Box:
             )
         if done.returncode == 128 + signal.SIGALRM:
             raise subprocess.TimeoutExpired(argv[:2], timeout, done.stdout)
-        if done.returncode <= 128:
-            ended = done.returncode
-        else:
-            ended = 128 - done.returncode
+        ended = done.returncode if done.returncode <= 128 else 128 - done.returncode
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
@@ -314,9 +308,7 @@ def _first_of(container: str) -> tuple[int, processes.View]:
         )
     pid = _init_of(container)
     try:
-        view = None
-        if Identity.of(pid) is not None:
-            view = processes.View.of(pid)
+        view = processes.View.of(pid) if Identity.of(pid) is not None else None
     except processes.HiddenFiles as hidden:
         raise LaunchFailed(hidden.message) from None
     if view is None:

@@ -204,10 +204,7 @@ class ContainerLog:
                 return False
             process.kill()
             process.wait()
-            if size:
-                self._patience = ASK_S
-            else:
-                self._patience = min(2 * self._patience, _LONGEST_S)
+            self._patience = ASK_S if size else min(2 * self._patience, _LONGEST_S)
         self._process = None
         self._due_m = now + max(EVERY_S, _PAUSES * (now - self._begun_m))
         output.seek(0)
@@ -339,10 +336,7 @@ class ContainerLog:
     def _lines_behind(self, size: int) -> int:
         """Return how many lines were written after the recorded size."""
         # The file was put aside, and that was not recorded.
-        if _size(self.path) >= size:
-            path = self.path
-        else:
-            path = self._older
+        path = self.path if _size(self.path) >= size else self._older
         try:
             with open(path, "rb") as handle:
                 handle.seek(size)
@@ -358,9 +352,7 @@ def _moment(text: str) -> float | None:
     found = _MOMENT.match(text.strip())
     if found is None or found[1].startswith("0001"):
         return None
-    zone = "+0000"
-    if found[4] != "Z":
-        zone = found[4].replace(":", "")
+    zone = found[4].replace(":", "") if found[4] != "Z" else "+0000"
     made = datetime.strptime(
         f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z"
     )

@@ -187,8 +187,7 @@ def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
             sourced.add(source)
         url = _prefix(setting.name, _URLS)
         if url is not None:
-            listening = setting.name == "host"
-            ours = is_loopback(setting.value, listening=listening)
+            ours = is_loopback(setting.value, listening=setting.name == "host")
             urls[url] = ours and urls.get(url, True)
     homeless = [p for p, ours in urls.items() if not ours and p not in keys and p not in sourced]
     own: set[_Setting] = set()
@@ -263,8 +262,7 @@ def _of_url(url: str) -> Exposed | None:
     user_info, at, host = authority.rpartition("@")
     if is_loopback(f"{scheme}://{host}") and "\\" not in url and "@" not in user_info:
         return None
-    password = user_info.partition(":")[2]
-    if at and _is_value(password):
+    if at and _is_value(user_info.partition(":")[2]):
         return Exposed("a password in a URL", "")
     for query in _QUERY.finditer(url):
         if _is_secret(_setting(0, query[1], query[2])):

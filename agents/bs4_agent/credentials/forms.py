@@ -84,8 +84,7 @@ def names_secret(name: str) -> bool:
     """Return True if people keep secrets under this name, as under `api_key` or
     `env-vars.HF_TOKEN`.
     """
-    last = name.rpartition(".")[2].replace("-", "_")
-    return _NAME.search(last) is not None
+    return _NAME.search(name.rpartition(".")[2].replace("-", "_")) is not None
 
 
 def secret_in(line: str) -> str | None:

@@ -349,9 +349,7 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
         ):
             continue
         path = spec.cwd / value
-        missing = []
-        if not (path / "adapter_config.json").exists():
-            missing = ["adapter_config.json"]
+        missing = ["adapter_config.json"] if not (path / "adapter_config.json").exists() else []
         if not any((path / f"adapter_model.{kind}").exists() for kind in ("safetensors", "bin")):
             missing.append("adapter_model.safetensors")
         found.append(Adapter(path, missing))

@@ -76,8 +76,7 @@ def first_exit(run: RunFacts, source: str) -> float:
     """Return the wall second at which the first process that writes `source` ended badly, or
     infinity if none did. A bad end is a signal or an exit code that is not 0.
     """
-    family = "env" if source.startswith("env") else source
-    writers = _WRITERS.get(family, ())
+    writers = _WRITERS.get("env" if source.startswith("env") else source, ())
     return min(
         (e.t for e in run.exits if e.component in writers and (e.signal or e.code)),
         default=float("inf"),
@@ -110,14 +109,10 @@ def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
     }
     place = {key: index for index, key in enumerate(group)}
     for key in group:
-        reached = _reached(key, explains)
-        for other in reached:
+        for other in _reached(key, explains):
             if key in explains[other] and place[key] < place[other]:
                 explains[other].discard(key)
-    if explains:
-        explained = set().union(*explains.values())
-    else:
-        explained = set()
+    explained = set().union(*explains.values()) if explains else set()
     return [key for key in group if key not in explained]
 
 

@@ -249,9 +249,7 @@ class Collector:
             while now - seen[0][0] > GROWTH_S:
                 seen.popleft()
             elapsed = now - seen[0][0]
-            growth = None
-            if elapsed >= GROWTH_S / 2:
-                growth = (used - seen[0][1]) / elapsed
+            growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
         return Disk(
             path=str(path),
             used=used,

@@ -240,10 +240,7 @@ class Engine:
                     yield Cause(item, playbook)
                     continue
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
-                if incident_id(item) in self._held:
-                    anchor = item.anchor
-                else:
-                    anchor = same.finding.anchor
+                anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
                 merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
                 logged[item.run, item.attempt, item.failure] = dataclasses.replace(
                     same, finding=merged
@@ -345,10 +342,7 @@ class Engine:
             item, playbook = cause.finding, cause.playbook
             held = self._held.get(key)
             if held is None:
-                if cause.since_m is None:
-                    since = facts.now_m
-                else:
-                    since = cause.since_m
+                since = facts.now_m if cause.since_m is None else cause.since_m
                 held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
             if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
@@ -404,9 +398,7 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
     """Return True if a finding in a finished run's logs is a consequence of a stop: it was logged
     after the stop, or a later attempt has overtaken the stopped one.
     """
-    stop = None
-    if run is not None:
-        stop = run.stops.get(cause.finding.attempt)
+    stop = run.stops.get(cause.finding.attempt) if run is not None else None
     if run is None or stop is None:
         return False
     if stop.ordered and cause.finding.attempt < run.attempt:

@@ -170,26 +170,50 @@ class RunFacts:
                 found[key] = value
         return found
 
-    def alive(self, component: str) -> list[Member]:
-        """Return the living processes of one component, for example "trainer"."""
+    def alive(self, *components: str) -> list[Member]:
+        """Return the living processes of these components, for example "trainer", by component."""
         found = []
-        for member in self.members:
-            if member.alive and member.component == component:
-                found.append(member)
+        for component in components:
+            found += [m for m in self.members if m.alive and m.component == component]
         return found
+
+    def first(self, component: str) -> Member | None:
+        """Return the first process of this component, alive or ended, or None if there was none."""
+        return next((m for m in self.members if m.component == component), None)
 
     def ever(self, component: str) -> bool:
         """Return True if this attempt has, or had, a process of this component."""
-        return any(member.component == component for member in self.members)
+        return self.first(component) is not None
 
-    def last_event(self, kind: str, side: str | None = None) -> LogEvent | None:
-        """Return the newest event of this kind, from this side if one is given, or None if there is
-        none.
+    def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
+        """Return the events of this kind, from this side if one is given, oldest first."""
+        return [e for e in self.events if e.event.kind == kind and side in (None, e.event.side)]
+
+    def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
+        """Return the newest event of this kind, from this side if one is given, with these values,
+        or None if there is none.
         """
-        for event in reversed(self.events):
-            if event.event.kind == kind and side in (None, event.event.side):
+        for event in reversed(self.events_of(kind, side)):
+            if values.items() <= event.event.values.items():
                 return event
         return None
+
+    @property
+    def complete(self) -> list[Checkpoint]:
+        """Return the complete checkpoints, oldest first."""
+        return [c for c in self.checkpoints if c.complete]
+
+    @property
+    def newest_complete(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint, or None if none is complete."""
+        return max(self.complete, key=lambda c: c.step, default=None)
+
+    @property
+    def fallback(self) -> str | None:
+        """Return "start-afresh", the playbook for a run that cannot resume, or None if a checkpoint
+        is complete.
+        """
+        return None if self.complete else "start-afresh"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,6 +261,10 @@ class GpuFacts:
     mean_util: Mapping[int, float] = field(default_factory=dict)
     """Percent over the last ten minutes, only for devices that were seen for most of them."""
 
+    def held_by(self, run: RunFacts, components: Sequence[str]) -> set[int]:
+        """Return the devices on which processes of these components of a run hold memory."""
+        return {h.gpu for h in self.holders if h.run == run.name and h.component in components}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -260,6 +288,12 @@ class Facts:
     def disk(self, run: str) -> Disk | None:
         """Return the filesystem that holds a run's output, or None if it is unknown."""
         return next((disk for disk in self.disks or () if run in disk.runs), None)
+
+    def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+        """Return the console's rows of one run in its list `what`, for example "pods". Empty if the
+        console has not supplied that list.
+        """
+        return self.console.of(what, run.name) if self.console is not None else []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -372,10 +372,7 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
         seen = {}
         for run in runs:
             seen[run.name] = engine.seen(run.name, run.attempt)
-    if seen:
-        known = frozenset().union(*seen.values())
-    else:
-        known = frozenset()
+    known = frozenset().union(*seen.values()) if seen else frozenset()
     coverage = []
     for phrase in ALL_COVERAGE:
         if phrase != "kernel log" or "kernel" not in known:

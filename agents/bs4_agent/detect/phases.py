@@ -170,9 +170,7 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
         )
     # If it had been waiting, its work began again when the trainer let it continue.
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
-    batch = "the first batch"
-    if own.last_step is not None:
-        batch = f"batch {own.last_step + 1}"
+    batch = f"batch {own.last_step + 1}" if own.last_step is not None else "the first batch"
     phase = _phase_of(events)
     if phase == "rollout" and own.steps == 0 and not _began(events):
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)

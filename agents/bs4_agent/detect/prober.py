@@ -77,8 +77,7 @@ class Prober:
         """
         key = (item.run, item.attempt)
         before = self._last.get(key, ServerProbe(url=item.url))
-        now = time.monotonic()
-        if before.health_m is None or now - before.health_m >= HEALTH_EVERY_S:
+        if before.health_m is None or time.monotonic() - before.health_m >= HEALTH_EVERY_S:
             answer = health(item.url, HEALTH_TIMEOUT_S)
             ever = before.ever_ok_m or (time.monotonic() if answer.ok else None)
             before = dataclasses.replace(
@@ -94,8 +93,7 @@ class Prober:
 
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
         """Request one token if the run is suspiciously quiet, and return the updated answers."""
-        limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
-        if item.quiet_s < limit:
+        if item.quiet_s < max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0)):
             if before.failures == 0:
                 return before
             return dataclasses.replace(before, answer="unknown", failures=0)

@@ -101,10 +101,7 @@ class Quotes:
 
     def begin(self, line: LogLine | None, number: int) -> None:
         """Report that a part of a printed sample begins, or, with None, that the sample is over."""
-        if line is None:
-            self.announced = None
-        else:
-            self.announced = replace(line, level="INFO")
+        self.announced = None if line is None else replace(line, level="INFO")
         self.line = self.line if line is None else number
 
     def may_be(self, line: LogLine, number: int) -> bool:

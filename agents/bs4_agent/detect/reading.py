@@ -103,10 +103,7 @@ class Reader:
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
     ) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
-        if thorough:
-            self._sieve = None
-        else:
-            self._sieve = _main(matcher, trainer, log.source, frozenset())
+        self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
         if not words:
@@ -219,10 +216,7 @@ class Reader:
                     if nexts.get(key, -1) < place:
                         nexts[key] = self._own(key).next_line(view, place)
                 soonest = min((nexts[key] for key in keys), default=len(view))
-            if self._matcher.doubting:
-                start = place
-            else:
-                start = min(first, soonest)
+            start = place if self._matcher.doubting else min(first, soonest)
             if start == len(view):
                 return
             number += view.count(b"\n", place, start)
@@ -290,8 +284,7 @@ class Reader:
                 _, raw = block.lines.at(index)
                 if find(raw) is None and b"\x1b" not in raw:
                     continue
-                text = self._parse(raw).text
-                if any(expression.search(part) for part in text.split("\n")):
+                if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
                     return block.line + index + 1
         return None
 
@@ -384,9 +377,7 @@ class Reader:
                 continue
             for index in range(highest, lowest - 1, -1):
                 raw = block.lines.at(index)[1]
-                line = None
-                if SAMPLE_PARTS.search(raw) is not None:
-                    line = self._parse(raw)
+                line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
                 if line is not None and (sample(line) or sample_over(line)):
                     self._matcher.sample_above(
                         line if sample(line) else None, block.line + index + 1

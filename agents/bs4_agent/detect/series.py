@@ -52,13 +52,8 @@ def gaps(run: RunFacts) -> list[float]:
     """Return the seconds between the trainer's last step lines, at most twenty values, oldest
     first.
     """
-    moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][
-        -21:
-    ]
-    found = []
-    for earlier, later in pairwise(moments):
-        found.append(later - earlier)
-    return found
+    steps = run.events_of("step", "trainer")[-21:]
+    return [later.m - earlier.m for earlier, later in pairwise(steps)]
 
 
 def pace_s(run: RunFacts) -> float | None:
@@ -66,17 +61,24 @@ def pace_s(run: RunFacts) -> float | None:
     there are two steps.
     """
     between = sorted(gaps(run))
-    known = [between[len(between) // 2]] if between else []
-    return max(known + ([run.median_step_s] if run.median_step_s is not None else []), default=None)
+    known = between[len(between) // 2 :][:1]
+    if run.median_step_s is not None:
+        known.append(run.median_step_s)
+    return max(known, default=None)
 
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
     """Return the log line of a step as evidence if it is still known, or else `text` with the
     step's number.
     """
-    for event in reversed(run.events):
-        if event.event.kind == "step" and event.event.side == side and event.event.step == step:
+    for event in reversed(run.events_of("step", side)):
+        if event.event.step == step:
             return event.evidence()
+    return step_evidence(run, side, f"step {step}: {text}")
+
+
+def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
+    """Return evidence from the recorded numbers of a run's steps."""
     return {
         "source": side,
         "stream": f"steps/{run.name}",
@@ -84,7 +86,7 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
         "file": "",
         "offset": 0,
         "line": 0,
-        "text": f"step {step}: {text}",
+        "text": text,
     }
 
 

@@ -176,9 +176,7 @@ class Track:
             return False
         found = back(self.signature.near.pattern, max(lowest, self._looked + 1), line - 1)
         self._looked = line - 1
-        if found is None:
-            self._near_line = self._near_line
-        else:
+        if found is not None:
             self._near_line = found
         return found is not None
 

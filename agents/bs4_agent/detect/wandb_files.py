@@ -119,9 +119,7 @@ def newest_step(directory: WandbDirectory) -> int | None:
     None if neither has a step.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
-    step = None
-    if summary is not None:
-        step = summary.get("_step")
+    step = summary.get("_step") if summary is not None else None
     if isinstance(step, int):
         return step
     steps = [step for record in _records(directory, tail=True) for step in _history_steps(record)]
@@ -193,9 +191,7 @@ def _history_steps(record: bytes) -> Iterator[int]:
 def _number(value: object) -> Iterator[int]:
     """Yield the integer in a JSON text, or nothing."""
     try:
-        found = None
-        if isinstance(value, bytes):
-            found = loads(value)
+        found = loads(value) if isinstance(value, bytes) else None
     except ValueError:
         return
     if isinstance(found, int):
@@ -209,9 +205,7 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
     try:
         with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
             size = os.fstat(handle.fileno()).st_size
-            first = 0
-            if tail:
-                first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK
+            first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK if tail else 0
             handle.seek(first)
             data = handle.read(2 * _BLOCK if tail else _BLOCK)
     except OSError:

@@ -197,9 +197,7 @@ def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
             depth += 1
         if "" not in node:
             node.clear()  # a word that continues from here is found by this one
-        before = ""
-        if start:
-            before = "".join(chars[max(0, start - _MOST) : depth])
+        before = "".join(chars[max(0, start - _MOST) : depth]) if start else ""
         node.setdefault("", set()).add(before)
     return _joined(root)
 

@@ -99,13 +99,8 @@ class LaunchPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is journalled and shown."""
         spec = self.spec
-        where = "afresh"
-        if spec.resume is not None:
-            where = f"from step {spec.resume}"
-        if spec.component == "rl":
-            what = spec.run
-        else:
-            what = f"{spec.run} ({spec.component} by itself)"
+        where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
+        what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
         return {
             "playbook": NAME,
             "title": f"Start {what} {where}",
@@ -252,9 +247,7 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
         return None
     free = free_name(runs, spec.run)
     if known.live:
-        number = 0
-        if known.attempt is not None:
-            number = known.attempt.number
+        number = known.attempt.number if known.attempt is not None else 0
         raise RunExists(
             f"{spec.run} runs already (attempt {number}). Stop it first, or start another "
             f"run as {free}."
@@ -371,9 +364,7 @@ def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
     """Raise Refused if the step to resume from is already the config's last step."""
     last = runs.trainer(spec).max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
-        name = "max_steps"
-        if spec.trainer == VERL:
-            name = "trainer.total_training_steps"
+        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
         raise Refused(
             f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is "
             f"left to train. Raise {name}, or start afresh with --fresh."
@@ -408,24 +399,18 @@ def _with_tracking(
     PRL_RUN_ID, and verl's one logger reads W&B's own variables. Ids that the config or the options
     set are kept.
     """
-    before = None
-    if known is not None and spec.resume is not None:
-        before = known.spec
+    before = known.spec if known is not None and spec.resume is not None else None
     seed = (
         f"{runs.home.id()} {spec.run} {spec.output_dir} "
         f"{known.attempt.number if known is not None and known.attempt is not None else 0}"
     )
     if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
-        given = None
-        if before is not None:
-            given = before.env.get("PRL_RUN_ID")
+        given = before.env.get("PRL_RUN_ID") if before is not None else None
         return dataclasses.replace(
             spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env}
         )
     if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
-        given = None
-        if before is not None:
-            given = before.env.get("WANDB_RUN_ID")
+        given = before.env.get("WANDB_RUN_ID") if before is not None else None
         return dataclasses.replace(
             spec,
             env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env},
@@ -433,16 +418,12 @@ def _with_tracking(
     if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
         return spec
     words = list(spec.overrides)
-    earlier = None
-    if before is not None:
-        earlier = settings.parse_arguments(before.overrides)
+    earlier = settings.parse_arguments(before.overrides) if before is not None else None
     for side in ("trainer", "orchestrator"):
         key = f"{side}.wandb.id"
         if current.first("wandb", f"{side}.wandb") is None or current.get(key) is not None:
             continue
-        given = None
-        if earlier is not None:
-            given = earlier.last(key)
+        given = earlier.last(key) if earlier is not None else None
         words += [f"--{key}", str(given or _identity(f"{seed} {side}", 16))]
     return dataclasses.replace(spec, overrides=tuple(words))
 

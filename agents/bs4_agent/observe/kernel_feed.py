@@ -190,10 +190,7 @@ class KernelFeed:
         every reader.
         """
         sequence = raw.split(b",", 2)[1]
-        if sequence.isdigit():
-            offset = int(sequence)
-        else:
-            offset = self._number
+        offset = int(sequence) if sequence.isdigit() else self._number
         return {
             "source": "kernel",
             "stream": "",

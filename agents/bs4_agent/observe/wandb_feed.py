@@ -116,9 +116,7 @@ class WandbFeed:
                 status = os.fstat(handle.fileno())
                 place = self._places.get(path)
                 if place is None or place.inode != status.st_ino or status.st_size < place.offset:
-                    begin = 0
-                    if self._first and place is None:
-                        begin = status.st_size
+                    begin = status.st_size if self._first and place is None else 0
                     place = self._places[path] = _Place(status.st_ino, begin)
                 if status.st_size == place.offset:
                     return
@@ -158,9 +156,7 @@ class WandbFeed:
                 found.append(one)
         if found:
             entries = [asdict(one) for one in found]
-            before = []
-            if view is not None and known:
-                before = list(view.tracked)
+            before = list(view.tracked) if view is not None and known else []
             self._book.append(
                 "run",
                 event="tracked",

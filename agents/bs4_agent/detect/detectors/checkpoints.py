@@ -25,11 +25,9 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     While a run trains, a newest step with one half is normal: the orchestrator saves when it ships,
     minutes before the trainer.
     """
-    newest = None
-    for c in reversed(run.checkpoints):
-        if not _HAND_OVERS.issuperset(c.directories):
-            newest = c
-            break
+    newest = next(
+        (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
+    )
     torn = _behind_pointer(run) or (newest if newest is not None and not newest.complete else None)
     if (
         torn is None
@@ -37,8 +35,9 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
         or facts.now_t - torn.newest_mtime < float(parameters.get("quiet_s", 120))
     ):
         return []
-    passed = run.trainer_side.last_step is not None and run.trainer_side.last_step > torn.step + 1
-    ahead = run.trainer_side.last_step is not None and torn.step >= run.trainer_side.last_step
+    last = run.trainer_side.last_step
+    passed = last is not None and last > torn.step + 1
+    ahead = last is not None and torn.step >= last
     if (live(run) and not passed) or (run.state == "files" and ahead):
         return []  # copied while the run trained, before the trainer came to this step
     evidence = []
@@ -69,11 +68,7 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     """Return a finding if the run resumes from a step that lacks a part."""
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
-    chosen = None
-    for c in run.checkpoints:
-        if c.step == run.resume:
-            chosen = c
-            break
+    chosen = next((c for c in run.checkpoints if c.step == run.resume), None)
     if chosen is None or chosen.complete:
         return []
     evidence = []
@@ -90,10 +85,14 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     """Return a finding if the run resumes from a step that was never saved, typically a step read
     off a W&B curve.
     """
-    if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
-        return []
     steps = [c.step for c in run.checkpoints]
-    if run.resume in steps:
+    if (
+        run.resume is None
+        or run.resume < 0
+        or run.resume in steps
+        or run.trainer_side.steps
+        or quiet(run)
+    ):
         return []
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     evidence = [
@@ -119,13 +118,8 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if side.last_step is None or side.steps == 0:
             continue
         first = side.last_step - side.steps + 1
-        if first <= 1 and (
-            run.resume > 1 or any(c.complete and c.step > 1 for c in run.checkpoints)
-        ):
-            if run.resume < 0:
-                asked = "the latest checkpoint"
-            else:
-                asked = f"step {run.resume}"
+        if first <= 1 and (run.resume > 1 or any(c.step > 1 for c in run.complete)):
+            asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
             evidence = [
                 told(
                     "steps",
@@ -159,21 +153,15 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     old = sorted(
         step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t
     )
-    loop = None
-    for e in reversed(run.events):
-        if e.event.kind == "starting" and e.event.values.get("what") == "loop":
-            loop = e
-            break
+    loop = run.last_event("starting", what="loop")
     barrier = run.last_event("barrier", "orchestrator")
     if not old or barrier is None or loop is None or run.orchestrator_side.steps == 0:
         return []
     if live(run) and facts.now_m - loop.m < float(parameters.get("after_s", 300)):
         return []
+    leftover = run.layout.orchestrator_checkpoints / f"step_{old[-1]}"
     evidence = [
-        file_evidence(
-            run.layout.orchestrator_checkpoints / f"step_{old[-1]}",
-            "left by an earlier run; this one started afresh",
-        ),
+        file_evidence(leftover, "left by an earlier run; this one started afresh"),
         loop.evidence(),
         barrier.evidence(),
     ]
@@ -181,9 +169,13 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
         f"This start is a fresh one, and step {old[-1]} of an earlier run is still in its "
         "directory: the trainer waits for it."
     )
-    playbook = None if any(c.complete for c in run.checkpoints) else "start-afresh"
     return found(
-        "stale-checkpoint-deadlock", run, text, evidence, f"files:step_{old[-1]}", playbook=playbook
+        "stale-checkpoint-deadlock",
+        run,
+        text,
+        evidence,
+        f"files:step_{old[-1]}",
+        playbook=run.fallback,
     )
 
 
@@ -191,10 +183,7 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     """Return a finding if this start has deleted the logs of the attempt before it."""
     if run.around is None or run.around.logs_kept is not False or quiet(run):
         return []
-    earlier = []
-    for c in run.checkpoints:
-        if c.newest_mtime and c.newest_mtime < run.started_t:
-            earlier.append(c)
+    earlier = [c for c in run.checkpoints if 0 < c.newest_mtime < run.started_t]
     if not earlier:
         return []
     evidence = [
@@ -215,11 +204,10 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a LoRA adapter that the run starts from lacks files."""
-    broken = []
-    for a in (run.around.adapters if run.around is not None else None) or ():
-        if a.missing:
-            broken.append(a)
-    if not broken or quiet(run):
+    if run.around is None or quiet(run):
+        return []
+    broken = [adapter for adapter in run.around.adapters or () if adapter.missing]
+    if not broken:
         return []
     evidence = []
     for a in broken:

@@ -26,16 +26,11 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     ):
         return []
     files, start = run.files, run.started_t
-    before = []
-    for step, mtime in files.orchestrator_checkpoints.items():
-        if mtime <= start:
-            before.append(step)
+    before = (step for step, mtime in files.orchestrator_checkpoints.items() if mtime <= start)
     awaited = max(before, default=0)
     written = sorted(step for step, mtime in files.rollouts.items() if mtime > start)
-    packed = any(mtime > start for mtime in files.rank_files.values())
-    if not written or packed or awaited in written or written[0] == awaited:
-        return []
-    if run.trainer_side.steps:
+    packed = max(files.rank_files.values(), default=start) > start
+    if not written or packed or awaited in written or run.trainer_side.steps:
         return []
     evidence = [
         file_evidence(
@@ -49,7 +44,6 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     ]
     if barrier := run.last_event("barrier", "orchestrator"):
         evidence.append(barrier.evidence())
-    resumable = any(c.complete for c in run.checkpoints)
     return [
         Finding(
             failure="step-desync",
@@ -59,6 +53,6 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
             f"{written[0]}: neither will ever move.",
             evidence=evidence,
             anchor=f"files:step_{awaited}:step_{written[0]}",
-            playbook=None if resumable else "start-afresh",
+            playbook=run.fallback,
         )
     ]

@@ -12,6 +12,8 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.detect.surroundings import Disk
 
 Found = Sequence[Finding]
+#: The settings of how many checkpoints a trainer keeps.
+_KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -49,7 +51,7 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     so the next checkpoint needs space beside all kept ones.
     """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
+    newest = run.newest_complete
     if (
         disk is None
         or disk.free is None
@@ -132,7 +134,7 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         for name, heap in run.around.heaps.items()
         if name in earlier
     )
-    saved = sum(c.bytes for c in run.checkpoints if c.complete)
+    saved = sum(c.bytes for c in run.complete)
     total, share = sum(loose.values()), float(parameters.get("percent", 10))
     if not grown or total <= saved or total < share / 100 * disk.total:
         return []
@@ -155,30 +157,23 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
     1) for the one being written. Each tree is counted by itself, because 2026-01 deletes the
     trainer's old steps and forgets the orchestrator's.
     """
-    keys = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
-    keep = number(run.setting(*keys))
+    keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
         return []
     roots: dict[str, set[int]] = {}
     for checkpoint in run.checkpoints:
         for path in checkpoint.directories.values() or checkpoint.parts.values():
-            roots.setdefault(str(path.parent), set()).add(checkpoint.step)
-    for part in ("broadcasts", "weights"):
-        roots = {root: steps for root, steps in roots.items() if not root.endswith(part)}
-    over = {}
-    for root, steps in roots.items():
-        if len(steps) > keep + float(parameters.get("slack", 1)):
-            over[root] = steps
+            if not path.parent.name.endswith(("broadcasts", "weights")):
+                roots.setdefault(str(path.parent), set()).add(checkpoint.step)
+    most = keep + float(parameters.get("slack", 1))
+    over = {root: steps for root, steps in roots.items() if len(steps) > most}
     if not over:
         return []
     evidence = []
     for root, steps in over.items():
         evidence.append(told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root))
     evidence.append(setting(run, "keep_last", f"{keep:.0f}"))
-    text = (
-        f"keep_last is {keep:.0f}, but {max(len(steps) for steps in over.values())} steps lie "
-        "there."
-    )
+    text = f"keep_last is {keep:.0f}, but {max(map(len, over.values()))} steps lie there."
     return found(
         "keep-last-not-deleting", run, text, evidence, "keep-last:" + ",".join(sorted(over))
     )
@@ -188,15 +183,9 @@ def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     """Return a finding if nothing limits the number of checkpoints and the disk cannot hold those
     that are still to come.
     """
-    if run.config is None or not live(run) or not _saves(run):
+    if run.config is None or not live(run) or not _saves(run) or run.setting(*_KEEP) is not None:
         return []
-    if (
-        run.setting("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
-        is not None
-    ):
-        return []
-    disk = facts.disk(run.name)
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
+    disk, newest = facts.disk(run.name), run.newest_complete
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     goal = number(run.setting("max_steps", "trainer.max_steps", "trainer.total_training_steps"))
     if (
@@ -228,20 +217,14 @@ def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 def _saves(run: RunFacts) -> bool:
     """Return True if the run saves checkpoints."""
-    frequency = number(run.setting("trainer.save_freq"))
-    return (
-        bool(run.checkpoints)
-        or (frequency is not None and frequency > 0)
-        or bool(run.under("ckpt"))
-    )
+    frequency = number(run.setting("trainer.save_freq")) or 0
+    return bool(run.checkpoints) or frequency > 0 or bool(run.under("ckpt"))
 
 
 def _reading(disk: Disk, limit: float) -> dict[str, Any]:
     """Return the filesystem's numbers as evidence."""
-    used, free = size(disk.used or 0), size(disk.free or 0)
-    return told(
-        "disk", f"{used} used, {free} free: {disk.share:.1f} %, limit {limit:g} %", disk.path
-    )
+    text = f"{size(disk.used or 0)} used, {size(disk.free or 0)} free: {disk.share:.1f} %"
+    return told("disk", f"{text}, limit {limit:g} %", disk.path)
 
 
 def _full_in(disk: Disk) -> str:

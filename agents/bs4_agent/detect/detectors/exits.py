@@ -26,9 +26,8 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         or run.state != "ended"
         or run.with_pod
         or quiet(run)
+        or run.last_event("finished", "trainer") is not None
     ):
-        return []
-    if run.last_event("finished", "trainer") is not None:
         return []
     end = _end_of_driver(run)
     over_m = end.m if end is not None else run.last_activity_m
@@ -44,14 +43,9 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
-        if end.signal is not None:
-            how = f"by signal {end.signal}"
-        else:
-            how = f"with code {end.code}"
+        how = f"by signal {end.signal}" if end.signal is not None else f"with code {end.code}"
         if end.code == 0:
             how += ", without its final line"
-        else:
-            how += ""
         evidence = [process_evidence(end.identity, f"the driver has ended {how}")]
     if (last := run.last_event("fatal", "trainer")) is not None:
         evidence.append(last.evidence())
@@ -59,16 +53,8 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         anchor = f"exit:{end.identity.pid}:{end.identity.start_ticks}"
     else:
         anchor = f"exit:{run.attempt}"
-    resumable = any(checkpoint.complete for checkpoint in run.checkpoints)
     text = f"The driver of {run.name} has ended {how}."
-    return found(
-        "trainer-exited",
-        run,
-        text,
-        evidence,
-        anchor,
-        playbook=None if resumable else "start-afresh",
-    )
+    return found("trainer-exited", run, text, evidence, anchor, playbook=run.fallback)
 
 
 def _end_of_driver(run: RunFacts) -> Exit | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.facts import Facts, Finding, Holder, RunFacts, process_evidence
+from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts, process_evidence
 
 GIB = 1 << 30
 
@@ -24,28 +24,21 @@ def stale_gpu_process(
     if run.state == "files":
         return _said(run)
     min_bytes = int(parameters.get("min_mb", 1000)) * 1_000_000
-    refused = None
-    for e in run.events:
-        if e.event.kind == "gpu-memory":
-            refused = e
-            break
-    if gpus.state != "ok" or refused is None:
+    refused = run.events_of("gpu-memory")
+    if gpus.state != "ok" or not refused:
         return []
-    stale = []
-    for h in gpus.holders:
-        if (
-            h.run is None
-            and (h.mem is None or h.mem > min_bytes)
-            and gpus.used.get(h.gpu, 0) > min_bytes
-        ):
-            stale.append(h)
+    stale = [
+        h
+        for h in gpus.holders
+        if h.run is None
+        and (h.mem is None or h.mem > min_bytes)
+        and gpus.used.get(h.gpu, 0) > min_bytes
+    ]
     if not stale:
         return []
     ours = [h for h in stale if h.dead_run is not None]
     first = (ours or stale)[0]
-    known = "of no run known here"
-    if ours:
-        known = f"left behind by {first.dead_run}"
+    known = f"left behind by {first.dead_run}" if ours else "of no run known here"
     holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
     coverage = []
     if gpus.pids == "foreign":
@@ -58,7 +51,7 @@ def stale_gpu_process(
             summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) "
             f"{holds}.",
             evidence=[
-                refused.evidence(),
+                refused[0].evidence(),
                 *(process_evidence(h.identity, _describe(h)) for h in stale),
             ],
             anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
@@ -71,15 +64,14 @@ def _said(run: RunFacts) -> Sequence[Finding]:
     """Return a finding from finished files if vLLM found memory taken before it had taken any
     itself. No finding if the server became ready later.
     """
-    events = list(run.events)
-    place = None
-    for i, e in enumerate(events):
-        if e.event.kind == "gpu-memory" and "free_gib" in e.event.values:
-            place = i
-            break
-    if place is None or any(e.event.kind == "ready" for e in events[place:]):
+    refused: LogEvent | None = None
+    for event in run.events:
+        if refused is not None and event.event.kind == "ready":
+            return []
+        if event.event.kind == "gpu-memory" and "free_gib" in event.event.values:
+            refused = refused or event
+    if refused is None:
         return []
-    refused = events[place]
     return [
         Finding(
             failure="stale-gpu-process",
@@ -102,7 +94,5 @@ def _size(holder: Holder, used: Mapping[int, int]) -> str:
 
 def _describe(holder: Holder) -> str:
     """Return a phrase for a process: its command, its GPU and its run."""
-    owner = "belongs to no run known here"
-    if holder.dead_run:
-        owner = f"belonged to {holder.dead_run}"
+    owner = f"belonged to {holder.dead_run}" if holder.dead_run else "belongs to no run known here"
     return f"{shown_command(holder.cmdline, 120)} on GPU {holder.gpu}, {owner}"

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
 from bs4_agent.states import Role, Severity
@@ -99,16 +100,8 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
         bad = next((p for p in points if p[1] - p[1] != 0.0), None)  # NaN and both infinities
         if bad is not None:
             text = f"The {word} of step {bad[0]} is {bad[1]:g}."
-            return [
-                _found(
-                    run,
-                    "nan-loss",
-                    text,
-                    [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")],
-                    "critical",
-                    "root",
-                )
-            ]
+            evidence = metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")
+            return _found(run, "nan-loss", text, [evidence], "critical", "root")
     points = series(run, "trainer", "not_finite")
     if not points:
         return []
@@ -117,9 +110,8 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
         row["not_finite"] for row in run.history if row["step"] == step and row.get("not_finite")
     )
     evidence = metric_evidence(run, "trainer", step, f"{name} nan")
-    return [
-        _found(run, "nan-loss", f"{name} of step {step} is NaN.", [evidence], "critical", "root")
-    ]
+    text = f"{name} of step {step} is NaN."
+    return _found(run, "nan-loss", text, [evidence], "critical", "root")
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
@@ -135,47 +127,20 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         "are too easy or too hard."
     )
     if recent and all(value <= low for _, value in recent):
-        return [
-            _found(
-                run,
-                "few-trainable",
-                summary,
-                _ends(run, "orchestrator", "trainable", recent),
-                "info",
-                "warning",
-            )
-        ]
-    warned = []
-    for e in run.events:
-        if e.event.kind == "low-trainable":
-            warned.append(e)
+        evidence = _ends(run, "orchestrator", "trainable", recent)
+        return _found(run, "few-trainable", summary, evidence, "info")
+    warned = run.events_of("low-trainable")
     if not points and len(warned) >= steps:
-        return [
-            _found(
-                run,
-                "few-trainable",
-                summary,
-                [warned[0].evidence(), warned[-1].evidence()],
-                "info",
-                "warning",
-            )
-        ]
+        evidence = [warned[0].evidence(), warned[-1].evidence()]
+        return _found(run, "few-trainable", summary, evidence, "info")
     solved = last(series(run, "orchestrator", "reward"), 2 * steps)
     if solved and not points and all(value >= 1.0 - _ZERO for _, value in solved):
         text = (
             f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn "
             "from these tasks."
         )
-        return [
-            _found(
-                run,
-                "few-trainable",
-                text,
-                _ends(run, "orchestrator", "reward", solved),
-                "info",
-                "warning",
-            )
-        ]
+        evidence = _ends(run, "orchestrator", "reward", solved)
+        return _found(run, "few-trainable", text, evidence, "info")
     return []
 
 
@@ -201,31 +166,20 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         f"The reward has not improved for {steps} steps and more; {stop} are the usual point to "
         "stop and keep the best checkpoint."
     )
-    return [
-        _found(
-            run,
-            "reward-plateau",
-            text,
-            _ends(run, "orchestrator", "reward", points[-steps:]),
-            "info",
-            "warning",
-        )
-    ]
+    evidence = _ends(run, "orchestrator", "reward", points[-steps:])
+    return _found(run, "reward-plateau", text, evidence, "info")
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if each of the last `evaluations` evaluations of one environment is more
     than `gap` below the training reward at that time, a mean over `window` steps.
     """
-    needed, gap, width = (
-        int(parameters["evaluations"]),
-        float(parameters["gap"]),
-        int(parameters["window"]),
-    )
+    needed, width = int(parameters["evaluations"]), int(parameters["window"])
+    gap = float(parameters["gap"])
     rewards = series(run, "orchestrator", "reward")
     by_env: dict[str, list[Any]] = {}
-    for event in run.events:
-        if event.event.kind == "eval" and isinstance(event.event.values.get("reward"), float):
+    for event in run.events_of("eval"):
+        if isinstance(event.event.values.get("reward"), float):
             by_env.setdefault(str(event.event.values.get("env", "")), []).append(event)
     for env, evaluations in by_env.items():
         recent = evaluations[-needed:]
@@ -239,17 +193,8 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
                 f"Training reward is more than {gap:g} above the last {needed} evaluations of "
                 f"{env}: it learns the training set by heart."
             )
-            return [
-                _found(
-                    run,
-                    "train-eval-gap",
-                    text,
-                    [event.evidence() for event in recent],
-                    "info",
-                    "warning",
-                    env,
-                )
-            ]
+            evidence = [event.evidence() for event in recent]
+            return _found(run, "train-eval-gap", text, evidence, "info", what=env)
     return []
 
 
@@ -263,41 +208,17 @@ def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
             f"vLLM reads tool calls with the parser {parser}, but {model} writes them for "
             f"{' or '.join(fitting)}."
         )
-        evidence = {
-            "source": "files",
-            "stream": "",
-            "cursor": "",
-            "file": str(run.spec.config_path),
-            "offset": 0,
-            "line": 0,
-            "text": text,
-        }
-        return [_found(run, "no-tool-calls", text, [evidence], "warning", "root", parser)]
+        evidence = [told("files", text, str(run.spec.config_path))]
+        return _found(run, "no-tool-calls", text, evidence, "warning", "root", parser)
     steps = int(parameters["steps"])
-    calls, rewards = (
-        last(series(run, "orchestrator", "tool_calls"), steps),
-        last(series(run, "orchestrator", "reward"), steps),
-    )
-    if (
-        calls
-        and rewards
-        and all(v == 0 for _, v in calls)
-        and mean(rewards) <= float(parameters["reward"])
-    ):
-        text = (
-            f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
-        )
-        return [
-            _found(
-                run,
-                "no-tool-calls",
-                text,
-                _ends(run, "orchestrator", "tool_calls", calls),
-                "warning",
-                "root",
-            )
-        ]
-    return []
+    calls = last(series(run, "orchestrator", "tool_calls"), steps)
+    rewards = last(series(run, "orchestrator", "reward"), steps)
+    idle = bool(calls) and all(value == 0 for _, value in calls)
+    if not idle or not rewards or not mean(rewards) <= float(parameters["reward"]):
+        return []
+    text = f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
+    evidence = _ends(run, "orchestrator", "tool_calls", calls)
+    return _found(run, "no-tool-calls", text, evidence, "warning", "root")
 
 
 def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
@@ -310,14 +231,10 @@ def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
         return None
     name = model.rpartition("/")[2].lower()
     # Distilled models have two names: DeepSeek-R1-Distill-Qwen writes in DeepSeek's format.
-    family = None
-    for word in PARSERS:
-        if re.match(rf"(?:meta-)?{word}", name):
-            family = word
-            break
-    if family is None or parser in PARSERS[family]:
+    fitting = next((PARSERS[word] for word in PARSERS if re.match(f"(?:meta-)?{word}", name)), ())
+    if not fitting or parser in fitting:
         return None
-    return (model, parser, PARSERS[family])
+    return (model, parser, fitting)
 
 
 def _persistent(
@@ -337,16 +254,13 @@ def _persistent(
     if not recent or not all(bad(value) for _, value in recent):
         return []
     summary = f"{text} So for {steps} steps and more."
-    return [_found(run, failure, summary, _ends(run, side, key, recent), severity, role)]
+    return _found(run, failure, summary, _ends(run, side, key, recent), severity, role)
 
 
 def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
     """Return evidence for the first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
-    found = []
-    for step, value in ends:
-        found.append(metric_evidence(run, side, step, f"{key} {value:g}"))
-    return found
+    return [metric_evidence(run, side, step, f"{key} {value:g}") for step, value in ends]
 
 
 def _best(points: Sequence[Point], width: int) -> float:
@@ -373,17 +287,10 @@ def _found(
     text: str,
     evidence: Sequence[Mapping[str, Any]],
     severity: Severity,
-    role: Role,
+    role: Role = "warning",
     what: str = "",
-) -> Finding:
-    """Return a finding of this module. `what` tells several findings of one failure apart."""
-    return Finding(
-        failure=failure,
-        run=run.name,
-        attempt=run.attempt,
-        summary=text,
-        evidence=evidence,
-        anchor=f"health:{what}",
-        severity=severity,
-        role=role,
-    )
+) -> list[Finding]:
+    """Return a list with one finding of this module. `what` tells several findings of one failure
+    apart.
+    """
+    return found(failure, run, text, evidence, f"health:{what}", severity=severity, role=role)

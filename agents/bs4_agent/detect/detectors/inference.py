@@ -14,7 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
+from bs4_agent.runs.model import Member
+
+Evidence = Sequence[Mapping[str, Any]]
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
@@ -43,12 +47,9 @@ def inference_silent(
         or run.last_event("ready") is not None
         or run.orchestrator_side.steps > 0
     )
-    if not was_ready or not (run.alive("trainer") or run.alive("rank") or run.alive("launcher")):
+    if not was_ready or not run.alive("trainer", "rank", "launcher"):
         return []
-    for judge in (_exited, _hung, _gone):
-        if finding := judge(facts, run, parameters):
-            return [finding]
-    return []
+    return _exited(run) or _hung(run, int(parameters.get("probes", 2))) or _gone(run)
 
 
 def inference_exited_clean(
@@ -65,25 +66,11 @@ def inference_exited_clean(
         or run.stop_requested
         or run.spec.component != "rl"
         or not _orderly(run)
+        or not _unnoticed(run)
     ):
         return []
-    if (
-        run.alive("inference")
-        or run.last_event("child-failed", "launcher")
-        or run.last_event("terminating", "launcher")
-    ):
-        return []
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
-    said = run.last_event("terminating", "inference")
-    if (
-        gone is None
-        or said is None
-        or not (run.alive("trainer") or run.alive("rank") or run.alive("orchestrator"))
-    ):
+    gone, said = run.first("inference"), run.last_event("terminating", "inference")
+    if gone is None or said is None or not run.alive("trainer", "rank", "orchestrator"):
         return []
     code = next((e.code for e in run.exits if e.identity == gone.identity), 0)
     if code != 0:
@@ -95,16 +82,7 @@ def inference_exited_clean(
         said.evidence(),
     ]
     text = "The inference server has shut down in order, and the launcher waits on."
-    return [
-        Finding(
-            failure="inference-exited-clean",
-            run=run.name,
-            attempt=run.attempt,
-            summary=text,
-            evidence=evidence,
-            anchor=f"exit:{gone.identity.pid}:{gone.identity.start_ticks}",
-        )
-    ]
+    return _clean(run, text, evidence, _exit_anchor(gone))
 
 
 def _ended_silently(run: RunFacts) -> list[Finding]:
@@ -113,15 +91,10 @@ def _ended_silently(run: RunFacts) -> list[Finding]:
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or _orderly(run):
         return []
-    troubles = []
-    for e in run.events:
-        if e.event.side == "inference" and e.event.kind in _TROUBLE:
-            troubles.append(e)
-    evidence = []
-    for e in (*troubles[:1], said, refused):
-        evidence.append(e.evidence())
+    troubles = [e for e in run.events if e.event.side == "inference" and e.event.kind in _TROUBLE]
+    evidence = [event.evidence() for event in (*troubles[:1], said, refused)]
     text = "The inference server had ended after an error before the run did, and nobody noticed."
-    return [_finding(run, text, evidence, _anchor_of_end(run, said))]
+    return _silent(run, text, evidence, _anchor_of_end(run, said))
 
 
 def _ended_in_order(run: RunFacts) -> list[Finding]:
@@ -134,17 +107,8 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
         "The inference server had shut down in order before the run ended, and the launcher had "
         "waited on."
     )
-    anchor = _anchor_of_end(run, said)
-    return [
-        Finding(
-            failure="inference-exited-clean",
-            run=run.name,
-            attempt=run.attempt,
-            summary=text,
-            evidence=[said.evidence(), refused.evidence()],
-            anchor=anchor,
-        )
-    ]
+    evidence = [said.evidence(), refused.evidence()]
+    return _clean(run, text, evidence, _anchor_of_end(run, said))
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:
@@ -157,26 +121,17 @@ def _left_alone(run: RunFacts) -> LogEvent | None:
     """
     if run.good_end or run.stop_requested or run.spec.component != "rl":
         return None
-    if any(
-        e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e)
-        for e in run.events
-    ):
+    if any(map(_is_inference, run.events_of("child-failed", "launcher"))):
         return None
-    kinds = ("rollout-failed", "step", "fatal")
-    said = []
-    for e in run.events:
-        if e.event.side == "orchestrator" and e.event.kind in kinds:
-            said.append(e)
-    after = []
-    for e in said:
-        if e.event.kind != "fatal" or _is_refused(e):
-            after.append(e)
+    after = [
+        event
+        for event in run.events
+        if event.event.side == "orchestrator"
+        and (event.event.kind in ("rollout-failed", "step") or _is_refused(event))
+    ]
     if not after or not (_is_refused(after[-1]) or _is_empty(after[-1])):
         return None
-    for e in reversed(after):
-        if _is_refused(e):
-            return e
-    return None
+    return next((event for event in reversed(after) if _is_refused(event)), None)
 
 
 def _is_inference(event: LogEvent) -> bool:
@@ -202,14 +157,24 @@ def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
     """Return the anchor that the live run has if its processes are known, so that the incident
     stays the same.
     """
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
+    gone = run.first("inference")
     if gone is not None:
-        return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
+        return _exit_anchor(gone)
     return f"log:{said.stream or said.file}:{said.cursor or said.offset}"
+
+
+def _exit_anchor(gone: Member) -> str:
+    """Return the anchor of a finding about the end of this process."""
+    return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
+
+
+def _unnoticed(run: RunFacts) -> bool:
+    """Return True if no inference server lives and the launcher does not react to that."""
+    return not (
+        run.alive("inference")
+        or run.last_event("child-failed", "launcher")
+        or run.last_event("terminating", "launcher")
+    )
 
 
 def _orderly(run: RunFacts) -> bool:
@@ -219,81 +184,58 @@ def _orderly(run: RunFacts) -> bool:
     A server whose engine was killed ends with the same words and the same exit code. Failures after
     those words are requests that the shutdown has cut off.
     """
-    words = []
-    for e in run.events:
-        if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE):
-            words.append(e)
-    said = None
-    for index in reversed(range(len(words))):
-        if words[index].event.kind == "terminating":
-            said = index
-            break
-    if said is None:
-        return False
-    end = words[said].m
-    return not any(
-        e.event.kind == "inference-lost" or e.m >= end - _JUST_BEFORE_S
-        for e in words[:said]
-        if e.event.kind in _TROUBLE
-    )
+    end: LogEvent | None = None
+    for event in reversed(run.events):
+        if event.event.side != "inference":
+            continue
+        if end is None:
+            end = event if event.event.kind == "terminating" else None
+        elif event.event.kind in _TROUBLE:
+            late = event.m >= end.m - _JUST_BEFORE_S
+            if late or event.event.kind == "inference-lost":
+                return False
+    return end is not None
 
 
-def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+def _exited(run: RunFacts) -> list[Finding]:
     """Return a finding if the server was the launcher's child and is gone. The launcher knows its
     exit code: for a code other than 0 it would have reported that at once and ended the run itself,
     which is not silent.
     """
-    if (
-        run.alive("inference")
-        or run.last_event("child-failed", "launcher")
-        or run.last_event("terminating", "launcher")
-        or _orderly(run)
-    ):
-        return None
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
-    if gone is None:
-        return None
+    gone = run.first("inference")
+    if gone is None or not _unnoticed(run) or _orderly(run):
+        return []
     evidence = [
         process_evidence(
             gone.identity, "the inference server has ended; the launcher goes on without it"
         )
     ]
-    for m in run.alive("engine") + run.alive("worker"):
+    for m in run.alive("engine", "worker"):
         evidence.append(process_evidence(m.identity, f"{m.component} is still there"))
-    anchor = f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
-    return _finding(run, "The inference server has ended and nobody noticed.", evidence, anchor)
+    text = "The inference server has ended and nobody noticed."
+    return _silent(run, text, evidence, _exit_anchor(gone))
 
 
-def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """Return a finding if the server answers /health and no one-token request."""
+def _hung(run: RunFacts, probes: int) -> list[Finding]:
+    """Return a finding if the server answers /health and none of the last `probes` one-token
+    requests.
+    """
     server = run.server
-    if server.failures < int(parameters.get("probes", 2)) or server.health != "ok":
-        return None
-    stopped = run.alive("engine") + run.alive("worker")
-    evidence = [
-        _probe(
-            run,
-            f"{server.failures} one-token requests in a row got no answer, although /health "
-            "answers 200",
-        )
-    ]
-    for m in stopped:
-        evidence.append(
-            process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}")
-        )
-    return _finding(
-        run,
-        "The inference server is up and answers nothing.",
-        evidence,
-        f"hung:{server.url}:{run.attempt}:{_anchor(run)}",
+    if server.failures < probes or server.health != "ok":
+        return []
+    text = (
+        f"{server.url}: {server.failures} one-token requests in a row got no answer, although "
+        "/health answers 200"
     )
+    evidence = [told("probe", text)]
+    for m in run.alive("engine", "worker"):
+        text = f"{m.component} {shown_command(m.cmdline, 60)}"
+        evidence.append(process_evidence(m.identity, text))
+    anchor = f"hung:{server.url}:{run.attempt}:{run.trainer_side.last_step}"
+    return _silent(run, "The inference server is up and answers nothing.", evidence, anchor)
 
 
-def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+def _gone(run: RunFacts) -> list[Finding]:
     """Return a finding if a separately started server is gone. No child of the run has ended, so
     refused connections from the pod itself are proof enough once the server had answered.
     """
@@ -303,51 +245,40 @@ def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
         or server.ever_ok_m is None
         or server.health not in ("refused", "reset")
     ):
-        return None
-    evidence = [
-        _probe(run, "the server that this run uses was answering and now refuses connections")
-    ]
+        return []
+    text = f"{server.url}: the server that this run uses was answering and now refuses connections"
+    evidence = [told("probe", text)]
     if lost := run.last_event("inference-lost"):
         evidence.append(lost.evidence())
-    return _finding(
-        run,
-        "The separately started inference server is gone.",
-        evidence,
-        f"gone:{server.url}:{run.attempt}:{_anchor(run)}",
-    )
+    # The last step is a part of the anchors: a later silence of the attempt is another incident.
+    anchor = f"gone:{server.url}:{run.attempt}:{run.trainer_side.last_step}"
+    return _silent(run, "The separately started inference server is gone.", evidence, anchor)
 
 
-def _anchor(run: RunFacts) -> str:
-    """Return the last step before the silence, so that a second hang of the same attempt is another
-    incident.
-    """
-    return str(run.trainer_side.last_step)
-
-
-def _probe(run: RunFacts, text: str) -> dict[str, Any]:
-    """Return evidence from a probe of the server."""
-    return {
-        "source": "probe",
-        "stream": "",
-        "cursor": "",
-        "file": "",
-        "offset": 0,
-        "line": 0,
-        "text": f"{run.server.url}: {text}",
-    }
-
-
-def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
+def _silent(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
     """Return a finding of a silent death. Without a complete checkpoint, its playbook starts the
     run afresh.
     """
-    resumable = any(c.complete for c in run.checkpoints)
-    return Finding(
-        failure="vllm-silent-death",
-        run=run.name,
-        attempt=run.attempt,
-        summary=summary,
-        evidence=evidence,
-        anchor=anchor,
-        playbook=None if resumable else "start-afresh",
+    return found(
+        "vllm-silent-death",
+        run,
+        summary,
+        evidence,
+        anchor,
+        playbook=run.fallback,
+        severity="critical",
+        role="root",
+    )
+
+
+def _clean(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
+    """Return a finding of a server that has shut down in order."""
+    return found(
+        "inference-exited-clean",
+        run,
+        summary,
+        evidence,
+        anchor,
+        severity="critical",
+        role="root",
     )

@@ -22,43 +22,27 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     ended in order. `steps` (default 3) is the number of usual steps within which the run still
     counts as moving.
     """
-    if (
-        run.spec.component != "rl"
-        or quiet(run)
-        or not run.ever("launcher")
-        or run.alive("launcher")
-    ):
+    left = run.alive(*_WORKERS)
+    gone = [m for m in run.members if m.component == "launcher"]
+    if run.spec.component != "rl" or quiet(run) or not gone or run.alive("launcher") or not left:
         return []
     if any(
         run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")
     ):
         return []
-    left = []
-    for name in _WORKERS:
-        for member in run.alive(name):
-            left.append(member)
-    if not left:
-        return []
-    gone = []
-    for m in run.members:
-        if m.component == "launcher":
-            gone.append(m)
     ends = {e.identity: e for e in run.exits}
     evidence = []
     for m in gone:
-        evidence.append(
-            process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}")
-        )
+        text = f"the launcher has ended{_how(ends.get(m.identity))}"
+        evidence.append(process_evidence(m.identity, text))
     for m in left:
         evidence.append(process_evidence(m.identity, f"{m.component} lives on"))
     names = ", ".join(dict.fromkeys(str(m.component) for m in left))
     anchor = f"pid:{gone[-1].identity.pid}:{gone[-1].identity.start_ticks}"
-    moving = _moving(facts, run, float(parameters.get("steps", 3)))
-    text = (
-        f"The launcher is gone; {names} of {run.name} go on without "
-        f"it{', and steps still come' if moving else ''}."
-    )
-    return found("launcher-orphans", run, text, evidence, anchor)
+    text = f"The launcher is gone; {names} of {run.name} go on without it"
+    if _moving(facts, run, float(parameters.get("steps", 3))):
+        text += ", and steps still come"
+    return found("launcher-orphans", run, f"{text}.", evidence, anchor)
 
 
 def _how(end: Any) -> str:
@@ -113,7 +97,7 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     ):
         return []
     value = run.config["trainer.resume_mode"]
-    if value is not False and str(value).lower() not in ("off", "false", "no", "none"):
+    if str(value).lower() not in ("off", "false", "no", "none"):
         return []
     evidence = [
         told(
@@ -121,10 +105,8 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
             f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path",
         )
     ]
-    first = None
-    if run.trainer_side.last_step is not None:
-        first = run.trainer_side.last_step - run.trainer_side.steps + 1
-    if first is not None and first > 1:
+    first = (run.trainer_side.last_step or 0) - run.trainer_side.steps + 1
+    if first > 1:
         evidence.append(told("steps", f"the first step of this attempt was {first}"))
     return found(
         "resume-mode-not-off",
@@ -139,18 +121,11 @@ def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     """Return a finding if a verl run is past its planned number of steps. verl counts epochs unless
     total_training_steps is set.
     """
-    planned = run.setting("plan.steps")
-    step = run.trainer_side.last_step
-    if (
-        run.spec.trainer != "verl"
-        or planned is None
-        or step is None
-        or quiet(run)
-        or step <= int(planned)
-    ):
-        return []
+    planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")
-    if total is not None and int(total) >= step:
+    if run.spec.trainer != "verl" or planned is None or step is None or quiet(run):
+        return []
+    if step <= int(planned) or (total is not None and int(total) >= step):
         return []
     evidence = [
         told("steps", f"step {step}"),

@@ -14,8 +14,9 @@ from itertools import pairwise
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
-from bs4_agent.detect.series import last, pace_s, series
+from bs4_agent.detect.series import last, pace_s, series, step_evidence
 from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
@@ -35,16 +36,12 @@ def rollout_share(run: RunFacts, steps: int) -> float | None:
     """Return the percentage of the last `steps` steps that the trainer spent waiting for rollouts,
     or None if it is unknown.
     """
-    waits, times = (
-        last(series(run, "trainer", "wait_s"), steps),
-        last(series(run, "trainer", "time_s"), steps),
-    )
-    if waits and times and waits[0][0] == times[0][0]:
-        total = sum(value for _, value in times)
-        if total > 0:
-            return 100.0 * sum(value for _, value in waits) / total
-        return None
-    return _from_lines(run, steps)
+    waits = last(series(run, "trainer", "wait_s"), steps)
+    times = last(series(run, "trainer", "time_s"), steps)
+    if not waits or not times or waits[0][0] != times[0][0]:
+        return _from_lines(run, steps)
+    total = sum(value for _, value in times)
+    return 100.0 * sum(value for _, value in waits) / total if total > 0 else None
 
 
 def _from_lines(run: RunFacts, steps: int) -> float | None:
@@ -68,14 +65,16 @@ def rollout_latency_bound(
     """Return a finding if steps wait for rollouts while no GPU works, or while the environment's
     code runs on a remote executor. Such a run is limited by latency, not by throughput.
     """
-    share = _bound(run, int(parameters["steps"]), float(parameters["rollout_share"]))
-    if share is None:
+    if _bound(run, int(parameters["steps"]), float(parameters["rollout_share"])) is None:
         return []
-    backend = None
-    for k, v in (run.config or {}).items():
-        if k.endswith("executor_backend") and v != "local":
-            backend = v
-            break
+    backend = next(
+        (
+            value
+            for key, value in (run.config or {}).items()
+            if key.endswith("executor_backend") and value != "local"
+        ),
+        None,
+    )
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     idle = (
         serving is not None
@@ -87,12 +86,11 @@ def rollout_latency_bound(
     why = "the GPUs are idle meanwhile"
     if backend is not None:
         why = f"the environment's executor is {backend!r}"
-    least = float(parameters["rollout_share"])
     text = (
-        f"More than {least:g} % of each step is spent on waiting for rollouts, and {why}: it is "
-        "bound by latency."
+        f"More than {float(parameters['rollout_share']):g} % of each step is spent on waiting for "
+        f"rollouts, and {why}: it is bound by latency."
     )
-    return [_found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")]
+    return _found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")
 
 
 def inference_bottleneck(
@@ -116,12 +114,12 @@ def inference_bottleneck(
             "Generation sets the pace: the inference GPUs are busy, the trainer's wait for most "
             "of each step."
         )
-        return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root")]
+        return _found(run, "inference-bottleneck", text, _breakdown(run), "info", "root")
     if serving < low and training < low and _advances(facts, run):
         text = (
             f"All GPUs of this run are used less than {low:g} % on average, although steps advance."
         )
-        return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root", "idle")]
+        return _found(run, "inference-bottleneck", text, _breakdown(run), "info", "root", "idle")
     return []
 
 
@@ -143,50 +141,34 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
         or tp < 2
         or size is None
         or float(size.group(1)) >= float(parameters["billions"])
+        or _any_gpu(facts, _NVLINK)
     ):
-        return []
-    if any(_NVLINK.search(name) for name in facts.gpus.names.values()):
         return []
     text = (
         f"{model} is served with tensor parallelism over {tp} GPUs that talk over PCIe; it would "
         f"be faster as {tp} servers side by side."
     )
-    return [
-        _found(
-            run,
-            "tp-slow",
-            text,
-            [_config(run, f"tensor parallel = {tp}, model = {model}")],
-            "info",
-            "warning",
-        )
-    ]
+    evidence = [_config(run, f"tensor parallel = {tp}, model = {model}")]
+    return _found(run, "tp-slow", text, evidence, "info", "warning")
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if FSDP offload is on although the GPUs have memory enough. GPUs of an
     unknown kind give no finding.
     """
-    keys = []
-    for k, v in (run.config or {}).items():
-        if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true"):
-            keys.append(k)
-    if not keys or not any(_BIG_GPU.search(name) for name in facts.gpus.names.values()):
+    keys = sorted(
+        key
+        for key, value in (run.config or {}).items()
+        if key.endswith(("param_offload", "optimizer_offload")) and value in (True, "True", "true")
+    )
+    if not keys or not _any_gpu(facts, _BIG_GPU):
         return []
     text = (
-        f"{', '.join(sorted(keys))} moves weights over PCIe at each step; on these GPUs that was "
+        f"{', '.join(keys)} moves weights over PCIe at each step; on these GPUs that was "
         "slow and freed no memory that was needed."
     )
-    return [
-        _found(
-            run,
-            "offload-slow",
-            text,
-            [_config(run, f"{key} = true") for key in sorted(keys)],
-            "info",
-            "warning",
-        )
-    ]
+    evidence = [_config(run, f"{key} = true") for key in keys]
+    return _found(run, "offload-slow", text, evidence, "info", "warning")
 
 
 def sync_blocks_training(
@@ -196,30 +178,14 @@ def sync_blocks_training(
     (default 2) long gaps between steps that begin with a checkpoint.
     """
     pace = pace_s(run)
-    uploader = None
-    for m in run.members:
-        if _uploads(m.cmdline):
-            uploader = m
-            break
+    uploader = next((m for m in run.members if _uploads(m.cmdline)), None)
     if pace is None or uploader is None:
         return []
-    steps = []
-    for e in run.events:
-        if e.event.kind == "step" and e.event.side == "trainer":
-            steps.append(e)
-    saves = []
-    for e in run.events:
-        if e.event.kind == "save":
-            saves.append(e)
+    saves = run.events_of("save")
     blocked = []
-    for earlier, later in pairwise(steps):
-        begun = None
-        for s in saves:
-            if earlier.m <= s.m <= later.m:
-                begun = s
-                break
-        if begun is not None and later.m - earlier.m >= max(_GAP_S, _GAP_STEPS * pace):
-            blocked.append(begun)
+    for earlier, later in pairwise(run.events_of("step", "trainer")):
+        if later.m - earlier.m >= max(_GAP_S, _GAP_STEPS * pace):
+            blocked += [save for save in saves if earlier.m <= save.m <= later.m][:1]
     if len(blocked) < int(parameters.get("occurrences", 2)):
         return []
     text = (
@@ -230,7 +196,7 @@ def sync_blocks_training(
         *(e.evidence() for e in blocked[:2]),
         _config(run, shown_command(uploader.cmdline, 200)),
     ]
-    return [_found(run, "sync-blocks-training", text, evidence, "info", "warning")]
+    return _found(run, "sync-blocks-training", text, evidence, "info", "warning")
 
 
 def _uploads(cmdline: Sequence[str]) -> bool:
@@ -252,13 +218,15 @@ def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | N
     """Return the mean use, in percent over ten minutes, of the GPUs that these components of the
     run hold, or None if it is unknown.
     """
-    mine = set()
-    for h in gpus.holders:
-        if h.run == run.name and h.component in components:
-            mine.add(h.gpu)
-    if not mine or not all(gpu in gpus.mean_util for gpu in mine):
+    mine = gpus.held_by(run, components)
+    if not mine or not mine <= gpus.mean_util.keys():
         return None
     return sum(gpus.mean_util[gpu] for gpu in mine) / len(mine)
+
+
+def _any_gpu(facts: Facts, kind: re.Pattern[str]) -> bool:
+    """Return True if the name of any GPU matches."""
+    return any(kind.search(name) for name in facts.gpus.names.values())
 
 
 def _advances(facts: Facts, run: RunFacts) -> bool:
@@ -279,34 +247,15 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
         if points := series(run, "trainer", key):
             parts.append(f"{word} {points[-1][1]:.1f} s")
     step = run.last_event("step", "trainer")
-    found = [step.evidence()] if step is not None else []
+    evidence = [step.evidence()] if step is not None else []
     if parts:
-        text = "of the last step: " + ", ".join(parts)
-        found.append(
-            {
-                "source": "trainer",
-                "stream": f"steps/{run.name}",
-                "cursor": "",
-                "file": "",
-                "offset": 0,
-                "line": 0,
-                "text": text,
-            }
-        )
-    return found
+        evidence.append(step_evidence(run, "trainer", "of the last step: " + ", ".join(parts)))
+    return evidence
 
 
 def _config(run: RunFacts, text: str) -> dict[str, Any]:
     """Return evidence from the run's config."""
-    return {
-        "source": "files",
-        "stream": "",
-        "cursor": "",
-        "file": str(run.spec.config_path),
-        "offset": 0,
-        "line": 0,
-        "text": text,
-    }
+    return told("files", text, str(run.spec.config_path))
 
 
 def _found(
@@ -317,15 +266,8 @@ def _found(
     severity: Severity,
     role: Role,
     what: str = "",
-) -> Finding:
-    """Return a finding of this module. `what` tells several findings of one failure apart."""
-    return Finding(
-        failure=failure,
-        run=run.name,
-        attempt=run.attempt,
-        summary=text,
-        evidence=evidence,
-        anchor=f"performance:{what}",
-        severity=severity,
-        role=role,
-    )
+) -> list[Finding]:
+    """Return a list with one finding of this module. `what` tells several findings of one failure
+    apart.
+    """
+    return found(failure, run, text, evidence, f"performance:{what}", severity=severity, role=role)

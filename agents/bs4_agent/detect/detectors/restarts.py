@@ -27,10 +27,9 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     ]
     if run.leaving is not None:
         evidence.append(told("agent", _last_word(run.leaving)))
-    complete = max((c.step for c in run.checkpoints if c.complete), default=None)
     where = "no step is complete here any more"
-    if complete is not None:
-        where = f"step {complete} is the newest that is complete here"
+    if run.newest_complete is not None:
+        where = f"step {run.newest_complete.step} is the newest that is complete here"
     return found(
         "resume-after-restart",
         run,
@@ -43,16 +42,10 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 def _last_word(leaving: Mapping[str, Any]) -> str:
     """Return a phrase for what the agent recorded when it received the signal to leave."""
     at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
-    local = "none"
-    if leaving.get("local_step") is not None:
-        local = f"step {leaving['local_step']}"
-    if leaving.get("local_known"):
-        local = local
-    else:
+    local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"
+    if not leaving.get("local_known"):
         local = "not known, the disk did not answer in time"
-    remote = "none"
-    if leaving.get("remote_step") is not None:
-        remote = f"step {leaving['remote_step']}"
+    remote = f"step {leaving['remote_step']}" if leaving.get("remote_step") is not None else "none"
     return (
         f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store "
         f"{remote}"

@@ -30,11 +30,8 @@ def resume_latest_partial(
     newest = run.checkpoints[-1]
     if newest.complete or "trainer" not in newest.missing:
         return []
-    failure = None
-    for e in run.events:
-        if e.event.kind == "fatal" and f"step_{newest.step}/trainer" in e.text:
-            failure = e
-            break
+    part = f"step_{newest.step}/trainer"
+    failure = next((e for e in run.events_of("fatal") if part in e.text), None)
     if failure is None:
         return []
     return [
@@ -54,6 +51,6 @@ def resume_latest_partial(
                 ),
             ],
             anchor=f"files:step_{newest.step}",
-            playbook=None if any(c.complete for c in run.checkpoints) else "start-afresh",
+            playbook=run.fallback,
         )
     ]

@@ -37,15 +37,10 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     )
     share = 0.9 if share is None else share
     limit = float(parameters.get("utilization", 0.5))
-    if not both or share <= limit:
+    refused = run.events_of("gpu-memory")[:1]
+    fits = not refused and run.trainer_side.steps >= 2
+    if not both or share <= limit or fits:
         return []
-    refused = None
-    for e in run.events:
-        if e.event.kind == "gpu-memory":
-            refused = e
-            break
-    if refused is None and run.trainer_side.steps >= 2:
-        return []  # it fits after all
     evidence = [
         setting(
             run, "inference_gpu_ids and trainer_gpu_ids", f"both name {', '.join(map(str, both))}"
@@ -54,10 +49,8 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
             run, "inference.gpu_memory_utilization", f"{share:g}, limit {limit:g} on a shared GPU"
         ),
     ]
-    if refused is not None:
-        evidence += [refused.evidence()]
-    else:
-        evidence += []
+    for event in refused:
+        evidence.append(event.evidence())
     text = (
         f"Inference may take {100 * share:.0f} % of GPU {both[0]}, on which the trainer stands too."
     )
@@ -82,18 +75,13 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     trainers = len(_ids(run.setting("trainer_gpu_ids"))) or int(
         number(run.setting("deployment.num_train_gpus")) or 1
     )
-    parallel = (
-        number(run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")) or 1
-    )
+    parallel = run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")
     limit = float(parameters.get("percent", 90)) / 100 * room
     needs = {
-        "inference": billions * _BF16 * 1.15 / max(parallel, 1),
+        "inference": billions * _BF16 * 1.15 / max(number(parallel) or 1, 1),
         "the trainer": billions * _FP32 / max(trainers, 1),
     }
-    over = {}
-    for side, need in needs.items():
-        if need > limit:
-            over[side] = need
+    over = {side: need for side, need in needs.items() if need > limit}
     if not over:
         return []
     evidence = [
@@ -118,16 +106,9 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     )
     if not keys or quiet(run):
         return []
-    evidence = []
-    for key in keys:
-        evidence.append(setting(run, key, "nothing reads this key"))
-    return found(
-        "curriculum-noop",
-        run,
-        f"{keys[0]} is set, and no environment reads it: every step draws from all tasks.",
-        evidence,
-        "config:curriculum",
-    )
+    evidence = [setting(run, key, "nothing reads this key") for key in keys]
+    text = f"{keys[0]} is set, and no environment reads it: every step draws from all tasks."
+    return found("curriculum-noop", run, text, evidence, "config:curriculum")
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -157,23 +138,18 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     """Return a finding if two living runs write to one directory."""
     if not live(run) or run.spec.component != "rl":
         return []
-    others = []
+    directory = run.layout.run_dir
     for other in facts.runs:
-        if (
-            other.name != run.name
-            and live(other)
-            and other.spec.component == "rl"
-            and other.layout.run_dir == run.layout.run_dir
-        ):
-            others.append(other)
-    if not others:
-        return []
-    evidence = [file_evidence(run.layout.run_dir, f"written by {run.name} and {others[0].name}")]
-    for one in (run, others[0]):
-        for m in one.alive("launcher"):
-            evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
-    text = f"{run.name} and {others[0].name} write to one directory."
-    return found("run-dir-collision", run, text, evidence, f"files:{run.layout.run_dir}")
+        same = other.name != run.name and other.layout.run_dir == directory
+        if not same or not live(other) or other.spec.component != "rl":
+            continue
+        evidence = [file_evidence(directory, f"written by {run.name} and {other.name}")]
+        for one in (run, other):
+            for m in one.alive("launcher"):
+                evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
+        text = f"{run.name} and {other.name} write to one directory."
+        return found("run-dir-collision", run, text, evidence, f"files:{directory}")
+    return []
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
@@ -184,14 +160,10 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     first process that shows it, and how many more do. It never holds the key.
     """
     showing: dict[Exposed, list[Member]] = {}
-    living = [member for member in run.members if member.alive]
-    ended = [member for member in run.members if not member.alive]
-    for member in living + ended:
+    for member in sorted(run.members, key=lambda member: not member.alive):
         if not member.alive and not live(run):
-            continue
-        shown = member.exposed
-        if shown is None:
-            shown = exposures(member.cmdline)
+            break
+        shown = member.exposed if member.exposed is not None else exposures(member.cmdline)
         for one in shown:
             showing.setdefault(one, []).append(member)
     if not showing:
@@ -217,24 +189,12 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     """Return a finding if the watched directory is not the one that the run writes to: a run that
     has lived for `after_s` seconds (default 180) has no log, or one run has two remote prefixes.
     """
-    prefixes = sorted(
-        {
-            str(row["prefix"])
-            for row in (facts.console.of("remote", run.name) if facts.console else ())
-            if row.get("prefix")
-        }
-    )
+    rows = facts.rows("remote", run)
+    prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
     if len(prefixes) > 1:
-        evidence = []
-        for prefix in prefixes:
-            evidence.append(told("store", f"holds steps of {run.name}", prefix))
-        return found(
-            "path-drift",
-            run,
-            f"Steps of {run.name} lie under {len(prefixes)} remote prefixes.",
-            evidence,
-            "remote:" + ",".join(prefixes),
-        )
+        evidence = [told("store", f"holds steps of {run.name}", prefix) for prefix in prefixes]
+        text = f"Steps of {run.name} lie under {len(prefixes)} remote prefixes."
+        return found("path-drift", run, text, evidence, "remote:" + ",".join(prefixes))
     around = run.around
     if (
         around is None
@@ -242,18 +202,14 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         or run.state != "running"
         or quiet(run)
         or run.spec.component != "rl"
+        or facts.now_m - run.started_m < float(parameters.get("after_s", 180))
     ):
         return []
-    if facts.now_m - run.started_m < float(parameters.get("after_s", 180)):
-        return []
     evidence = [file_evidence(run.layout.output_dir, "none of the run's logs is here")]
-    evidence += [
-        process_evidence(
-            p.identity, f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}"
-        )
-        for p in around.processes or ()
-        if p.cwd is not None and p.cwd != run.spec.cwd
-    ]
+    for p in around.processes or ():
+        if p.cwd not in (None, run.spec.cwd):
+            text = f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}"
+            evidence.append(process_evidence(p.identity, text))
     text = f"{run.name} has run for minutes and writes nothing to {run.layout.output_dir}."
     return found("path-drift", run, text, evidence, "files:logs")
 
@@ -271,19 +227,14 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         or quiet(run)
     ):
         return []
-    changed = []
+    changed, evidence = [], []
     for key in sorted({*around.lineage, *around.lineage_before}):
-        if around.lineage.get(key) != around.lineage_before.get(key):
+        now, before = around.lineage.get(key), around.lineage_before.get(key)
+        if now != before:
             changed.append(key)
+            evidence.append(setting(run, key, f"{now!r}, before {before!r}"))
     if not changed:
         return []
-    evidence = []
-    for key in changed:
-        evidence.append(
-            setting(
-                run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}"
-            )
-        )
     text = (
         f"This attempt resumes step {run.resume} with another {' and '.join(changed)} than the "
         "one before."
@@ -296,14 +247,7 @@ def _ids(value: Any) -> set[int]:
     are none.
     """
     if isinstance(value, (list, tuple)):
-        rows = set()
-        for item in value:
-            if str(item).strip().isdigit():
-                rows.add(int(item))
-        return rows
+        return {int(item) for item in value if str(item).strip().isdigit()}
     if value is not None:
-        rows = set()
-        for word in re.findall(r"\d+", str(value)):
-            rows.add(int(word))
-        return rows
+        return {int(word) for word in re.findall(r"\d+", str(value))}
     return set()

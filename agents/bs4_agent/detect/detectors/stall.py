@@ -87,8 +87,8 @@ def _overdue(
     """
     moving = [a for a in sides.values() if not a.waits_for and a.phase != "end"]
     if not moving:
-        waiting = [a for a in sides.values() if a.waits_for]
-        moving = sorted(waiting, key=lambda a: a.since_m, reverse=True)[:1]
+        waiting = sorted(sides.values(), key=lambda a: a.since_m, reverse=True)
+        moving = [a for a in waiting if a.waits_for][:1]
     for activity in moving:
         limit = _limit_s(facts, run, activity, steps)
         quiet = facts.now_m - activity.since_m
@@ -137,9 +137,7 @@ def _phase_s(run: RunFacts, activity: Activity) -> float:
         "evaluation": "eval-start",
         "weight sync": "policy-update",
     }.get(activity.phase)
-    seen = []
-    if opening:
-        seen = _durations(run, activity.side, opening)
+    seen = _durations(run, activity.side, opening) if opening else []
     if len(seen) >= SETTLED:
         return min(bound, 3.0 * max(seen))
     return bound
@@ -149,15 +147,11 @@ def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
     """Return the seconds from each earlier line of the kind `opening` to the side's next line of
     another kind.
     """
-    events = []
-    for e in run.events:
-        if e.event.side == side and e.event.kind != "heartbeat":
-            events.append(e)
-    pairs = pairwise(events)
+    events = [e for e in run.events if e.event.side == side and e.event.kind != "heartbeat"]
     found = []
-    for a, b in pairs:
-        if a.event.kind == opening and b.event.kind != opening:
-            found.append(b.m - a.m)
+    for earlier, later in pairwise(events):
+        if earlier.event.kind == opening and later.event.kind != opening:
+            found.append(later.m - earlier.m)
     return found
 
 
@@ -165,12 +159,8 @@ def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
     """Return True if a client said that it waits for a rate limit, and this wait and its usual time
     are not over.
     """
-    waits = []
-    for e in run.events:
-        if e.event.kind == "rate-limited":
-            waits.append(e)
-    for e in waits[-3:]:
-        if facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit:
+    for event in run.events_of("rate-limited")[-3:]:
+        if facts.now_m < event.m + float(event.event.values.get("wait_s", 0.0)) + limit:
             return True
     return False
 
@@ -189,11 +179,7 @@ def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
     """Return True if the GPUs that this side uses compute: they are used, and not at the low power
     of a hung collective.
     """
-    mine = set()
-    for h in gpus.holders:
-        if h.run == run.name and h.component in _GPUS[side]:
-            mine.add(h.gpu)
-    for g in mine:
+    for g in gpus.held_by(run, _GPUS[side]):
         if gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER:
             return True
     return False
@@ -205,32 +191,24 @@ def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
     """
     if activity.side == TRAINER:
         return True
-    beats = []
-    for e in run.events:
-        if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR:
-            beats.append(e.m)
+    beats = run.events_of("heartbeat", ORCHESTRATOR)
     if len(beats) < 2:
         return run.spec.trainer != "prime-rl"
-    return facts.now_m - beats[-1] < max(LOW_S, 40.0)
+    return facts.now_m - beats[-1].m < max(LOW_S, 40.0)
 
 
 def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Silent | None:
     """Return a side whose own process is stopped (state T: SIGSTOP or a debugger) and which has
     been quiet since, or None.
     """
-    for activity in [a for a in sides.values() if a.phase != "end"]:
-        # torchrun itself only waits for its ranks, so it counts only if no rank was ever seen.
-        names = []
-        for name in _PROCESSES[activity.side]:
-            if name != "trainer" or not run.ever("rank"):
-                names.append(name)
-        held = next((m for name in names for m in run.alive(name) if m.state in ("T", "t")), None)
-        if activity.last is not None:
-            said = activity.last.m
-        else:
-            said = activity.since_m
-        limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
-        if held is not None and facts.now_m - said >= limit:
+    limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
+    for activity in sides.values():
+        names: tuple[str, ...] = _PROCESSES[activity.side]
+        if run.ever("rank") and "rank" in names:
+            names = ("rank",)  # torchrun itself only waits for its ranks
+        held = next((m for m in run.alive(*names) if m.state in ("T", "t")), None)
+        said = activity.last.m if activity.last is not None else activity.since_m
+        if held is not None and activity.phase != "end" and facts.now_m - said >= limit:
             return _Silent(activity, limit, held)
     return None
 
@@ -239,23 +217,15 @@ def _finding(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent
 ) -> Finding:
     """Return the finding for a silent side."""
-    activity = silent.activity
-    others = []
-    for a in sides.values():
-        if a.side != activity.side:
-            others.append(a)
+    activity, stopped = silent.activity, silent.stopped
+    others = [a for a in sides.values() if a.side != activity.side]
     evidence = []
+    if stopped is not None:
+        text = f"{stopped.component} is stopped (state {stopped.state})"
+        evidence.append(process_evidence(stopped.identity, text))
     for a in (activity, *others):
         if a.last is not None:
             evidence.append(a.last.evidence())
-    if silent.stopped is not None:
-        evidence.insert(
-            0,
-            process_evidence(
-                silent.stopped.identity,
-                f"{silent.stopped.component} is stopped (state {silent.stopped.state})",
-            ),
-        )
     coverage = []
     if facts.gpus.state != "ok":
         coverage = [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
@@ -268,7 +238,7 @@ def _finding(
         anchor=f"stall:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}",
         role="symptom",
         coverage=coverage,
-        playbook=None if any(c.complete for c in run.checkpoints) else "start-afresh",
+        playbook=run.fallback,
     )
 
 
@@ -308,13 +278,10 @@ def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], sile
             f"The {activity.side} is busy with {activity.awaits} ({activity.phase}) and does not "
             "finish it."
         )
-    behind = []
-    for a in others:
-        if a.waits_for == activity.side:
-            behind.append(f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}")
     tail = ""
-    if behind and not activity.waits_for:
-        tail = f" {behind[0][0].upper()}{behind[0][1:]}."
+    for a in others:
+        if a.waits_for == activity.side and not activity.waits_for:
+            tail = f" The {a.side} waits for the {a.waits_for}'s {_thing(a)}."
     last = "; ".join(f"{a.side}: {_said(a.last)}" for a in (activity, *others))
     return f"{head} {why}{tail} Last: {last}."
 

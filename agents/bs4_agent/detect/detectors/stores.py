@@ -20,11 +20,8 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
     """Return a finding if a step in the store has fewer files or bytes than the same complete step
     on the pod.
     """
-    local = {}
-    for c in run.checkpoints:
-        if c.complete:
-            local[c.step] = c
-    for row in _rows(facts, "remote", run):
+    local = {c.step: c for c in run.complete}
+    for row in facts.rows("remote", run):
         here = local.get(row.get("step", -1))
         if here is None or row.get("uploading"):
             continue
@@ -63,33 +60,22 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     complete step for more than `intervals` sync intervals (default 2).
     """
     intervals = float(parameters.get("intervals", 2))
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
-    for row in _rows(facts, "sync", run):
-        every = number(row.get("interval_s")) or 300.0
-        behind = (
-            newest is not None
-            and row.get("pointer") is not None
-            and int(row["pointer"]) < newest.step
-        )
-        late = (
-            behind and newest is not None and facts.now_t - newest.newest_mtime > intervals * every
-        )
-        unsaved = newest is not None and row.get("pointer") is None
-        if row.get("alive") is False and (behind or unsaved):
+    newest = run.newest_complete
+    if newest is None:
+        return []
+    for row in facts.rows("sync", run):
+        pointer, every = row.get("pointer"), number(row.get("interval_s")) or 300.0
+        behind = pointer is not None and int(pointer) < newest.step
+        if row.get("alive") is False and (behind or pointer is None):
             text = "The sync process of this run is gone."
-        elif late:
+        elif behind and facts.now_t - newest.newest_mtime > intervals * every:
             text = (
                 f"The store's pointer is {intervals:g} intervals behind the newest complete step."
             )
         else:
             continue
-        evidence = [
-            told(
-                "sync",
-                f"alive: {row.get('alive')}, pointer: {row.get('pointer')}, newest complete "
-                f"step here: {newest.step if newest else None}",
-            )
-        ]
+        said = f"alive: {row.get('alive')}, pointer: {pointer}"
+        evidence = [told("sync", f"{said}, newest complete step here: {newest.step}")]
         return found("sync-daemon-dead", run, text, evidence, "sync:dead")
     return []
 
@@ -98,11 +84,8 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     """Return a finding if the sync has skipped every complete step as incomplete for `rounds`
     rounds (default 2).
     """
-    complete = set()
-    for c in run.checkpoints:
-        if c.complete:
-            complete.add(c.step)
-    for row in _rows(facts, "sync", run):
+    complete = {c.step for c in run.complete}
+    for row in facts.rows("sync", run):
         skipped = {int(step) for step in row.get("skipped") or ()} & complete
         if (
             not skipped
@@ -127,19 +110,15 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
     """Return a finding if the store's pointer names a step that the store does not have, or if
     older steps were kept on the pod and newer ones removed.
     """
-    rows = _rows(facts, "remote", run)
+    rows = facts.rows("remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
-    for row in _rows(facts, "sync", run):
+    kept = {c.step for c in run.checkpoints}
+    for row in facts.rows("sync", run):
         pointer = row.get("pointer")
-        removed = set()
-        for step in row.get("removed") or ():
-            removed.add(int(step))
-        asked = (
-            facts.console is not None
-            and facts.console.remote is not None
-            and row.get("listed", True)
-        )
-        if pointer is not None and asked and int(pointer) not in listed:
+        removed = {int(step) for step in row.get("removed") or ()}
+        asked = facts.console is not None and facts.console.remote is not None
+        known = asked and row.get("listed", True)
+        if pointer is not None and known and int(pointer) not in listed:
             evidence = [
                 told("store", f"the pointer names step {pointer}; listed are {sorted(listed)}")
             ]
@@ -150,7 +129,6 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
                 evidence,
                 f"remote:{pointer}",
             )
-        kept = {c.step for c in run.checkpoints}
         if removed and kept and max(removed) > min(kept) and max(removed) >= max(kept):
             evidence = [told("sync", f"removed {sorted(removed)}, kept {sorted(kept)}")]
             return found(
@@ -167,18 +145,14 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     """Return a finding if a step was deleted during its upload, or if two processes manage one
     directory of checkpoints.
     """
-    for row in _rows(facts, "sync", run):
+    for row in facts.rows("sync", run):
         vanished, owners = row.get("vanished") or (), row.get("owners") or ()
         if vanished:
-            text, detail = (
-                f"Step {vanished[0]} was deleted while it was being uploaded.",
-                f"vanished during upload: {list(vanished)}",
-            )
+            text = f"Step {vanished[0]} was deleted while it was being uploaded."
+            detail = f"vanished during upload: {list(vanished)}"
         elif len(owners) > 1:
-            text, detail = (
-                f"{len(owners)} processes rotate or upload this run's checkpoints.",
-                f"owners: {list(owners)}",
-            )
+            text = f"{len(owners)} processes rotate or upload this run's checkpoints."
+            detail = f"owners: {list(owners)}"
         else:
             continue
         return found("cleanup-upload-race", run, text, [told("sync", detail)], "sync:race")
@@ -223,7 +197,7 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
     """Return a finding if the last uploads failed with one of these errors at least `times` times
     in a row. Each kind of error is a finding of its own, because each needs another repair.
     """
-    for row in _rows(facts, "sync", run):
+    for row in facts.rows("sync", run):
         failures = int(row.get("failures") or 0)
         if row.get("error") in errors and failures >= times:
             detail = str(row.get("detail", ""))
@@ -231,11 +205,4 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
             return found(
                 failure, run, f"{detail.partition(';')[0]}.", evidence, f"store:{row['error']}"
             )
-    return []
-
-
-def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-    """Return the console's rows of one run, or an empty list if there are none."""
-    if facts.console is not None:
-        return facts.console.of(what, run.name)
     return []

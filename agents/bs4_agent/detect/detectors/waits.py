@@ -69,9 +69,7 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if len(timeouts) <= int(parameters["times"]) or run.good_end or run.stop_requested:
         return []
     step = run.trainer_side.last_step
-    after = "since its start"
-    if step is not None:
-        after = f"since its step {step}"
+    after = f"since its step {step}" if step is not None else "since its start"
     text = (
         "The trainer's packer has waited in vain for rollouts more than "
         f"{int(parameters['times'])} times {after}."
@@ -97,14 +95,10 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     """
     if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
         return []
-    paused = None
-    for e in reversed(run.events):
-        if e.event.kind == "holding" and "dispatcher" in e.event.values:
-            paused = e
-            break
+    holding = [e for e in run.events_of("holding") if "dispatcher" in e.event.values]
     if (
-        paused is None
-        or paused.event.values["dispatcher"] != "paused"
+        not holding
+        or holding[-1].event.values["dispatcher"] != "paused"
         or run.last_event("finished", ORCHESTRATOR)
     ):
         return []
@@ -113,15 +107,12 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         return []
     if run.state == "running" and not run.alive("orchestrator"):
         return []
+    what = "is gone" if finished is None else "has finished"
     text = (
-        "The trainer has finished, and the orchestrator still waits for a new policy from it: it "
+        f"The trainer {what}, and the orchestrator still waits for a new policy from it: it "
         "will never come."
     )
-    if finished is None:
-        text = (
-            "The trainer is gone, and the orchestrator still waits for a new policy from it: it "
-            "will never come."
-        )
+    paused = holding[-1]
     evidence = [paused.evidence(), *([finished.evidence()] if finished else [])]
     return [
         Finding(
@@ -139,11 +130,7 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 def _trainer_gone(run: RunFacts) -> bool:
     """Return True if trainer processes were seen and none is left. Offline none is ever seen."""
-    return (
-        (run.ever("rank") or run.ever("trainer"))
-        and not run.alive("rank")
-        and not run.alive("trainer")
-    )
+    return (run.ever("rank") or run.ever("trainer")) and not run.alive("rank", "trainer")
 
 
 def nccl_startup_hang(

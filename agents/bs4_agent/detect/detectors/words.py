@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.detect.facts import Finding, RunFacts
+from bs4_agent.states import Role, Severity
 
 GIB = 1 << 30
 
@@ -18,11 +19,14 @@ def found(
     summary: str,
     evidence: Sequence[Mapping[str, Any]],
     anchor: str,
+    *,
     coverage: Sequence[str] = (),
     playbook: str | None = None,
+    severity: Severity | None = None,
+    role: Role | None = None,
 ) -> list[Finding]:
-    """Return a list with one finding. Its role and severity are None, so the engine takes them from
-    the playbook.
+    """Return a list with one finding. Without a role, the engine takes role and severity from the
+    playbook. `playbook` replaces the failure's own.
     """
     return [
         Finding(
@@ -32,8 +36,8 @@ def found(
             summary=summary,
             evidence=evidence,
             anchor=anchor,
-            severity=None,
-            role=None,
+            severity=severity,
+            role=role,
             coverage=coverage,
             playbook=playbook,
         )
