@@ -7,11 +7,13 @@ and of one value only a digest.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -92,23 +94,20 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
     was written.
     """
     flat: dict[str, Any] = {}
+    configs = layout.run_dir / "configs"
     if spec.trainer == "verl":
         flat = verl_settings.overrides(verl_settings.recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
-        written = read_passing(layout.run_dir / "configs" / f"{component}.json")
-        flat.update(flatten(written, component + ".") if written else {})
+        flat.update(flatten(read_passing(configs / f"{component}.json") or {}, component + "."))
     try:
-        flat.update(
-            flatten(settings.load_toml(layout.run_dir / "configs" / "orch.toml"), "orchestrator.")
-        )
+        flat.update(flatten(settings.load_toml(configs / "orch.toml"), "orchestrator."))
     except BadConfig:
         pass  # the current generation writes none, and 2026-01 may have died before it did
-    rejected, rejected_t = text_file(layout.run_dir / "configs" / "error.txt")
+    rejected, rejected_t = text_file(configs / "error.txt")
     known = flat or None
-    local = wandb_directories(spec, layout)
     return known, Surroundings(
         looked_t=time.time(),
-        wandb=local,
+        wandb=wandb_directories(spec, layout),
         adapters=adapters(spec, known),
         rejected=rejected,
         rejected_t=rejected_t,
@@ -136,8 +135,8 @@ def processes(members: Sequence[Member]) -> list[ProcessFacts]:
     """Return the limits, environment names and directories of the run's own processes. At most 64
     processes are read.
     """
-    chosen = [m for m in members if m.component in _COMPONENTS][:_MAX_PROCESSES]
-    return [_process(member) for member in chosen]
+    chosen = (_process(member) for member in members if member.component in _COMPONENTS)
+    return list(islice(chosen, _MAX_PROCESSES))
 
 
 def _process(member: Member) -> ProcessFacts:
@@ -147,14 +146,11 @@ def _process(member: Member) -> ProcessFacts:
     place = Path(f"/proc/{member.identity.pid}")
     nofile = _soft_nofile(place)
     names, wandb_id, shared = _environment(place)
-    try:
-        open_files: int | None = sum(1 for _ in (place / "fd").iterdir())
-    except OSError:
-        open_files = None
-    try:
+    cwd = open_files = None
+    with contextlib.suppress(OSError):
+        open_files = len(list((place / "fd").iterdir()))
+    with contextlib.suppress(OSError):
         cwd = containers.here(member.identity.pid, (place / "cwd").readlink())
-    except OSError:
-        cwd = None
     if not member.identity.alive():  # the pid may belong to another process by now
         return ProcessFacts(identity=member.identity, component=member.component)
     return ProcessFacts(
@@ -171,17 +167,10 @@ def _process(member: Member) -> ProcessFacts:
 
 def _soft_nofile(place: Path) -> int | None:
     """Return the soft limit of open files from /proc/PID/limits, or None if it cannot be read."""
-    try:
-        lines = (place / "limits").read_text().splitlines()
-    except OSError:
-        return None
-    words = []
-    for line in lines:
+    for line in _lines(place / "limits"):
         if line.startswith("Max open files"):
             words = line.split()
-            break
-    if len(words) > 3 and words[3].isdigit():
-        return int(words[3])
+            return int(words[3]) if len(words) > 3 and words[3].isdigit() else None
     return None
 
 
@@ -193,22 +182,17 @@ def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
         raw = (place / "environ").read_bytes()
     except OSError:
         return None, None, False
-    pairs = []
-    for entry in raw.split(b"\0"):
-        if b"=" in entry:
-            pairs.append(entry.partition(b"="))
+    pairs = [entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry]
     if not pairs:
         return None, None, False
-    names = frozenset(name.decode("utf-8", "replace") for name, _, _ in pairs)
-    wandb = None
-    for name, _, value in pairs:
-        if name == b"WANDB_RUN_ID" and value:
-            wandb = value
-            break
-    shared = any(
-        name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs
-    )
-    return names, None if wandb is None else sha256(wandb).hexdigest()[:16], shared
+    names = frozenset(name.decode("utf-8", "replace") for name, _ in pairs)
+    wandb, shared = None, False
+    for name, value in pairs:
+        if name == b"WANDB_RUN_ID" and value and wandb is None:
+            wandb = sha256(value).hexdigest()[:16]
+        elif name == b"WANDB_SHARED_MODE":
+            shared = shared or value not in (b"", b"0")
+    return names, wandb, shared
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
@@ -216,26 +200,17 @@ def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirector
     the output directory. The directories of the newest attempt also have their step.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
-    newest = set()
     for one in wandb_files.together(found):
-        newest.add(one.path)
-    rows = []
-    for one in found:
-        rows.append(
-            dataclasses.replace(one, step=wandb_files.newest_step(one))
-            if one.path in newest
-            else one
-        )
-    return rows
+        found[found.index(one)] = dataclasses.replace(one, step=wandb_files.newest_step(one))
+    return found
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
     """Return the directories in which W&B may keep this run's data. The trainers name their own
     directory; without a name W&B takes the working directory.
     """
-    return list(
-        dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb"))
-    )
+    places = dict.fromkeys((spec.cwd, layout.output_dir, layout.run_dir))
+    return [place / "wandb" for place in places]
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
@@ -244,9 +219,7 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
     `dataset_info.json`.
     """
     root = _datasets_root(members)
-    if root is None:
-        return None
-    return dataset_caches_in(root)
+    return None if root is None else dataset_caches_in(root)
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
@@ -308,16 +281,16 @@ def environment_versions(
     except OSError:
         return None
     pins: dict[str, str] = dict(_NAMED.findall(header))
-    first = (config or {}).get("orchestrator.env.0.id") or (config or {}).get(
+    known = config or {}
+    first = known.get("orchestrator.env.0.id") or known.get(
         "orchestrator.train.source.0.env.taskset.id"
     )
     if not pins and first is not None and (match := _VERSION.search(header)):
         pins[str(first)] = match.group(1)
-    found = []
-    for name, version in pins.items():
-        installed, where = _installed(spec.cwd, name)
-        found.append(EnvironmentVersion(name, version, installed, where))
-    return found
+    return [
+        EnvironmentVersion(name, version, *_installed(spec.cwd, name))
+        for name, version in pins.items()
+    ]
 
 
 def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
@@ -342,16 +315,14 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
         return None
     found = []
     for key, value in config.items():
-        if (
-            key.rsplit(".", 1)[-1] not in ("lora_adapter_path", "adapter_path")
-            or not isinstance(value, str)
-            or not value
-        ):
+        named = key.rsplit(".", 1)[-1] in ("lora_adapter_path", "adapter_path")
+        if not named or not isinstance(value, str) or not value:
             continue
         path = spec.cwd / value
         missing = ["adapter_config.json"] if not (path / "adapter_config.json").exists() else []
-        if not any((path / f"adapter_model.{kind}").exists() for kind in ("safetensors", "bin")):
-            missing.append("adapter_model.safetensors")
+        weights = path / "adapter_model.safetensors"
+        if not weights.exists() and not weights.with_suffix(".bin").exists():
+            missing.append(weights.name)
         found.append(Adapter(path, missing))
     return found
 
@@ -381,9 +352,7 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
                 changed = mtime(Path(root) / name)
                 if changed is not None and changed < attempt.started_t:
                     return True
-    if seen:
-        return False
-    return None
+    return False if seen else None
 
 
 def lineage(
@@ -419,27 +388,23 @@ def names(config: Mapping[str, Any]) -> dict[str, str]:
     """
     found = {}
     for name, keys in _LINEAGE.items():
-        found[name] = next((config[key] for key in keys if key in config), None)
-    rows = {}
-    for name, value in found.items():
+        value = next((config[key] for key in keys if key in config), None)
         if value is not None:
-            rows[name] = str(value)
-    return rows
+            found[name] = str(value)
+    return found
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Return how many times the kernel's out-of-memory killer has acted in our control group, or
     None if the kernel does not show it. Reads memory.events (cgroup v2) or memory.oom_control (v1).
     """
-    own = next(
-        (line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/"
-    )
-    candidates = (
+    lines = _lines(proc / "self" / "cgroup")
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    for path in (
         groups / own.lstrip("/") / "memory.events",
         groups / "memory.events",
         groups / "memory" / "memory.oom_control",
-    )
-    for path in candidates:
+    ):
         for line in _lines(path):
             name, _, value = line.partition(" ")
             if name == "oom_kill" and value.isdigit():

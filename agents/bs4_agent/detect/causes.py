@@ -64,12 +64,10 @@ def _exit_t(item: Finding, facts: Facts) -> float:
     """Return the wall second at which the process that wrote the evidence ended, or infinity if it
     lives or its end is unknown.
     """
-    run = next(
-        (run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None
-    )
-    if run is None or not item.evidence:
-        return float("inf")
-    return first_exit(run, str(item.evidence[0].get("source", "")))
+    for run in facts.runs:
+        if item.evidence and (run.name, run.attempt) == (item.run, item.attempt):
+            return first_exit(run, str(item.evidence[0].get("source", "")))
+    return float("inf")
 
 
 def first_exit(run: RunFacts, source: str) -> float:
@@ -93,7 +91,8 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}
     for key in keys:
-        by_attempt.setdefault((found[key].finding.run, found[key].finding.attempt), []).append(key)
+        item = found[key].finding
+        by_attempt.setdefault((item.run, item.attempt), []).append(key)
     kept: set[str] = set()
     for group in by_attempt.values():
         kept.update(_heads(group, found))
@@ -107,12 +106,10 @@ def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
         key: {other for other in group if other != key and _explains(found[key], found[other])}
         for key in group
     }
-    place = {key: index for index, key in enumerate(group)}
-    for key in group:
-        for other in _reached(key, explains):
-            if key in explains[other] and place[key] < place[other]:
-                explains[other].discard(key)
-    explained = set().union(*explains.values()) if explains else set()
+    for place, key in enumerate(group):
+        for other in _reached(key, explains).intersection(group[place + 1 :]):
+            explains[other].discard(key)
+    explained = set[str]().union(*explains.values())
     return [key for key in group if key not in explained]
 
 
@@ -137,22 +134,13 @@ def _explains(cause: Cause, other: Cause) -> bool:
 
 def _before(other: Cause, cause: Cause) -> bool:
     """Return True if `other` came so long before `cause` that it cannot be its consequence."""
-    if other.t is not None and cause.t is not None and _comparable(other.t, cause.t):
+    # A kernel log counts seconds from the boot, other logs from 1970.
+    if other.t is not None and cause.t is not None and (other.t < 1e8) == (cause.t < 1e8):
         return other.t < cause.t - _EARLIER_S
     one, two = _first_line(other), _first_line(cause)
-    return (
-        one is not None
-        and two is not None
-        and one[0] == two[0]
-        and one[1] < two[1] - _EARLIER_LINES
-    )
-
-
-def _comparable(one: float, two: float) -> bool:
-    """Return True if both times count from the same origin. A kernel log counts seconds from the
-    boot, other logs from 1970.
-    """
-    return (one < 1e8) == (two < 1e8)
+    if one is None or two is None:
+        return False
+    return one[0] == two[0] and one[1] < two[1] - _EARLIER_LINES
 
 
 def _first_line(cause: Cause) -> tuple[tuple[str, str], int] | None:

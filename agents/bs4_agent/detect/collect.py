@@ -16,7 +16,7 @@ from bs4_agent.checkpoints.inventory import inventory, size_of, step_directories
 from bs4_agent.detect import around
 from bs4_agent.detect.surroundings import Disk, Heap, Surroundings
 from bs4_agent.errors import AgentError
-from bs4_agent.runs.model import Attempt, Member, Run
+from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.host import disk_usage
@@ -107,8 +107,8 @@ class Collector:
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
-            return (None, None, None)
-        return (look.config, look.resume, look.around)
+            return None, None, None
+        return look.config, look.resume, look.around
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
         """Return (the filesystems of the runs, the shared memory). Both are None if the last
@@ -116,7 +116,7 @@ class Collector:
         """
         if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
             return None, None
-        return self._disks[1], self._disks[2]
+        return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
         """Return (how many times the kernel has killed in our control group since this object was
@@ -145,34 +145,23 @@ class Collector:
 
     def _look(self, run: Run, attempt: Attempt) -> _Look:
         """Scan one attempt of a run and return what was found."""
-        trainer = self._runs.trainer(run)
-        members = []
-        for m in self._runs.membership.members(run.name, attempt.number):
-            if m.alive:
-                members.append(m)
         config = around.flat_settings(run.spec, attempt.argv)
-        if attempt.resume is not None or not attempt.adopted:
-            resume = attempt.resume
-        else:
-            resume = trainer.resume_requested(run.spec)
-        return _Look(
-            attempt.number,
-            time.monotonic(),
-            config,
-            resume,
-            self._surroundings(run, attempt, trainer, members, config),
-        )
+        resume = attempt.resume
+        if resume is None and attempt.adopted:
+            resume = self._runs.trainer(run).resume_requested(run.spec)
+        looked_m = time.monotonic()
+        surroundings = self._surroundings(run, attempt, config)
+        return _Look(attempt.number, looked_m, config, resume, surroundings)
 
     def _surroundings(
-        self,
-        run: Run,
-        attempt: Attempt,
-        trainer: Trainer,
-        members: Sequence[Member],
-        config: Mapping[str, Any] | None,
+        self, run: Run, attempt: Attempt, config: Mapping[str, Any] | None
     ) -> Surroundings:
         """Return the surroundings of one attempt from a fresh scan."""
+        trainer = self._runs.trainer(run)
         layout = trainer.layout(run.spec)
+        seen = self._runs.membership.members(run.name, attempt.number)
+        members = [member for member in seen if member.alive]
+        logs = [source.path.exists() for source in trainer.log_sources(run.spec)]
         heaps, earlier = self._heaps(run, trainer)
         rejected, rejected_t = around.text_file(layout.run_dir / "configs" / "error.txt")
         directory = self._runs.attempt_directory(run.name, attempt.number)
@@ -189,9 +178,7 @@ class Collector:
             rejected=rejected,
             rejected_t=rejected_t,
             logs_kept=around.logs_kept(run, attempt, trainer),
-            logs_found=any(places)
-            if (places := [source.path.exists() for source in trainer.log_sources(run.spec)])
-            else None,
+            logs_found=any(logs) if logs else None,
             lineage=lineage,
             lineage_before=before,
         )
@@ -204,13 +191,12 @@ class Collector:
         """
         layout = trainer.layout(run.spec)
         sizes = self._sizes.setdefault(run.name, _Sizes())
-        roots = {
-            "broadcasts": layout.broadcasts,
-            "rollouts": layout.rollouts,
-            "weights": layout.weights,
-        }
         heaps = {}
-        for name, root in roots.items():
+        for name, root in (
+            ("broadcasts", layout.broadcasts),
+            ("rollouts", layout.rollouts),
+            ("weights", layout.weights),
+        ):
             if root is not None:
                 heaps[name] = _heap(root, sizes.settled)
         newest = max((c.step for c in inventory(trainer, run.spec) if c.complete), default=-1)
@@ -222,11 +208,8 @@ class Collector:
         """Measure each filesystem that holds the output of a run, and the shared memory."""
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
-            place = None
-            for p in (run.spec.output_dir, *run.spec.output_dir.parents):
-                if p.exists():
-                    place = p
-                    break
+            output = run.spec.output_dir
+            place = next((path for path in (output, *output.parents) if path.exists()), None)
             try:
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
@@ -249,7 +232,8 @@ class Collector:
             while now - seen[0][0] > GROWTH_S:
                 seen.popleft()
             elapsed = now - seen[0][0]
-            growth = (used - seen[0][1]) / elapsed if elapsed >= GROWTH_S / 2 else None
+            if elapsed >= GROWTH_S / 2:
+                growth = (used - seen[0][1]) / elapsed
         return Disk(
             path=str(path),
             used=used,

@@ -7,9 +7,9 @@ watching and `diagnose` use the same engine.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from bs4_agent.detect.causes import Cause, causes
@@ -71,11 +71,7 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     """Return the newest attempt of each run that makes steps, by run name. Failures of earlier
     attempts are history.
     """
-    rows = {}
-    for run in facts.runs:
-        if run.trainer_side.steps > 0:
-            rows[run.name] = run.attempt
-    return rows
+    return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
 
 
 class Engine:
@@ -87,20 +83,20 @@ class Engine:
         """Prepare the engine. With `live`, lines arrive as they are written, and hold times count
         from when a line was seen. Otherwise they count from the lines' own time.
         """
-        self._playbooks = [p for p in playbooks if p.detect]
-        self._detecting = [
-            (p, p.detector, p.parameters) for p in self._playbooks if p.detector is not None
-        ]
+        self._for: dict[str, Playbook] = {}
+        self._signatures: list[tuple[Signature, Playbook]] = []
+        for playbook in playbooks:
+            if playbook.detect:
+                self._for[playbook.id] = playbook
+                for data in playbook.signatures:
+                    signature = Signature.from_compiled(playbook.id, data)
+                    self._signatures.append((signature, playbook))
         self._live = live
         self._held: dict[str, _Held] = {}
-        self._signatures = [
-            (Signature.from_compiled(p.id, s), p) for p in self._playbooks for s in p.signatures
-        ]
-        self._for: dict[str, Playbook] = {p.id: p for p in self._playbooks}
         self._rules: dict[tuple[str, str], SourceRules] = {}
         self._matchers: dict[_LogKey, Matcher] = {}
         self._adopted: dict[_LogKey, list[Finding]] = {}
-        self._reasons = EndReasons(self._playbooks)
+        self._reasons = EndReasons(list(self._for.values()))
 
     def rules(self, trainer: str, source: str) -> SourceRules:
         """Return the signatures that apply to one log. With `trainer` "", those of every trainer
@@ -109,13 +105,10 @@ class Engine:
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
         if key not in self._rules:
-            self._rules[key] = SourceRules(
-                [
-                    (s, p)
-                    for s, p in self._signatures
-                    if family in s.sources and (not trainer or p.applies_to(trainer))
-                ]
-            )
+            own = [entry for entry in self._signatures if family in entry[0].sources]
+            if trainer:
+                own = [entry for entry in own if entry[1].applies_to(trainer)]
+            self._rules[key] = SourceRules(own)
         return self._rules[key]
 
     def matcher(
@@ -154,20 +147,21 @@ class Engine:
         """Return the monotonic second at which the next running hold time ends, or None if no
         finding is being held.
         """
-        waits = []
-        for held in self._held.values():
-            if not held.fired:
-                waits.append(held.first_m + self._for[held.finding.failure].hold_s)
-        return min(waits, default=None)
+        ends = (
+            held.first_m + self._for[held.finding.failure].hold_s
+            for held in self._held.values()
+            if not held.fired
+        )
+        return min(ends, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
         """Return the log sources of an attempt that have delivered at least one line that is not
         blank.
         """
         return frozenset(
-            s
-            for (name, number, s), matcher in self._matchers.items()
-            if (name, number) == (run, attempt) and matcher.last_line
+            key[2]
+            for key, matcher in self._matchers.items()
+            if key[:2] == (run, attempt) and matcher.last_line
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
@@ -201,19 +195,18 @@ class Engine:
         An incident that is found again with more evidence than before is left out, because the new
         evidence is to be reported.
         """
-        going: set[tuple[str, int]] = set()
-        for run in facts.runs:
-            if run.state in ("starting", "running"):
-                going.add((run.name, run.attempt))
+        going = {
+            (run.name, run.attempt) for run in facts.runs if run.state in ("starting", "running")
+        }
         kept: dict[str, Cause] = {}
         for key, held in self._held.items():
             item, playbook = held.finding, self._for[held.finding.failure]
-            if not held.fired or not playbook.until_attempt_ends:
-                continue
             again = found.get(key)
-            if again is None and (item.run, item.attempt) not in going:
-                continue
-            if again is None or len(again.finding.evidence) <= len(item.evidence):
+            if again is None:
+                stays = (item.run, item.attempt) in going
+            else:
+                stays = len(again.finding.evidence) <= len(item.evidence)
+            if held.fired and playbook.until_attempt_ends and stays:
                 kept[key] = Cause(item, playbook)
         return kept
 
@@ -221,30 +214,24 @@ class Engine:
         """Yield one finding for each failure and attempt. If a detector and the logs report the
         same failure, the detector's evidence is added to the finding of the logs.
         """
-        stopped = set()
-        for run in facts.runs:
-            if run.stop_requested:
-                stopped.add((run.name, run.attempt))
+        stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
         runs = {run.name: run for run in facts.runs}
-        told = []
-        for c in self._logged(complete):
-            if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run)):
-                told.append(c)
         logged = {}
-        for c in told:
-            logged[(c.finding.run, c.finding.attempt, c.finding.failure)] = c
-        for playbook, name, parameters in self._detecting:
-            for item in self._detect(playbook, name, parameters, facts):
+        for cause in list(self._logged(complete)):
+            item = cause.finding
+            if self._counts(cause, stopped) and not _followed(cause, runs.get(item.run)):
+                logged[item.run, item.attempt, item.failure] = cause
+        for playbook in self._for.values():
+            for item in self._detect(playbook, facts):
                 same = logged.get((item.run, item.attempt, item.failure))
                 if same is None:
                     yield Cause(item, playbook)
                     continue
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
                 anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
-                merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
-                logged[item.run, item.attempt, item.failure] = dataclasses.replace(
-                    same, finding=merged
-                )
+                merged = replace(item, evidence=evidence, anchor=anchor)
+                joined = replace(same, finding=merged)
+                logged[item.run, item.attempt, item.failure] = joined
         yield from logged.values()
 
     def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
@@ -266,8 +253,8 @@ class Engine:
         for (run, attempt, source), matcher in self._matchers.items():
             for playbook, track in matcher.fired(complete=complete):
                 fired.setdefault((run, attempt, playbook.id), []).append((track, source))
-        for items in self._adopted.values():
-            yield from (Cause(item, self._for[item.failure]) for item in items)
+        for item in chain.from_iterable(self._adopted.values()):
+            yield Cause(item, self._for[item.failure])
         for (run, attempt, failure), tracks in fired.items():
             yield self._cause(run, attempt, self._for[failure], tracks)
 
@@ -277,24 +264,23 @@ class Engine:
         """Return one finding for several signatures (or logs) of the same failure. Its anchor is
         the evidence that came first.
         """
-        sightings = []
+        firsts, latests, times, fired = [], [], [], []
         for track, _ in tracks:
             if track.first is not None and track.latest is not None:
-                sightings.append((track.first, track.latest))
-        places = [dict(first.place) for first, _ in sightings]
-        places += [dict(latest.place) for first, latest in sightings if latest is not first]
-        times = [first.moment.t for first, _ in sightings if first.moment.t is not None]
-        fired = []
-        for track, _ in tracks:
+                firsts.append(dict(track.first.place))
+                if track.latest is not track.first:
+                    latests.append(dict(track.latest.place))
+                if track.first.moment.t is not None:
+                    times.append(track.first.moment.t)
             if track.fired is not None and track.fired.moment.t is not None:
                 fired.append(track.fired.moment.t)
-        first = places[0]
+        first = firsts[0]
         finding = Finding(
             failure=playbook.id,
             run=run,
             attempt=attempt,
             summary=str(first["text"])[:_SUMMARY],
-            evidence=places[:_EVIDENCE],
+            evidence=(firsts + latests)[:_EVIDENCE],
             anchor=_anchor(first),
             severity=playbook.severity,
             role=playbook.role,
@@ -304,23 +290,19 @@ class Engine:
         return Cause(finding, playbook, min(times, default=None), since)
 
     @staticmethod
-    def _detect(
-        playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts
-    ) -> list[Finding]:
-        """Return what one detector finds in all runs that the playbook applies to. A finding
-        without a role takes role and severity from the playbook.
+    def _detect(playbook: Playbook, facts: Facts) -> Iterator[Finding]:
+        """Yield what the playbook's detector, if it has one, finds in all runs that the playbook
+        applies to. A finding without a role takes role and severity from the playbook.
         """
-        found: list[Finding] = []
-        detector = DETECTORS[name]
+        if playbook.detector is None:
+            return
+        detector, given = DETECTORS[playbook.detector], playbook.parameters
         for run in facts.runs:
             if playbook.applies_to(run.spec.trainer):
-                for item in detector(facts, run, parameters):
+                for item in detector(facts, run, given):
                     if item.role is None:
-                        item = dataclasses.replace(
-                            item, role=playbook.role, severity=playbook.severity
-                        )
-                    found.append(item)
-        return found
+                        item = replace(item, role=playbook.role, severity=playbook.severity)
+                    yield item
 
     def _drop_overtaken(self, facts: Facts) -> None:
         """Forget the logs of each attempt that a later attempt has overtaken by making steps."""
@@ -387,7 +369,7 @@ class Engine:
         if not playbook.signatures or not item.evidence:
             return
         first = item.evidence[0]
-        logged = dataclasses.replace(item, anchor=_anchor(first))
+        logged = replace(item, anchor=_anchor(first))
         if incident_id(logged) == incident:
             self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(
                 logged
