@@ -164,11 +164,8 @@ class RunFacts:
         """Return the settings below a table, with their full keys. Empty if there are none or the
         settings are unknown.
         """
-        found = {}
-        for key, value in (self.config or {}).items():
-            if key.startswith(prefix + "."):
-                found[key] = value
-        return found
+        given = (self.config or {}).items()
+        return {key: value for key, value in given if key.startswith(prefix + ".")}
 
     def alive(self, *components: str) -> list[Member]:
         """Return the living processes of these components, for example "trainer", by component."""

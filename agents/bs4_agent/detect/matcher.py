@@ -61,22 +61,18 @@ class SourceRules:
         matching expressions). Results are remembered, because the lines of a failure repeat.
         """
         key = (text, level, logger)
-        found = self._known.get(key)
-        if found is None:
-            found = self._look(text, level, logger)
-            if found or len(text) < _SHORT:
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[key] = found
-        return found
-
-    def _look(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Return the same as `matched`, without the memory."""
+        if key in self._known:
+            return self._known[key]
         roles: dict[int, set[str]] = {}
         for index, role in self.words.keys(text):
             if self.rules[index][0].matched(role, text, level, logger):
                 roles.setdefault(index, set()).add(role)
-        return [(index, frozenset(found)) for index, found in sorted(roles.items())]
+        matches = [(index, frozenset(found)) for index, found in sorted(roles.items())]
+        if matches or len(text) < _SHORT:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = matches
+        return matches
 
 
 def blank(line: LogLine) -> bool:
@@ -102,14 +98,11 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
     a header. The other lines have no level, unless the record reports no failure: what stands below
     the INFO line of its own record is a quotation.
     """
-    first, *rest = line.text.split("\n")
-    yield first, line.level, line.logger
-    if line.level in CALM:
-        level, logger = (line.level, line.logger)
-    else:
-        level, logger = ("", "")
-    for part in rest:
+    level, logger = line.level, line.logger
+    for part in line.text.split("\n"):
         yield part, level, logger
+        if line.level not in CALM:
+            level = logger = ""
 
 
 class LineClock:
@@ -207,19 +200,19 @@ class Matcher:
         not feed every line: `back` reads the lines above, and `date_above` calls `date` with the
         last of them that shows a time.
         """
-        number = int(place["line"])
+        number, source = int(place["line"]), str(place["source"])
         if not blank(line):
             self.last_line = max(number, self.last_line)
         quotes = self._quotes
-        over = samples(str(place["source"])) and sample_over(line)
+        over = samples(source) and sample_over(line)
         if quotes.held and (line.level or over or not quotes.may_be(line, number)):
-            quotes.decide(line if line.level or over else None, self._held)
+            quotes.decide(line if line.level or over else None, self._one)
         if over:
             quotes.begin(None, number)
-        elif samples(str(place["source"])) and sample(line):
+        elif samples(source) and sample(line):
             quotes.begin(line, number)
         elif line.level:
-            quotes.header(line, number, str(place["source"]))
+            quotes.header(line, number, source)
         elif opens(line):
             quotes.open()
         if not line.level and quotes.may_be(line, number):
@@ -228,7 +221,7 @@ class Matcher:
             return
         self.date(line)
         for text, level, logger in parts(line):
-            self._one(text, level, logger, number, place, back, date_above)
+            self._one(level, logger, number, text, place, back, date_above)
 
     @property
     def doubting(self) -> bool:
@@ -253,25 +246,12 @@ class Matcher:
         """
         self._quotes.begin(line, number)
 
-    def _held(
-        self,
-        level: str,
-        logger: str,
-        number: int,
-        text: str,
-        place: Mapping[str, Any],
-        back: Back | None,
-        date: Any,
-    ) -> None:
-        """Match a line that was held back until it was clear that it is not a quotation."""
-        self._one(text, level, logger, number, place, back, date)
-
     def _one(
         self,
-        text: str,
         level: str,
         logger: str,
         number: int,
+        text: str,
         place: Mapping[str, Any],
         back: Back | None,
         date_above: Callable[[], None] | None,
@@ -342,7 +322,7 @@ class Matcher:
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S
         ):
-            self._quotes.decide(None, self._held)
+            self._quotes.decide(None, self._one)
         for index, track in sorted(self._tracks.items()):
             track.settle(None if complete else self.last_line)
             if track.fired is None or track.latest is None:

@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from bs4_agent.detect import around, wandb_files
 from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side, Stop
+from bs4_agent.detect.facts import Facts, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.runs.runlog import RunLog
@@ -62,21 +63,18 @@ def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource
     """Return the existing logs of a run directory, by attempt number. The current generation of
     prime-rl keeps the logs of all attempts, 2026-01 only those of the last one.
     """
-    found = {}
+    found: dict[int, list[LogSource]] = {}
     if trainer_id == "prime-rl":
-        found = {
-            number: sources_in(path) for number, path in attempts_in(directory / "logs").items()
-        }
+        for number, path in attempts_in(directory / "logs").items():
+            found[number] = sources_in(path)
     if trainer_id == VERL:
-        found = {}
         for number, path in numbered(directory).items():
             found[number] = [LogSource("metrics", path)]
     if not found:
-        found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
-    rows = {}
+        found[1] = registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))
     for number, logs in found.items():
-        rows[number] = [log for log in logs if log.path.is_file()]
-    return rows
+        found[number] = [log for log in logs if log.path.is_file()]
+    return found
 
 
 def directory_facts(
@@ -97,46 +95,25 @@ def directory_facts(
     spec = spec_of(directory, trainer_id)
     attempts = directory_logs(directory, trainer_id)
     newest = max(attempts, default=1)
-    reads: list[Read] = []
-    for number, logs in attempts.items():
-        for log in logs:
-            if log.path.is_relative_to(directory):
-                name = str(log.path.relative_to(directory))
-            else:
-                name = str(log.path)
-            reads.append(
-                _read_file(
-                    log.path,
-                    Log(log.source, name, number),
-                    trainer,
-                    engine,
-                    spec.run,
-                    thorough=thorough,
-                )
-            )
+    logs: list[tuple[Path, Log]] = []
+    for number, sources in attempts.items():
+        for source in sources:
+            inside = source.path.is_relative_to(directory)
+            name = str(source.path.relative_to(directory) if inside else source.path)
+            logs.append((source.path, Log(source.source, name, number)))
     for loose in (*extra, *_wandb_logs(directory, trainer.layout(spec))):
-        reads.append(
-            _read_file(
-                loose.path,
-                Log(loose.source, loose.name, newest),
-                trainer,
-                engine,
-                spec.run,
-                thorough=thorough,
-            )
-        )
-    facts = _facts(
-        trainer,
-        spec,
-        [read for read in reads if read.log.attempt == newest],
-        newest,
-        _started(directory, trainer, spec),
-    )
-    stops = {
-        number: stop
-        for number in attempts
-        if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None
-    }
+        logs.append((loose.path, Log(loose.source, loose.name, newest)))
+    reads: dict[int, list[Read]] = {number: [] for number in (*attempts, newest)}
+    for path, log in logs:
+        with path.open("rb") as handle:
+            read = _read(handle, log, trainer, engine, spec.run, known=True, thorough=thorough)
+        reads[log.attempt].append(read)
+    started = _started(directory, trainer, spec)
+    facts = _facts(trainer, spec, reads[newest], newest, started)
+    stops = {}
+    for number in attempts:
+        if (stop := _stop(reads[number])) is not None:
+            stops[number] = stop
     return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
 
 
@@ -148,35 +125,27 @@ def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
     for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")):
         if root.is_relative_to(directory):
             roots.append(root)
-    found = wandb_files.together(wandb_files.directories(roots))
-    rows = []
-    for one in found:
+    found = []
+    for one in wandb_files.together(wandb_files.directories(roots)):
         for path in wandb_files.logs(one.path):
-            rows.append(Loose("wandb", str(path.relative_to(directory)), path))
-    return rows
+            found.append(Loose("wandb", str(path.relative_to(directory)), path))
+    return found
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
     """Return when the launcher was signalled, or else when the orchestrator was, or None if neither
     was. A server's message about its own end carries no time.
     """
-    events = []
-    for read in reads:
-        for e in read.events:
-            if e.event.kind == "terminating":
-                events.append(e)
-    signalled = []
-    for e in events:
-        if e.event.side == "launcher" and "signal" in e.event.values:
-            signalled.append(e.m)
-    interrupted = []
-    for e in events:
-        if e.event.side == "orchestrator":
-            interrupted.append(e.m)
+    signalled, interrupted = [], []
+    for event in chain.from_iterable(read.events for read in reads):
+        if event.event.kind != "terminating":
+            continue
+        if event.event.side == "launcher" and "signal" in event.event.values:
+            signalled.append(event.m)
+        elif event.event.side == "orchestrator":
+            interrupted.append(event.m)
     times = signalled or interrupted
-    if times:
-        return Stop(min(times), ordered=bool(signalled))
-    return None
+    return Stop(min(times), ordered=bool(signalled)) if times else None
 
 
 def loose_facts(
@@ -186,13 +155,14 @@ def loose_facts(
     trainer generation is unknown. `thorough` parses every line.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
-    known = trainer_id != ""
-    reads = [
-        _read_file(
-            log.path, Log(log.source, log.name), trainer, engine, "", known=known, thorough=thorough
-        )
-        for log in logs
-    ]
+    reads = []
+    for loose in logs:
+        log = Log(loose.source, loose.name)
+        with loose.path.open("rb") as handle:
+            read = _read(
+                handle, log, trainer, engine, "", known=trainer_id != "", thorough=thorough
+            )
+        reads.append(read)
     return _facts(trainer, _nobody(trainer.id), reads, 1, 0.0)
 
 
@@ -219,16 +189,12 @@ def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
     """Return the launch spec of a finished run as far as its directory shows it: the paths, and
     nothing of its config.
     """
-    if trainer_id == "prime-rl-2026-01":
-        output_dir, run = (directory, directory.name)
-    else:
-        output_dir, run = (directory.parent, directory.name)
     return LaunchSpec(
-        run=run,
+        run=directory.name,
         trainer=trainer_id,
         config=UNKNOWN_CONFIG,
         cwd=directory.parent,
-        output_dir=output_dir,
+        output_dir=directory if trainer_id == "prime-rl-2026-01" else directory.parent,
     )
 
 
@@ -250,26 +216,8 @@ def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
     ):
         if candidate.exists():
             return candidate.stat().st_mtime
-    logs = []
-    for s in trainer.log_sources(spec):
-        if s.path.exists():
-            logs.append(s.path.stat().st_mtime)
-    return min(logs, default=time.time())
-
-
-def _read_file(
-    path: Path,
-    log: Log,
-    trainer: Trainer,
-    engine: Engine,
-    run: str,
-    *,
-    known: bool = True,
-    thorough: bool,
-) -> Read:
-    """Open a log file and read it."""
-    with path.open("rb") as handle:
-        return _read(handle, log, trainer, engine, run, known=known, thorough=thorough)
+    logs = (log.path for log in trainer.log_sources(spec))
+    return min((path.stat().st_mtime for path in logs if path.exists()), default=time.time())
 
 
 def _read(
@@ -309,20 +257,19 @@ def _facts(
     """
     log = RunLog(run=spec.run, attempt=attempt)
     events = [event for read in reads for event in read.events]
-    for event in _in_time(events):
+    # Events of one log keep the order of their lines.
+    for event in sorted(events, key=lambda event: event.m):
         log.add(event)
         if event.event.kind == "step" and event.event.step is not None:
             for record in records_of(event.event):
                 log.record(record)
     ended = max((read.t for read in reads if read.t is not None), default=None)
-    if spec.run:
-        config, surroundings = around.of_files(spec, trainer.layout(spec))
-    else:
-        config, surroundings = (None, None)
+    layout = trainer.layout(spec)
+    config, surroundings = around.of_files(spec, layout) if spec.run else (None, None)
     return RunFacts(
         name=spec.run,
         spec=spec,
-        layout=trainer.layout(spec),
+        layout=layout,
         attempt=attempt,
         state="files",
         started_m=min((event.m for event in events), default=ended or 0.0),
@@ -333,19 +280,12 @@ def _facts(
         last_activity_m=ended,
         events=log.events,
         checkpoints=trainer.checkpoints(spec) if spec.run else (),
-        files=step_files(trainer.layout(spec)),
+        files=step_files(layout),
         good_end=trainer.good_end([e.event for e in events]),
         history=log.history.records(),
         config=config,
         around=surroundings,
     )
-
-
-def _in_time(events: Sequence[LogEvent]) -> Sequence[LogEvent]:
-    """Return the events of all logs sorted by time. Events of one log with equal times keep the
-    order of their lines.
-    """
-    return sorted(events, key=lambda event: event.m)
 
 
 def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
@@ -367,19 +307,16 @@ def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: flo
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)
         + idle_s
     )
-    seen: Mapping[str, frozenset[str]] = {}
+    known: set[str] = set()
     if engine is not None:
-        seen = {}
         for run in runs:
-            seen[run.name] = engine.seen(run.name, run.attempt)
-    known = frozenset().union(*seen.values()) if seen else frozenset()
-    coverage = []
-    for phrase in ALL_COVERAGE:
-        if phrase != "kernel log" or "kernel" not in known:
-            coverage.append(phrase)
-    # The one log in which a driver prints for all sides (verl).
+            known.update(engine.seen(run.name, run.attempt))
+    coverage = list(ALL_COVERAGE)
+    if "kernel" in known:
+        coverage.remove("kernel log")
+    # verl's driver prints one log for all sides.
     expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
-    for source in expected if seen else ():
+    for source in expected if engine is not None and runs else ():
         if source not in known:
             coverage.append(f"{source} log (never seen)")
     return Facts(now_m=now, now_t=now if now > 1e8 else time.time(), runs=runs, coverage=coverage)

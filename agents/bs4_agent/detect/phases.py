@@ -8,9 +8,8 @@ A side that lacks it waits for the other side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
 from bs4_agent.states import Phase
@@ -120,20 +119,19 @@ def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | No
 def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> Activity:
     """Return what the trainer is doing now."""
     last = _news(events)
-    said_m = _latest(own.last_step_m, last)
-    if _finished(events):
-        return Activity(TRAINER, "end", _or(said_m, run.started_m), "", "nothing more", last)
-    if said_m is None:
-        return Activity(TRAINER, "start-up", run.started_m, "", "its model", last)
-    if own.steps == 0 and not _in_loop(events):
+    said_m = _said_m(run, own, last)
+    if _has(events, "finished"):
+        return Activity(TRAINER, "end", said_m, "", "nothing more", last)
+    silent = last is None and own.last_step_m is None
+    if silent or (own.steps == 0 and not _in_loop(events)):
         return Activity(TRAINER, "start-up", said_m, "", "its model", last)
     wanted = next_step(run, events, own)
     if _phase_of(events) == "checkpoint":
         saved_m = _saved_m(run, last)
         if saved_m is None:
-            return Activity(
-                TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last
-            )
+            step = "?" if last is None or last.event.step is None else last.event.step
+            what = f"the checkpoint of step {step}"
+            return Activity(TRAINER, "checkpoint", said_m, "", what, last)
         said_m = max(said_m, saved_m)
     if run.spec.trainer == "verl":
         # No line says what it does within a step, but the title of its busiest worker does.
@@ -142,14 +140,8 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
         )
         return Activity(TRAINER, doing or "train", said_m, "", f"step {wanted}", last)
     if other.last_step is None or (wanted is not None and other.last_step < wanted):
-        return Activity(
-            TRAINER,
-            "waiting",
-            said_m,
-            ORCHESTRATOR,
-            f"batch {wanted}" if wanted is not None else "the first batch",
-            last,
-        )
+        batch = f"batch {wanted}" if wanted is not None else "the first batch"
+        return Activity(TRAINER, "waiting", said_m, ORCHESTRATOR, batch, last)
     since = max(said_m, _step_m(run, ORCHESTRATOR, wanted) or said_m)
     return Activity(TRAINER, "train", since, "", f"step {wanted}", last)
 
@@ -157,11 +149,11 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
 def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side) -> Activity:
     """Return what the orchestrator is doing now."""
     last = _news(events)
-    said_m = _latest(own.last_step_m, last)
-    if _finished(events):
-        return Activity(ORCHESTRATOR, "end", _or(said_m, run.started_m), "", "nothing more", last)
-    if said_m is None:
-        return Activity(ORCHESTRATOR, "start-up", run.started_m, "", "the inference server", last)
+    said_m = _said_m(run, own, last)
+    if _has(events, "finished"):
+        return Activity(ORCHESTRATOR, "end", said_m, "", "nothing more", last)
+    if last is None and own.last_step_m is None:
+        return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
     needs = _needed_step(run, events, own)
     done = _done(run, other)
     if needs is not None and (done is None or done < needs):
@@ -172,7 +164,8 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
     batch = f"batch {own.last_step + 1}" if own.last_step is not None else "the first batch"
     phase = _phase_of(events)
-    if phase == "rollout" and own.steps == 0 and not _began(events):
+    began = _has(events, "ready", "start-step", "policy-update", "heartbeat")
+    if phase == "rollout" and own.steps == 0 and not began:
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
     awaits = {
         "evaluation": "the evaluation",
@@ -198,9 +191,7 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])
         if kind == "holding" and values.get("dispatcher") == "paused":
-            if own.last_step is None:
-                return None
-            return own.last_step - 1
+            return None if own.last_step is None else own.last_step - 1
         if kind == "holding" and values.get("dispatcher") == "resumed":
             return None
     return None
@@ -211,9 +202,7 @@ def _done(run: RunFacts, trainer: Side) -> int | None:
     from, or None if it is unknown.
     """
     first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
-    if first is None:
-        return None
-    return first - 1
+    return None if first is None else first - 1
 
 
 def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
@@ -248,16 +237,11 @@ def _phase_of(events: list[LogEvent]) -> Phase:
         kind = event.event.kind
         if kind in _PHASES:
             return _PHASES[kind]
-        if kind == "heartbeat" and _evals(event.event.values):
+        if kind == "heartbeat" and int(event.event.values.get("eval", 0) or 0) > 0:
             return "evaluation"
         if kind in _NEWS or (kind == "heartbeat" and "have" in event.event.values):
             break
     return "rollout"
-
-
-def _evals(values: Mapping[str, Any]) -> bool:
-    """Return True if a heartbeat counts running evaluations."""
-    return int(values.get("eval", 0) or 0) > 0
 
 
 def _news(events: list[LogEvent]) -> LogEvent | None:
@@ -266,8 +250,6 @@ def _news(events: list[LogEvent]) -> LogEvent | None:
     """
     newest: LogEvent | None = None
     for event in events:
-        if event.event.kind == "heartbeat":
-            continue
         if event.event.kind in _NEWS or event.event.kind == "rate-limited":
             newest = event
     beat = _changed_beat([e for e in events if e.event.kind == "heartbeat"])
@@ -286,9 +268,9 @@ def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
     return first
 
 
-def _finished(events: list[LogEvent]) -> bool:
-    """Return True if the side has reported that it finished."""
-    return any(e.event.kind == "finished" for e in events)
+def _has(events: list[LogEvent], *kinds: str) -> bool:
+    """Return True if any event is of one of these kinds."""
+    return any(event.event.kind in kinds for event in events)
 
 
 def _in_loop(events: list[LogEvent]) -> bool:
@@ -299,32 +281,10 @@ def _in_loop(events: list[LogEvent]) -> bool:
     return False
 
 
-def _began(events: list[LogEvent]) -> bool:
-    """Return True if the orchestrator has reported anything that follows its start-up."""
-    for e in events:
-        if e.event.kind in ("ready", "start-step", "policy-update", "heartbeat"):
-            return True
-    return False
-
-
-def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
-    """Return the later of the two times, or None if both are missing."""
-    moments = []
-    for m in (step_m, event.m if event else None):
-        if m is not None:
-            moments.append(m)
-    return max(moments, default=None)
-
-
-def _or(value: float | None, default: float) -> float:
-    """Return `value`, or `default` if it is None."""
-    if value is None:
-        return default
-    return value
-
-
-def _step(event: LogEvent | None) -> str:
-    """Return the event's step as text, or "?" if it is unknown."""
-    if event is None or event.event.step is None:
-        return "?"
-    return str(event.event.step)
+def _said_m(run: RunFacts, side: Side, last: LogEvent | None) -> float:
+    """Return the monotonic second at which a side last showed work, by its last step or its newest
+    event, or at which the run started if neither is known.
+    """
+    if last is None:
+        return run.started_m if side.last_step_m is None else side.last_step_m
+    return last.m if side.last_step_m is None else max(side.last_step_m, last.m)

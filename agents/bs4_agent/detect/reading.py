@@ -11,7 +11,7 @@ the findings are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -31,7 +31,7 @@ from bs4_agent.detect.quotes import (
 from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
-from bs4_agent.trainers.base import LogLine, Trainer
+from bs4_agent.trainers.base import Event, LogLine, Trainer
 
 _BLOCK = 1 << 20
 #: Events that healthy runs write all the time. As on a live pod, only the last few dozen of each
@@ -58,7 +58,7 @@ _TEXT = 2000
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 #: How many parsed lines are remembered, and how long such a line may be.
 _REMEMBERED, _SHORT = 512, 300
-_NOTHING, _ANYTHING = re.compile(rb"(?!)"), re.compile(b"")
+_NOTHING = re.compile(rb"(?!)")
 _CLOCK = re.compile(rb"\d\d:\d\d|\.\d{6}|,-;")
 #: Finds of words of finished signatures after which the expression is built again, which takes 25
 #: ms.
@@ -106,12 +106,7 @@ class Reader:
         self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
-        if not words:
-            self._eventful = _NOTHING
-        elif "" in words:
-            self._eventful = _ANYTHING
-        else:
-            self._eventful = _finder(words)
+        self._eventful = _finder(words) if words else _NOTHING
         self._events_done = frozenset((_EVENT, word) for word in words)
         self._finders: dict[str, re.Pattern[bytes]] = {}
         self._sieves: dict[Key, Sieve[Key]] = {}
@@ -119,7 +114,7 @@ class Reader:
         self._found = Read(log)
         self._walked = 0
         """The number of the last line whose header was searched for."""
-        self._rare: list[tuple[int, LogEvent]] = []
+        self._rare: list[LogEvent] = []
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
@@ -242,9 +237,7 @@ class Reader:
         expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
         if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
             return 0
-        texts = []
-        for text in expression.needs:
-            texts.append(text.encode("ascii"))
+        texts = [text.encode("ascii") for text in expression.needs]
         end = len(view)
         for _ in range(_TRIES):
             at = max(view.rfind(text, 0, end) for text in texts)
@@ -268,25 +261,27 @@ class Reader:
         None. Only lines of the kept blocks are searched.
         """
         if expression.text not in self._finders:
-            if expression.needs:
-                self._finders[expression.text] = _finder(expression.needs)
-            else:
-                self._finders[expression.text] = _ANYTHING
+            self._finders[expression.text] = _finder(expression.needs)
         find = self._finders[expression.text].search
-        for block in reversed(self._kept):
-            lowest, highest = (
-                max(0, first - block.line - 1),
-                min(last - block.line, block.lines.count()) - 1,
-            )
-            if lowest > highest or not block.lines.any(find, lowest, highest):
+        for number, raw in self._holding(find, first, last):
+            if find(raw) is None and b"\x1b" not in raw:
                 continue
-            for index in range(highest, lowest - 1, -1):
-                _, raw = block.lines.at(index)
-                if find(raw) is None and b"\x1b" not in raw:
-                    continue
-                if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
-                    return block.line + index + 1
+            if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
+                return number
         return None
+
+    def _holding(
+        self, find: Callable[[bytes, int, int], object], first: int, last: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield (1-based number, line) for the kept lines from `last` back to `first`. Blocks in
+        which `find` finds nothing are left out.
+        """
+        for block in reversed(self._kept):
+            lowest = max(0, first - block.line - 1)
+            highest = min(last - block.line, block.lines.count()) - 1
+            if lowest <= highest and block.lines.any(find, lowest, highest):
+                for index in range(highest, lowest - 1, -1):
+                    yield block.line + index + 1, block.lines.at(index)[1]
 
     def _parse(self, raw: bytes) -> LogLine:
         """Parse a line. Lines without a time of their own (in tracebacks) repeat, so their result
@@ -310,20 +305,11 @@ class Reader:
 
         place = self._place(block.offset + start, block.line + index + 1)
         if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
-            if (
-                self._sieve is not None
-                and asks(self._log.source)
-                and headless(line)
-                and not self._matcher.doubting
-            ):
-                self._header_above(place["line"])
-            elif (
-                self._sieve is not None
-                and samples(self._log.source)
-                and headless(line)
-                and not self._matcher.doubting
-            ):
-                self._sample_above(place["line"])
+            if self._sieve is not None and headless(line) and not self._matcher.doubting:
+                if asks(self._log.source):
+                    self._header_above(place["line"])
+                elif samples(self._log.source):
+                    self._sample_above(place["line"])
             self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
         if len(self._rare) >= _EVENTS_KEPT or (
             self._eventful.search(raw) is None and b"\x1b" not in raw
@@ -333,11 +319,7 @@ class Reader:
         if event is not None and event.kind not in _FREQUENT:
             date_above()
             self._matcher.date(line)
-            moment = self._matcher.time()
-            text = line.text[:_TEXT]
-            self._rare.append(
-                (place["line"], LogEvent(event=event, m=moment or 0.0, text=text, **place))
-            )
+            self._rare.append(_event(event, self._matcher.time(), line, place))
 
     def _header_above(self, number: int) -> None:
         """Report to the matcher the nearest header above line `number` (1-based), as far up as it
@@ -368,21 +350,11 @@ class Reader:
         """
         first, last = max(1, number - MOST_LINES, self._walked + 1), number - 1
         self._walked = last
-        for block in reversed(self._kept):
-            lowest, highest = (
-                max(0, first - block.line - 1),
-                min(last - block.line, block.lines.count()) - 1,
-            )
-            if lowest > highest or not block.lines.any(SAMPLE_PARTS.search, lowest, highest):
-                continue
-            for index in range(highest, lowest - 1, -1):
-                raw = block.lines.at(index)[1]
-                line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
-                if line is not None and (sample(line) or sample_over(line)):
-                    self._matcher.sample_above(
-                        line if sample(line) else None, block.line + index + 1
-                    )
-                    return
+        for place, raw in self._holding(SAMPLE_PARTS.search, first, last):
+            line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
+            if line is not None and (sample(line) or sample_over(line)):
+                self._matcher.sample_above(line if sample(line) else None, place)
+                return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:
         """Return the place of a line, as evidence without its text."""
@@ -428,15 +400,8 @@ class Reader:
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
                     place = self._place(block.offset + start, block.line + index + 1)
-                    events.append(
-                        (
-                            place["line"],
-                            LogEvent(
-                                event=event, m=clock.time() or 0.0, text=line.text[:_TEXT], **place
-                            ),
-                        )
-                    )
-        return [event for _, event in sorted(events, key=lambda entry: entry[0])][-_EVENTS_KEPT:]
+                    events.append(_event(event, clock.time(), line, place))
+        return sorted(events, key=lambda event: event.line)[-_EVENTS_KEPT:]
 
 
 def _main(
@@ -446,11 +411,9 @@ def _main(
     if every line must be parsed.
     """
     rules = matcher.rules
-    if (trainer.id, source, without) not in rules.sieves:
-        words = []
-        for word in trainer.event_words(source, _FREQUENT):
-            if (_EVENT, word) not in without:
-                words.append(word)
+    key = (trainer.id, source, without)
+    if key not in rules.sieves:
+        words = [w for w in trainer.event_words(source, _FREQUENT) if (_EVENT, w) not in without]
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
             for index, (signature, _) in enumerate(rules.rules)
@@ -459,16 +422,23 @@ def _main(
         ]
         for word in words:
             needs.append(((_EVENT, word), [word], ""))
-        if rules.words.always or "" in words:
-            rules.sieves[trainer.id, source, without] = None
-        else:
-            rules.sieves[trainer.id, source, without] = Sieve(needs, shapes=True)
-    sieve = rules.sieves[trainer.id, source, without]
+        everything = rules.words.always or "" in words
+        rules.sieves[key] = None if everything else Sieve(needs, shapes=True)
+    sieve = rules.sieves[key]
     if sieve is not None:
         sieve.skip(without)
     return sieve
 
 
+def _event(event: Event, t: float | None, line: LogLine, place: Mapping[str, Any]) -> LogEvent:
+    """Return an event of a line with its place. `t` is its time in seconds, or None."""
+    return LogEvent(event=event, m=t or 0.0, text=line.text[:_TEXT], **place)
+
+
 def _finder(words: Sequence[str]) -> re.Pattern[bytes]:
-    """Return an expression that finds any of the words, plain or escaped as in JSON."""
+    """Return an expression that finds any of the words, plain or escaped as in JSON, or anything if
+    there are no words or one is empty.
+    """
+    if not words or "" in words:
+        return re.compile(b"")
     return re.compile(Words([("", (*words, *ESCAPED))]).expression().encode("ascii"))

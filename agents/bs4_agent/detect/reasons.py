@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.detect.facts import Facts, Finding
 from bs4_agent.playbooks.compiled import Playbook
 
 
@@ -17,14 +17,8 @@ class EndReasons:
     """Remembers which open incidents are the reason why their attempt ended."""
 
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
-        critical = []
-        for playbook in playbooks:
-            if playbook.severity == "critical":
-                critical.append(playbook)
-        symptoms = set()
-        for playbook in critical:
-            if playbook.role != "root":
-                symptoms.add(playbook.id)
+        critical = [p for p in playbooks if p.severity == "critical"]
+        symptoms = {p.id for p in critical if p.role != "root"}
         self._fatal = frozenset(
             p.id for p in critical if p.role == "root" and p.explains & symptoms
         )
@@ -44,15 +38,13 @@ class EndReasons:
         for run in facts.runs:
             if run.state not in ("ended", "lost"):
                 continue
-            own = set()
+            own, fatal = set(), set()
             for key, item in opened.items():
                 if (item.run, item.attempt) == (run.name, run.attempt):
                     own.add(key)
-            fatal = set()
-            for key in own:
-                if self._is_fatal(opened[key]):
-                    fatal.add(key)
-            if not _ended_by_itself(run):
+                    if item.role == "root" and item.failure in self._fatal:
+                        fatal.add(key)
+            if run.good_end or run.stop_requested or run.with_pod:
                 self._kept -= own
             elif self._ended.get(run.name) != run.attempt:
                 self._kept |= fatal
@@ -62,12 +54,3 @@ class EndReasons:
             self._ended[run.name] = run.attempt
         self._seen = frozenset(found)
         return [key for key in self._kept if key not in found]
-
-    def _is_fatal(self, item: Finding) -> bool:
-        """Return True if a finding is a critical root cause that can end a run."""
-        return item.role == "root" and item.failure in self._fatal
-
-
-def _ended_by_itself(run: RunFacts) -> bool:
-    """Return True if the run ended without success, a requested stop or an end of its pod."""
-    return not (run.good_end or run.stop_requested or run.with_pod)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import accumulate
 
 from bs4_agent.detect.words import Words
 
@@ -45,11 +44,11 @@ class Shapes:
         self._vain.update(shape for shape in unknown - worth if len(shape) < _SHORT)
         if not worth:
             return []
-        begins = accumulate((len(shape) + 1 for shape in shapes), initial=0)
-        found = []
-        for begin, shape in zip(begins, shapes, strict=False):
+        found, begin = [], 0
+        for shape in shapes:
             if shape in worth:
                 found.append(begin)
+            begin += len(shape) + 1
         return found
 
     def _worth(self, shapes: Iterable[bytes]) -> set[bytes]:

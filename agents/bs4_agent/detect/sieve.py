@@ -54,27 +54,23 @@ class Sieve(Generic[Key]):
         some ten words on.
         """
         known = [(key, list(texts), raw) for key, texts, raw in needs]
-        words: Words[Key | None] = Words(
-            [*((key, texts) for key, texts, _ in known), (None, ESCAPED)]
-        )
+        own: list[tuple[Key | None, Iterable[str]]] = []
+        self._raw: dict[Key, str] = {}
+        for key, texts, raw in known:
+            own.append((key, texts))
+            self._raw[key] = raw
+        words: Words[Key | None] = Words([*own, (None, ESCAPED)])
         self._all = bool(words.always)
         self._find = re.compile(words.expression().encode("ascii"))
         self._buckets = words.raw()
-        self._raw = {key: raw for key, _, raw in known}
         self._looks: dict[Key, re.Pattern[bytes]] = {}
         self._vain: set[bytes] = set()
         self._done: Container[Key] = ()
-        self._shapes = (
-            Shapes([*(text for _, texts, _ in known for text in texts), *ESCAPED])
-            if shapes and not self._all
-            else None
-        )
-        texts = [text for _, texts, _ in known for text in texts]
-        plain = len(texts) <= _FEW and not any(text.startswith("(?i)") for text in texts)
-        if plain and not self._all:
-            self._plain = [text.encode("ascii") for text in (*texts, _ESCAPED)]
-        else:
-            self._plain = []
+        literals = [text for _, texts, _ in known for text in texts]
+        self._shapes = Shapes([*literals, *ESCAPED]) if shapes and not self._all else None
+        folded = any(text.startswith("(?i)") for text in literals)
+        few = len(literals) <= _FEW and not folded and not self._all
+        self._plain = [text.encode("ascii") for text in (*literals, _ESCAPED)] if few else []
         """Few words are searched for one by one: some ten times as fast as an expression, and each
         once in a block.
         """
@@ -115,7 +111,7 @@ class Sieve(Generic[Key]):
         """
         if not self._plain:
             match = self._find.search(view, place)
-            return len(view) if match is None else match.start()
+            return match.start() if match is not None else len(view)
         if view is not self._view or place < self._from:
             self._view, self._places = view, dict.fromkeys(self._plain, -1)
         self._from = place
@@ -194,9 +190,7 @@ class Sieve(Generic[Key]):
 def _end(view: bytes, at: int) -> int:
     """Return the offset of the end of the line that holds `at`."""
     end = view.find(b"\n", at)
-    if end < 0:
-        return len(view)
-    return end
+    return len(view) if end < 0 else end
 
 
 def _texts(line: bytes) -> tuple[bytes, ...]:

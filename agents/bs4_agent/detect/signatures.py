@@ -128,19 +128,17 @@ class Signature:
                 return Expression(data[key], needs.get(key, ()), raw.get(key, ""))
             return None
 
+        roles = {}
+        for key in ("pattern", "only_after", "not_after", "cleared_by"):
+            if (found := expression(key)) is not None:
+                roles[key] = found
         near = None
         if "near" in data:
-            given = data["near"]
-            pattern = Expression(
-                given["pattern"], needs.get("near/pattern", ()), raw.get("near/pattern", "")
-            )
-            near = Near(
-                pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False)
-            )
-        found = {
-            key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")
-        }
-        roles = {key: value for key, value in found.items() if value is not None}
+            given, key = data["near"], "near/pattern"
+            pattern = Expression(given["pattern"], needs.get(key, ()), raw.get(key, ""))
+            sides = given.get("before", 0), given.get("after", 0)
+            near = Near(pattern, *sides, given.get("absent", False))
+            roles["near"] = pattern
         return cls(
             failure=failure,
             sources=frozenset([source] if isinstance(source, str) else source),
@@ -149,14 +147,14 @@ class Signature:
             logger=expression("logger"),
             unless=expression("unless"),
             near=near,
-            only_after=found["only_after"],
-            not_after=found["not_after"],
+            only_after=roles.get("only_after"),
+            not_after=roles.get("not_after"),
             where=[Condition.parse(group, text) for group, text in data.get("where", {}).items()],
             count=data.get("count", 1),
             within=data.get("within"),
             last=data.get("last", False),
-            cleared_by=found["cleared_by"],
-            roles={**roles, "near": near.pattern} if near is not None else roles,
+            cleared_by=roles.get("cleared_by"),
+            roles=roles,
         )
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:

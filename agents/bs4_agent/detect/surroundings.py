@@ -203,8 +203,4 @@ class ConsoleFacts:
         """Return the rows of one run in the list named `what`, for example "pods". Empty if the
         list was not requested.
         """
-        found = []
-        for row in getattr(self, what) or ():
-            if row.get("run") == run:
-                found.append(row)
-        return found
+        return [row for row in getattr(self, what) or () if row.get("run") == run]

@@ -212,12 +212,13 @@ class Track:
 
     def _dense(self) -> bool:
         """Return True if the matches in the window lie within the signature's `within` seconds."""
-        if self.signature.within is None:
-            return True
+        within = self.signature.within
         first, last = self._window[0].moment, self._window[-1].moment
-        if first.t is None or last.t is None:
-            return first.m is None or last.m is None or last.m - first.m <= self.signature.within
-        return last.t - first.t <= self.signature.within
+        if within is None:
+            return True
+        if first.t is not None and last.t is not None:
+            return last.t - first.t <= within
+        return first.m is None or last.m is None or last.m - first.m <= within
 
     def clear(self) -> None:
         """End the failure, so that the next match starts again from nothing."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -52,19 +54,17 @@ def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
     """
     found: dict[Path, WandbDirectory] = {}
     for root in roots:
-        named = [
-            (name.group(2), name, path)
-            for path in listed(root)
-            if (name := _NAME.fullmatch(path.name)) is not None
-        ]
-        for _, name, path in sorted(named, key=lambda one: (one[0], one[2].name))[-_KEPT:]:
+        named = []
+        for path in listed(root):
+            if (name := _NAME.fullmatch(path.name)) is not None:
+                named.append((name.group(2), path.name, name, path))
+        for _, _, name, path in sorted(named, key=itemgetter(0, 1))[-_KEPT:]:
             changed = _changed(path, name.group(3))
             if changed is not None:
-                synced = any(one.name.endswith(".wandb.synced") for one in listed(path))
                 found[path] = WandbDirectory(
                     path=path,
                     offline=name.group(1) is not None,
-                    synced=synced,
+                    synced=any(one.name.endswith(".wandb.synced") for one in listed(path)),
                     changed=changed,
                     id=name.group(3),
                     began=name.group(2),
@@ -90,7 +90,7 @@ def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
         of_root = newest.setdefault(one.path.parent, [])
         if not of_root or _seconds(of_root[0].began) - _seconds(one.began) <= _TOGETHER_S:
             of_root.append(one)
-    return [one for of_root in newest.values() for one in of_root]
+    return list(chain.from_iterable(newest.values()))
 
 
 def _seconds(stamp: str) -> float:
@@ -106,11 +106,8 @@ def _seconds(stamp: str) -> float:
 
 def logs(directory: Path) -> list[Path]:
     """Return the existing logs in one run directory of W&B."""
-    rows = []
-    for name in LOGS:
-        if (path := directory / "logs" / name).is_file():
-            rows.append(path)
-    return rows
+    paths = [directory / "logs" / name for name in LOGS]
+    return [path for path in paths if path.is_file()]
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
@@ -122,21 +119,19 @@ def newest_step(directory: WandbDirectory) -> int | None:
     step = summary.get("_step") if summary is not None else None
     if isinstance(step, int):
         return step
-    steps = [step for record in _records(directory, tail=True) for step in _history_steps(record)]
-    return max(steps, default=None)
+    steps = map(_history_steps, _records(directory, tail=True))
+    return max(chain.from_iterable(steps), default=None)
 
 
 def exit_code(directory: WandbDirectory) -> int | None:
     """Return the exit code that the client recorded when its run ended, or None if it has recorded
     none.
     """
-    for record in _records(directory, tail=True):
-        for field, value in _fields(record):
-            if field == _EXIT and isinstance(value, bytes):
-                for number, code in _fields(value):
-                    if number == 1 and isinstance(code, int):
-                        return code
-                return 0
+    for message in _messages(directory, _EXIT, tail=True):
+        for number, code in _fields(message):
+            if number == 1 and isinstance(code, int):
+                return code
+        return 0
     return None
 
 
@@ -144,18 +139,11 @@ def names(directory: WandbDirectory) -> dict[str, str]:
     """Return the `id`, `entity`, `project` and `name` that the client was given. Names that it was
     not given are left out.
     """
-    for record in _records(directory, tail=False):
-        for field, value in _fields(record):
-            if field == _RUN and isinstance(value, bytes):
-                given = {}
-                for n, v in _fields(value):
-                    if n in _RUN_NAMES and isinstance(v, bytes):
-                        given[_RUN_NAMES[n]] = v
-                rows = {}
-                for key, text in given.items():
-                    rows[key] = text.decode("utf-8", "replace")
-                return rows
-    return {}
+    given = {}
+    for number, value in _fields(next(_messages(directory, _RUN, tail=False), b"")):
+        if number in _RUN_NAMES and isinstance(value, bytes):
+            given[_RUN_NAMES[number]] = value.decode("utf-8", "replace")
+    return given
 
 
 def address(log: Path, side: str) -> Tracked | None:
@@ -196,6 +184,14 @@ def _number(value: object) -> Iterator[int]:
         return
     if isinstance(found, int):
         yield found
+
+
+def _messages(directory: WandbDirectory, wanted: int, *, tail: bool) -> Iterator[bytes]:
+    """Yield the messages in the field `wanted` of the records; `tail` is that of `_records`."""
+    for record in _records(directory, tail=tail):
+        for field, value in _fields(record):
+            if field == wanted and isinstance(value, bytes):
+                yield value
 
 
 def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
@@ -252,10 +248,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, message[place : place + length]
             place += length
         elif key & 7 in (1, 5):
-            if key & 7 == 1:
-                place += 8
-            else:
-                place += 4
+            place += 8 if key & 7 == 1 else 4
         else:
             return
 

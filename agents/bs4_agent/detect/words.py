@@ -97,11 +97,11 @@ class Words(Generic[Key]):
         """Return the words as bytes, grouped by their first letters. Each is (literal, offset in it
         at which the word begins, True if case is ignored, keys).
         """
-        rows = {}
+        rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():
-            rows[first.encode("ascii")] = [
-                (text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found
-            ]
+            own = rows[first.encode("ascii")] = []
+            for text, start, folded, keys in found:
+                own.append((text.encode("ascii"), start, folded, keys))
         return rows
 
     def keys(self, text: str) -> set[Key]:
@@ -176,10 +176,9 @@ def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
 
 def _chars(text: str, folded: bool) -> list[str]:
     """Return the expression for each character of a literal."""
-    rows = []
-    for char in text:
-        rows.append(f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char))
-    return rows
+    return [
+        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
+    ]
 
 
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
@@ -208,13 +207,7 @@ def _joined(node: Mapping[str, Any]) -> str:
         before = sorted(node[""])
         if "" in before:
             return ""
-        behind = [f"(?<={text})" for text in before]
-        if len(behind) == 1:
-            return behind[0]
-        return f"(?:{'|'.join(behind)})"
-    parts = []
-    for char, child in node.items():
-        parts.append(char + _joined(child))
-    if len(parts) == 1:
-        return parts[0]
-    return f"(?:{'|'.join(parts)})"
+        parts = [f"(?<={text})" for text in before]
+    else:
+        parts = [char + _joined(child) for char, child in node.items()]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
