@@ -241,11 +241,11 @@ class Ledger:
 
     def unfinished(self, kind: str) -> list[ActionView]:
         """Return the actions of this kind that have not ended, oldest first."""
-        rows = []
-        for action in self.actions.values():
-            if action.kind == kind and not action.ended:
-                rows.append(action)
-        return rows
+        return [a for a in self.actions.values() if a.kind == kind and not a.ended]
+
+    def actions_of(self, kind: str, run: str) -> list[ActionView]:
+        """Return the actions of this kind on this run, oldest first."""
+        return [a for a in self.actions.values() if a.kind == kind and a.run == run]
 
     def mode(self, run: str, playbook: str) -> str:
         """Return the mode of a playbook for a run: "observe" unless it was set."""
@@ -296,19 +296,16 @@ class Ledger:
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
-            started = AttemptView(
+            run.attempts[number] = AttemptView(
                 number=number,
                 started_t=float(record.get("started_t") or record["t"]),
                 resume=record.get("resume"),
+                overrides=[str(word) for word in record.get("overrides") or ()],
+                container=str(record.get("container") or ""),
             )
-            started.overrides = [str(word) for word in record.get("overrides") or ()]
-            started.container = str(record.get("container") or "")
-            run.attempts[number] = started
         elif event == "tracked" and number is not None:
-            run.tracked, run.tracked_attempt = (
-                [dict(entry) for entry in record.get("runs") or ()],
-                number,
-            )
+            run.tracked = [dict(entry) for entry in record.get("runs") or ()]
+            run.tracked_attempt = number
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(
                 number, AttemptView(number=number, started_t=record["t"])
@@ -396,11 +393,7 @@ class Ledger:
         """Keep only the last ended rotations of a run in memory. A run of a week makes thousands,
         and the journal has them all.
         """
-        ended = [
-            key
-            for key, action in self.actions.items()
-            if action.kind == "rotate" and action.run == newest.run and action.ended
-        ]
+        ended = [a.key for a in self.actions_of("rotate", newest.run) if a.ended]
         for key in ended[:-ROTATIONS_KEPT]:
             del self.actions[key]
 

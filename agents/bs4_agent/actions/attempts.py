@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,7 @@ class Attempts:
         """Return how many launches of the run have ended. The number is part of the plan's hash,
         which makes the action's key: a new try is a new action.
         """
-        return sum(
-            action.kind == "launch" and action.run == run and action.ended
-            for action in self._desk.ledger.actions.values()
-        )
+        return sum(action.ended for action in self._desk.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept a launch and start it: by the hash of a confirmed plan, or, without `plan_hash`,
@@ -55,13 +53,9 @@ class Attempts:
             return
         spec = validation.spec_of(body)
         validation.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
-        command = self._pod.command_line(spec)
-        titles = [f"Start {spec.run}"]
+        steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
-            titles.append("Wait for the first step")
-        steps = []
-        for index, title in enumerate(titles):
-            steps.append({"title": title, "command": command if index == 0 else ""})
+            steps.append({"title": "Wait for the first step", "command": ""})
         with self._desk.holding(spec.run, key):
             self._desk.accept(key, body, who, spec.run, steps=steps)
             self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
@@ -86,9 +80,6 @@ class Attempts:
                     f"What a start of {view.run} would do has changed since the plan was "
                     f"made ({now.why}); make a new plan."
                 )
-            steps = []
-            for step in view.plan["steps"]:
-                steps.append({"title": step["title"], "command": step["command"]})
             self._desk.accept(
                 key,
                 planned,
@@ -96,7 +87,10 @@ class Attempts:
                 view.run,
                 playbook=launch_plan.NAME,
                 plan_hash=view.plan_hash,
-                steps=steps,
+                steps=[
+                    {"title": step["title"], "command": step["command"]}
+                    for step in view.plan["steps"]
+                ],
             )
             self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
 
@@ -104,9 +98,9 @@ class Attempts:
         """Carry out a launch. Each step recognises by the action's key what an earlier life of the
         agent has already done of it.
         """
-        event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
+        event = functools.partial(self._desk.event, key, spec.run)
         turn = self._desk.turn(key)
         step = 0
         turn.check()
@@ -115,53 +109,32 @@ class Attempts:
             # now is new.
             if not self._pod.claimed(spec.run, key):
                 paths = [Path(path) for path in plan["moves"]]
-                event(
-                    key,
-                    spec.run,
-                    "intent",
-                    sync=True,
-                    step=0,
-                    targets=[{"path": str(path)} for path in paths],
-                )
-                event(
-                    key,
-                    spec.run,
-                    "step-done",
-                    sync=True,
-                    step=0,
-                    detail=self._pod.move_aside(spec, paths, key),
-                )
+                targets = [{"path": str(path)} for path in paths]
+                event("intent", sync=True, step=0, targets=targets)
+                moved = self._pod.move_aside(spec, paths, key)
+                event("step-done", sync=True, step=0, detail=moved)
             step = 1
             turn.check()
-        event(key, spec.run, "intent", sync=True, step=step)
+        event("intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
-        event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
+        event("step-done", step=step, detail=f"attempt {attempt} runs")
+        result = {"attempt": attempt}
         if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
-            event(
-                key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt}
-            )
+            event("done", detail=f"{spec.run} was started", result=result)
             return
-        event(key, spec.run, "intent", step=step + 1)
+        say = functools.partial(event, "intent", step=step + 1)
+        say()
         with turn.rest():
             first = self._pod.wait_first_step(
-                spec.run,
-                attempt,
-                lambda text: event(key, spec.run, "intent", step=step + 1, detail=text),
-                turn.pause,
+                spec.run, attempt, lambda text: say(detail=text), turn.pause
             )
         if first is None:
             _, reached, does = launch_plan.AWAITED[spec.component]
-            event(key, spec.run, "step-done", step=step + 1, detail=reached)
-            event(key, spec.run, "done", detail=f"{spec.run} {does}", result={"attempt": attempt})
-            return
-        event(key, spec.run, "step-done", step=step + 1, detail=f"step {first} is done")
-        event(
-            key,
-            spec.run,
-            "done",
-            detail=f"{spec.run} trains",
-            result={"attempt": attempt, "step": first},
-        )
+        else:
+            reached, does = f"step {first} is done", "trains"
+            result["step"] = first
+        event("step-done", step=step + 1, detail=reached)
+        event("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
         """Continue a launch that the agent began before it restarted."""
@@ -183,8 +156,5 @@ class Attempts:
             ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted)
             or "no run was found that is not known already"
         )
-        if adopted:
-            run, event = (adopted[0]["run"], "done")
-        else:
-            run, event = ("", "failed")
+        run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
         self._desk.event(key, run, event, detail=detail, result={"candidates": found})

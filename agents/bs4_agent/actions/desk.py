@@ -8,8 +8,8 @@ import contextlib
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bs4_agent.actions.safe_points import Boundaries
 from bs4_agent.actions.turn import Turn
@@ -18,6 +18,9 @@ from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView, PlanView
+
+if TYPE_CHECKING:
+    from bs4_agent.playbooks.world import Planned
 
 #: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0
@@ -181,9 +184,7 @@ class Desk:
     def holder(self, run: str) -> ActionView | None:
         """Return the action that holds `run`, or None."""
         key = self._holding.get(run)
-        if key is None:
-            return None
-        return self.ledger.actions[key]
+        return None if key is None else self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
         """Return the turn of an action that holds a run."""
@@ -285,9 +286,7 @@ class Desk:
         with self.lock, self.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
-        if self.ledger.actions[key].ended:
-            return ""
-        return key
+        return "" if self.ledger.actions[key].ended else key
 
     def join(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for each thread that carries out an action."""
@@ -313,6 +312,11 @@ class Desk:
             self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
         finally:
             self.let_go(run, key)
+
+
+def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
+    """Return the steps of a plan as the record of an accepted action holds them."""
+    return [{"title": step.title, "command": step.command} for step in steps]
 
 
 def _busy(held: str, action: ActionView) -> str:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged, Refused
 from bs4_agent.ledger import ActionView
@@ -80,16 +80,13 @@ class Merges:
                     f"What a merge of {view.run} would do has changed since the plan was "
                     "made; make a new plan."
                 )
-            steps = []
-            for s in plan.steps:
-                steps.append({"title": s.title, "command": s.command})
             self._desk.accept(
                 key,
                 {**body, "plan": plan.as_dict()},
                 who,
                 view.run,
                 plan_hash=view.plan_hash,
-                steps=steps,
+                steps=step_fields(plan.steps),
             )
             self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 

@@ -50,10 +50,9 @@ class Orders:
         run, fields = self._run(body), orders.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("order", sync=True, run=run, who=who, **fields)
+        said = f"nothing of {run} is freed any more"
         if fields["last"]:
             said = f"the {fields['last']} newest complete checkpoints of {run} stay"
-        else:
-            said = f"nothing of {run} is freed any more"
         self._desk.event(key, run, "done", detail=said)
         self.on_keep()
 
@@ -66,10 +65,8 @@ class Orders:
         run, fields = self._run(body), sync_order.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
-        if fields["to"]:
-            said = f"{run} is synced to {fields['to']}"
-        else:
-            said = f"{run} is not synced any more"
+        to = fields["to"]
+        said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
         self._desk.event(key, run, "done", detail=said)
         self.on_sync()
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
@@ -78,7 +78,7 @@ class Recoveries:
                 playbook=playbook.id,
                 plan_hash=plan.hash,
                 incident=plan.incident,
-                steps=[{"title": s.title, "command": s.command} for s in plan.steps],
+                steps=step_fields(plan.steps),
             )
             self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
 
@@ -100,18 +100,13 @@ class Recoveries:
     def _check_limit(self, run: str) -> None:
         """Raise Refused if the last recoveries of the run brought no new step."""
         last_step = self._pod.last_step_t(run)
-        tried = []
-        for a in self._desk.ledger.actions.values():
-            if (
-                a.kind == "playbook"
-                and a.run == run
-                and a.state == "failed"
-                and a.accepted_t > last_step
-            ):
-                tried.append(a)
-        if len(tried) >= RECOVERY_LIMIT:
+        tried = sum(
+            action.state == "failed" and action.accepted_t > last_step
+            for action in self._desk.ledger.actions_of("playbook", run)
+        )
+        if tried >= RECOVERY_LIMIT:
             raise Refused(
-                f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and "
+                f"{tried} recoveries of {run} brought no new step. Look at its logs and "
                 "start it by hand once it can work."
             )
 
@@ -226,14 +221,14 @@ class Recoveries:
         facts = self._pod.run_facts(plan.run)
         if facts.state not in ("ended", "lost") or facts.with_pod:
             return
-        view = self._desk.ledger.runs.get(plan.run)
-        attempt = view.attempt if view is not None else None
-        incident = self._desk.ledger.incidents.get(plan.incident)
         if facts.good_end:
             raise Refused(
                 f"{plan.run} has finished. Start it again with `bs4-console launch` when it "
                 "is to go on."
             )
+        view = self._desk.ledger.runs.get(plan.run)
+        attempt = view.attempt if view is not None else None
+        incident = self._desk.ledger.incidents.get(plan.incident)
         if attempt is None or attempt.ended_t is None or incident is None:
             return
         if not attempt.ended_t <= incident.opened_t <= attempt.ended_t + END_S:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
@@ -56,9 +56,7 @@ class Restorals:
         plan = self.work.confirmed(body)
         run = plan.asked.run
         with self._desk.holding(run, key):
-            steps = []
-            for s in plan.steps:
-                steps.append({"title": s.title, "command": s.command})
+            steps = step_fields(plan.steps)
             self._desk.accept(
                 key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
             )

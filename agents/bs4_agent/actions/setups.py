@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
@@ -71,9 +71,7 @@ class SetUpActions:
         with self._desk.holding(HOLD, key):
             try:
                 plan = self.work.confirmed(key, body, payload)
-                steps = []
-                for s in plan.steps:
-                    steps.append({"title": s.title, "command": s.command})
+                steps = step_fields(plan.steps)
                 self._desk.accept(
                     key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
                 )

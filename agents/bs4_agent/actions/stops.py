@@ -57,11 +57,12 @@ class Stops:
         """After a start of the agent, end every action that an unfinished stop was to end, so that
         it is not resumed.
         """
+        actions = list(self._desk.ledger.actions.values())
         for stop in self._desk.ledger.unfinished("stop"):
-            for action in list(self._desk.ledger.actions.values()):
+            for action in actions:
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
                     self._desk.cancel(action.key, stop.key, stop.who)
-        for action in list(self._desk.ledger.actions.values()):
+        for action in actions:
             if action.cancelled_by and not action.ended:
                 self._desk.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
 
@@ -106,9 +107,7 @@ def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
         return None
-    stops = [
-        action for action in ledger.actions.values() if action.kind == "stop" and action.run == run
-    ]
+    stops = ledger.actions_of("stop", run)
     newest = max(stops, key=lambda action: action.accepted_t, default=None)
     if newest is None or (newest.ended and newest.updated_t < view.attempt.started_t):
         return None
@@ -119,12 +118,9 @@ def _doing(action: ActionView) -> str:
     """Return the step that an action is in as a phrase: "step 2 (Wait for the first step) of the
     launch by alice".
     """
-    number = None
-    for i, step in enumerate(action.steps, 1):
-        if step.state == "running":
-            number = i
-            break
     where = "the present step"
-    if number is not None:
-        where = f"step {number} ({action.steps[number - 1].title})"
+    for number, step in enumerate(action.steps, 1):
+        if step.state == "running":
+            where = f"step {number} ({step.title})"
+            break
     return f"{where} of the {action.what} by {action.who}"
