@@ -18,7 +18,7 @@ from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest, NotApplicable, Refused, RunExists
 from bs4_agent.foreign_json import loads
 from bs4_agent.launch.start import startable
-from bs4_agent.launch.validation import spec_of
+from bs4_agent.launch.validation import refuse_incomplete, spec_of
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.steps import move_run, move_steps
@@ -196,7 +196,7 @@ def make(
         asked=asked,
         record=record or {},
         spec=spec,
-        attempt=known.attempt.number if known is not None and known.attempt is not None else 0,
+        attempt=_attempt(known),
         tries=tries,
         argv=argv,
         environment=environment,
@@ -221,6 +221,11 @@ def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict
     }
 
 
+def _attempt(run: Run | None) -> int:
+    """Return the number of the run's newest attempt, or 0 if it has none."""
+    return run.attempt.number if run is not None and run.attempt is not None else 0
+
+
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
     """Return the launch spec of a plan in dictionary form."""
     return spec_from_dict(plan["spec"])
@@ -238,18 +243,13 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
     """Return the run of this name, or None if the name is free. Raises RunExists, with the next
     free name, if that run lives or is another run.
     """
-    known = None
-    for run in runs.all():
-        if run.name == spec.run:
-            known = run
-            break
+    known = next((run for run in runs.all() if run.name == spec.run), None)
     if known is None:
         return None
     free = free_name(runs, spec.run)
     if known.live:
-        number = known.attempt.number if known.attempt is not None else 0
         raise RunExists(
-            f"{spec.run} runs already (attempt {number}). Stop it first, or start another "
+            f"{spec.run} runs already (attempt {_attempt(known)}). Stop it first, or start another "
             f"run as {free}."
         )
     mine = (spec.trainer, spec.component, spec.output_dir)
@@ -305,42 +305,29 @@ def _resume(
     spec: LaunchSpec, found: Sequence[Checkpoint], resume: object, *, fresh: bool
 ) -> tuple[int | None, str]:
     """Return (the step to resume from, or None to start afresh; the reason). Raises Refused."""
-    complete = [c.step for c in found if c.complete]
     newest = newest_resumable(found)
     lacking = "; ".join(
         f"step {c.step} lacks {_missing(c)}" for c in list(found)[-3:] if not c.complete
     )
+    more = f"; {lacking}" if lacking else ""
     if fresh:
-        return None, "a start afresh was asked for" + (
-            f"; {_steps(found)} to be moved aside" if found else ", and nothing was saved here"
-        )
+        what = f"; {_steps(found)} to be moved aside" if found else ", and nothing was saved here"
+        return None, f"a start afresh was asked for{what}"
     if isinstance(resume, int) and not isinstance(resume, bool):
-        if resume not in complete:
-            have = ", ".join(map(str, complete)) or "none"
-            raise Refused(
-                f"Step {resume} is not complete on every side, so it cannot be resumed. "
-                f"Complete steps: {have}."
-            )
-        return resume, f"step {resume} was asked for, and is complete" + (
-            f"; {lacking}" if lacking else ""
-        )
+        refuse_incomplete(found, resume)
+        return resume, f"step {resume} was asked for, and is complete{more}"
     if resume == "auto" and newest is not None:
         parts = " and ".join(newest.parts) or "every part"
-        return newest.step, f"step {newest.step} is the newest that is complete ({parts})" + (
-            f"; {lacking}" if lacking else ""
-        )
-    if found:
-        raise Refused(
-            f"{spec.output_dir} holds {_steps(found)}"
-            + (
-                f", and {lacking}; none can be resumed."
-                if newest is None
-                else ", which a start afresh would lose sight of."
-            )
-            + " Start afresh with --fresh, which moves all of it to the run's trash, or use "
-            "another --output-dir."
-        )
-    return None, "nothing was saved here yet"
+        return newest.step, f"step {newest.step} is the newest that is complete ({parts}){more}"
+    if not found:
+        return None, "nothing was saved here yet"
+    what = f", and {lacking}; none can be resumed."
+    if newest is not None:
+        what = ", which a start afresh would lose sight of."
+    raise Refused(
+        f"{spec.output_dir} holds {_steps(found)}{what} Start afresh with --fresh, which moves all "
+        "of it to the run's trash, or use another --output-dir."
+    )
 
 
 def _missing(checkpoint: Checkpoint) -> str:
@@ -375,18 +362,11 @@ def _in_the_way(
     runs: Runs, spec: LaunchSpec, found: Sequence[Checkpoint], *, fresh: bool
 ) -> list[Path]:
     """Return the paths that must be moved aside for this start."""
-    layout = runs.trainer(spec).layout(spec)
-    if fresh or (spec.resume is None and layout.fresh_needs_empty):
-        rows = []
-        for path in move_run.written(layout):
-            if path.exists():
-                rows.append(path)
-        return rows
-    kept = set()
-    for c in found:
-        if c.complete and spec.resume is not None and c.step <= spec.resume:
-            kept.add(c.step)
-    return move_steps.in_the_way(move_steps.selector_of(layout, spec.resume), kept)
+    layout, resume = runs.trainer(spec).layout(spec), spec.resume
+    if fresh or (resume is None and layout.fresh_needs_empty):
+        return [path for path in move_run.written(layout) if path.exists()]
+    kept = {c.step for c in found if c.complete and resume is not None and c.step <= resume}
+    return move_steps.in_the_way(move_steps.selector_of(layout, resume), kept)
 
 
 def _with_tracking(
@@ -400,21 +380,15 @@ def _with_tracking(
     set are kept.
     """
     before = known.spec if known is not None and spec.resume is not None else None
-    seed = (
-        f"{runs.home.id()} {spec.run} {spec.output_dir} "
-        f"{known.attempt.number if known is not None and known.attempt is not None else 0}"
-    )
+    given = before.env if before is not None else {}
+    seed = f"{runs.home.id()} {spec.run} {spec.output_dir} {_attempt(known)}"
     if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
-        given = before.env.get("PRL_RUN_ID") if before is not None else None
-        return dataclasses.replace(
-            spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env}
-        )
+        own = given.get("PRL_RUN_ID") or _identity(seed, 32)
+        return dataclasses.replace(spec, env={"PRL_RUN_ID": own, **spec.env})
     if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
-        given = before.env.get("WANDB_RUN_ID") if before is not None else None
-        return dataclasses.replace(
-            spec,
-            env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env},
-        )
+        own = given.get("WANDB_RUN_ID") or _identity(seed, 32)
+        tracked = {"WANDB_RUN_ID": own, "WANDB_RESUME": "allow", **spec.env}
+        return dataclasses.replace(spec, env=tracked)
     if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
         return spec
     words = list(spec.overrides)
@@ -423,8 +397,8 @@ def _with_tracking(
         key = f"{side}.wandb.id"
         if current.first("wandb", f"{side}.wandb") is None or current.get(key) is not None:
             continue
-        given = earlier.last(key) if earlier is not None else None
-        words += [f"--{key}", str(given or _identity(f"{seed} {side}", 16))]
+        last = earlier.last(key) if earlier is not None else None
+        words += [f"--{key}", str(last or _identity(f"{seed} {side}", 16))]
     return dataclasses.replace(spec, overrides=tuple(words))
 
 
@@ -443,33 +417,27 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
     if known.spec.config != spec.config:
         notes.append(f"The attempt before used {known.spec.config}.")
     if known.spec.container != spec.container:
-        places = []
-        for one in (known.spec, spec):
-            places.append(
-                f"in container {one.container}" if one.container else "on the machine itself"
-            )
-        notes.append(f"The attempt before ran {places[0]}; this one starts {places[1]}.")
+        before, now = _place(known.spec), _place(spec)
+        notes.append(f"The attempt before ran {before}; this one starts {now}.")
+    lost = []
     if spec.trainer == VERL:
         mine = verl_settings.overrides(spec.overrides)
-        lost = []
         for key, value in verl_settings.overrides(known.spec.overrides).items():
             if key not in mine:
                 lost.append(verl_settings.word(key, value))
     else:
-        said = set()
-        for name, _ in settings.parse_arguments(spec.overrides).options:
-            said.add(name)
-        theirs = []
+        said = dict(settings.parse_arguments(spec.overrides).options)
         for key, value in settings.parse_arguments(known.spec.overrides).options:
-            if key not in said:
-                theirs.append((key, value))
-        lost = []
-        for key, value in theirs:
-            if not key.endswith(".wandb.id"):
+            if key not in said and not key.endswith(".wandb.id"):
                 lost.append(f"--{key.replace('_', '-')} {value}")
     if lost:
         notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
     return notes
+
+
+def _place(spec: LaunchSpec) -> str:
+    """Return a phrase for the place in which a launch runs."""
+    return f"in container {spec.container}" if spec.container else "on the machine itself"
 
 
 def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
@@ -515,7 +483,7 @@ def _version(config: Path, values: str) -> tuple[str, str]:
             if fields.get("digest") == values:
                 return str(version), str(fields.get("based_on", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return "", ""  # a record that people keep beside their configs must stop no launch
+        pass  # a record that people keep beside their configs must stop no launch
     return "", ""
 
 

@@ -19,7 +19,7 @@ from bs4_agent.launch.environment import standing
 from bs4_agent.paths import safe_name
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
@@ -133,8 +133,9 @@ def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> No
     """
     for run in runs.all():
         if run.name == spec.run and run.live:
+            number = run.attempt.number if run.attempt is not None else 0
             raise RunExists(
-                f"{run.name} runs already (attempt {_number(run)}); stop it first, or give "
+                f"{run.name} runs already (attempt {number}); stop it first, or give "
                 "the new run another name."
             )
         if run.name == spec.run and not leftovers_ok and (left := runs.leftovers(run.name)):
@@ -239,21 +240,16 @@ def start_shim(directory: Path) -> None:
                 check=False,
             ).returncode
     except subprocess.TimeoutExpired:
-        raise LaunchFailed(
-            f"The shim did not start the launcher within {_START_S:.0f} s; see "
-            f"{directory}/shim.log, then launch again."
-        ) from None
+        raise _too_late(directory) from None
+    said = _last_line(directory / "shim.log")
     if status == CANNOT_EXECUTE:
-        reason = (
-            read_json(directory / "end.json") or {"detail": _last_line(directory / "shim.log")}
-        )["detail"]
+        reason = (read_json(directory / "end.json") or {"detail": said})["detail"]
         raise LaunchFailed(
             f"The run was not started: {reason}. Correct the command or the pod, then launch again."
         )
     if status not in (0, ALREADY_STARTED):
         raise LaunchFailed(
-            f"The shim ended with exit code {status}: {_last_line(directory / 'shim.log')}; "
-            f"see {directory}/shim.log."
+            f"The shim ended with exit code {status}: {said}; see {directory}/shim.log."
         )
 
 
@@ -267,7 +263,12 @@ def _wait(directory: Path) -> Attempt:
         if attempt is not None and attempt.ran:
             return attempt
         time.sleep(_LOOK_S)
-    raise LaunchFailed(
+    raise _too_late(directory)
+
+
+def _too_late(directory: Path) -> LaunchFailed:
+    """Return the error for a launcher that did not start in time."""
+    return LaunchFailed(
         f"The shim did not start the launcher within {_START_S:.0f} s; see {directory}/shim.log, "
         "then launch again."
     )
@@ -279,13 +280,4 @@ def _last_line(path: Path) -> str:
         lines = path.read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:
         return ""
-    if lines:
-        return lines[-1]
-    return ""
-
-
-def _number(run: Run) -> int:
-    """Return the number of the run's newest attempt, or 0."""
-    if run.attempt is not None:
-        return run.attempt.number
-    return 0
+    return lines[-1] if lines else ""
