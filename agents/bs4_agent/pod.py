@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.model import Member, Run
+from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
@@ -112,10 +112,7 @@ class Pod:
     def look(self) -> Facts:
         """Return all present facts of the pod."""
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
-        runs = []
-        for run in self.runs.all():
-            if run.attempt is not None:
-                runs.append(self._run_facts(run))
+        runs = [self._run_facts(run) for run, _ in self._started()]
         coverage = self.blind()
         if gpus.state != "ok":
             coverage.append(f"GPUs are {gpus.state}")
@@ -153,61 +150,53 @@ class Pod:
 
     def watched_processes(self) -> set[Identity]:
         """Return the living processes whose end must be noticed at once."""
-        rows = set()
+        found = set()
+        for run, attempt in self._started():
+            for member in self.runs.membership.members(run.name, attempt.number):
+                if member.alive and member.component in _PARTS:
+                    found.add(member.identity)
+        return found
+
+    def _started(self) -> Iterator[tuple[Run, Attempt]]:
+        """Yield every run that has been started, with its newest attempt."""
         for run in self.runs.all():
             if run.attempt is not None:
-                for member in self.runs.membership.members(run.name, run.attempt.number):
-                    if member.alive and member.component in _PARTS:
-                        rows.add(member.identity)
-        return rows
+                yield run, run.attempt
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
         """Journal which of the run's processes have ended, with the exit code if the shim reaped
         the process.
         """
-        wanted = set(gone)
-        for run in self.runs.all() if wanted else ():
-            if run.attempt is None:
-                continue
-            ends = {}
-            for one in self.runs.exits(run.name, run.attempt.number):
-                ends[one.identity] = one
-            for member in self.runs.membership.members(run.name, run.attempt.number):
-                if member.identity not in wanted:
-                    continue
-                end = ends.get(member.identity)
-                self.book.append(
-                    "run",
-                    event="process-gone",
-                    run=run.name,
-                    attempt=run.attempt.number,
-                    component=member.component,
-                    identity=member.identity.as_dict(),
-                    code=end.code if end else None,
-                    signal=end.signal if end else None,
-                )
+        for run, attempt in self._started() if gone else ():
+            ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
+            for member in self.runs.membership.members(run.name, attempt.number):
+                if member.identity in gone:
+                    end = ends.get(member.identity)
+                    self.book.append(
+                        "run",
+                        event="process-gone",
+                        run=run.name,
+                        attempt=attempt.number,
+                        component=member.component,
+                        identity=member.identity.as_dict(),
+                        code=end.code if end else None,
+                        signal=end.signal if end else None,
+                    )
 
     def run_members(self) -> list[RunMembers]:
         """Return, for telemetry, the living processes of every run and the ended ones of its newest
         attempt.
         """
-        return [
-            RunMembers(
-                run.name,
-                run.attempt.number,
-                [(m.identity, m.component) for m in self.runs.members(run.name)],
-            )
-            for run in self.runs.all()
-            if run.attempt is not None
-        ]
+        found = []
+        for run, attempt in self._started():
+            members = [(m.identity, m.component) for m in self.runs.members(run.name)]
+            found.append(RunMembers(run.name, attempt.number, members))
+        return found
 
     def paths(self) -> list[Path]:
         """Return the directories whose disks matter: the agent's home and every run's output."""
         found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
-        rows = []
-        for path in found:
-            rows.append(next(p for p in (path, *path.parents) if p.exists()))
-        return rows
+        return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
 
     def last_step_t(self, run: str) -> float:
         """Return the wall second of the run's newest step, or 0.0 if it never made one."""
@@ -300,49 +289,35 @@ class Pod:
                             same_user=process.uid == self.scope.uid,
                         )
                     )
-        used = {}
-        for d in seen["devices"]:
-            if d.get("mem_used") is not None:
-                used[d["index"]] = d["mem_used"]
-        total = {}
-        for d in seen["devices"]:
-            if d.get("mem_total") is not None:
-                total[d["index"]] = d["mem_total"]
+        devices = seen["devices"]
         return GpuFacts(
             state="ok",
             pids=self._numbering,
-            used=used,
-            total=total,
+            used=_numbers(devices, "mem_used"),
+            total=_numbers(devices, "mem_total"),
             holders=holders,
-            errors=_words(seen["devices"], "error"),
-            remaps=_words(seen["devices"], "remap"),
-            actions=_words(seen["devices"], "recovery"),
-            **self._load.of(seen["devices"], time.monotonic()),
+            errors=_words(devices, "error"),
+            remaps=_words(devices, "remap"),
+            actions=_words(devices, "recovery"),
+            **self._load.of(devices, time.monotonic()),
         )
 
     def _watched(self) -> list[Watched]:
         """Return the running runs whose inference server is to be probed."""
         watched = []
-        for run in self.runs.all():
-            attempt = run.attempt
-            if attempt is None or attempt.state != "running" or run.spec.component != "rl":
+        for run, attempt in self._started():
+            if attempt.state != "running" or run.spec.component != "rl":
                 continue
-            recent = self.follower.recent(run.name, attempt.number)
-            moved = max(
-                (
-                    side.last_step_m or attempt.started_m
-                    for side in (recent.side("trainer"), recent.side("orchestrator"))
-                ),
-                default=0.0,
-            )
             url = self.runs.trainer(run).inference_url(run.spec)
             if not url:
                 continue  # the settings hold no address of verl's rollout engine
-            watched.append(
-                Watched(
-                    run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()
-                )
+            recent = self.follower.recent(run.name, attempt.number)
+            moved = max(
+                recent.side(name).last_step_m or attempt.started_m
+                for name in ("trainer", "orchestrator")
             )
+            quiet_s, pace_s = time.monotonic() - moved, recent.median_step_s()
+            watched.append(Watched(run.name, attempt.number, url, quiet_s, pace_s))
         return watched
 
     # Actions
@@ -356,20 +331,12 @@ class Pod:
     def stop_command(self, run: str) -> str:
         """Return the first command of a stop as text, or "" if nothing runs."""
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
-        if steps:
-            return f"{steps[0].command}, then TERM and KILL for what is left of it"
-        return ""
+        return f"{steps[0].command}, then TERM and KILL for what is left of it" if steps else ""
 
     def _members_on_gpus(self, run: str) -> list[Member]:
         """Return the living processes of a run that hold GPU memory."""
-        holding = set()
-        for h in self.gpu_facts().holders:
-            holding.add(h.identity)
-        rows = []
-        for member in self.runs.membership.living(run):
-            if member.identity in holding:
-                rows.append(member)
-        return rows
+        holding = {holder.identity for holder in self.gpu_facts().holders}
+        return [m for m in self.runs.membership.living(run) if m.identity in holding]
 
     def leftovers(self, run: str) -> Sequence[Member]:
         """Return the living processes of the run's attempts that have ended."""
@@ -415,18 +382,15 @@ class Pod:
     def launched(self, run: str, key: str) -> int | None:
         """Return the number of the attempt that the action `key` has started, or None."""
         attempt = self.runs.launched(run, key)
-        if attempt is None:
-            return None
-        return attempt.number
+        return None if attempt is None else attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
         """Return True if an attempt of the run was prepared under the action key `key`, started or
         not.
         """
         for number in attempt_numbers(self.runs.home.run(run)):
-            if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
-                "key"
-            ) == key:
+            spec = read_json(self.runs.attempt_directory(run, number) / "spec.json")
+            if spec is not None and spec.get("key") == key:
                 return True
         return False
 
@@ -498,13 +462,10 @@ class Pod:
 
     def nofile(self, run: str) -> int:
         """Return the limit of open files with which the run is started."""
-        orders = []
+        highest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
-            orders.append(read_json(path) or {})
-        return max(
-            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            *(int(order.get("nofile", 0)) for order in orders),
-        )
+            highest = max(highest, int((read_json(path) or {}).get("nofile", 0)))
+        return highest
 
     def hard_nofile(self) -> int:
         """Return the highest limit of open files that can be set on this pod."""
@@ -620,15 +581,11 @@ class Pod:
             side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
-            if awaited == "inference" and self.server_answers(run):
+            result = facts.last_event("eval", "eval") or facts.last_event("eval", "evals")
+            evaluated = awaited == "eval" and (result or (facts.over and facts.good_end))
+            if evaluated or (awaited == "inference" and self.server_answers(run)):
                 return None
-            if awaited == "eval" and any(
-                facts.last_event("eval", side) for side in ("eval", "evals")
-            ):
-                return None
-            if facts.state in ("ended", "lost"):
-                if awaited == "eval" and facts.good_end:
-                    return None
+            if facts.over:
                 ended_m = ended_m or time.monotonic()
                 if time.monotonic() - ended_m < LAST_LINES_S:
                     self.follower.poll()
@@ -638,10 +595,9 @@ class Pod:
                 detail = "its end is not known"
                 if end is not None and end.end is not None:
                     detail = end.end.detail
-                if facts.spec.component in ("rl", "sft"):
+                source: str = facts.spec.component
+                if source in ("rl", "sft"):
                     source = facts.layout.own_log
-                else:
-                    source = facts.spec.component
                 what = "result" if awaited == "eval" else "step"
                 raise LaunchFailed(
                     f"{run} ended before its first {what}: {detail} See `bs4-console logs "
@@ -661,9 +617,7 @@ class Pod:
     def adopt_new(self) -> None:
         """Adopt every run that was started by hand since the last call."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
-        seen = set()
-        for proc in snapshot.values():
-            seen.add((proc.identity, proc.cmdline))
+        seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
         if seen != self._searched:
             self._searched = seen
             self.adopt()
@@ -721,8 +675,9 @@ def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
     """Return what the driver reports of its devices under `key`, by device index. Devices without a
     report are left out.
     """
-    rows = {}
-    for device in devices:
-        if device.get(key):
-            rows[device["index"]] = str(device[key])
-    return rows
+    return {device["index"]: str(device[key]) for device in devices if device.get(key)}
+
+
+def _numbers(devices: Sequence[dict[str, Any]], key: str) -> dict[int, int]:
+    """Return the devices' numbers under `key`, by device index. Unknown numbers are left out."""
+    return {d["index"]: d[key] for d in devices if d.get(key) is not None}

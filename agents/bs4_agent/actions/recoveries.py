@@ -219,7 +219,7 @@ class Recoveries:
         if not any(step.kind == "relaunch" for step in plan.steps):
             return
         facts = self._pod.run_facts(plan.run)
-        if facts.state not in ("ended", "lost") or facts.with_pod:
+        if not facts.over or facts.with_pod:
             return
         if facts.good_end:
             raise Refused(

@@ -182,28 +182,15 @@ class Box:
         """Return the environment variables that every program in the container gets, from the image
         and from its start. Empty if they cannot be read.
         """
-        try:
-            words = Path(f"/proc/{self.init}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return {}
-        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
-        return {name: value for name, _, value in pairs}
+        pairs = processes.environment(self.init) or ()
+        return {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
 
     def nofile(self) -> dict[str, int | None]:
         """Return `{"soft", "hard"}`: how many files a program in the container may open. None means
         that the limit is unknown.
         """
-        try:
-            lines = Path(f"/proc/{self.init}/limits").read_text().splitlines()
-        except OSError:
-            lines = []
-        words = []
-        for line in lines:
-            if line.startswith("Max open files"):
-                words = line.split()
-                break
-        numbers = [int(word) if word.isdigit() else None for word in words[3:5]] or [None, None]
-        return {"soft": numbers[0], "hard": numbers[1]}
+        soft, hard = processes.nofile(self.init)
+        return {"soft": soft, "hard": hard}
 
 
 def mark() -> str:
@@ -215,24 +202,22 @@ def claim(runs: Runs, snapshot: Snapshot) -> None:
     """Record, for every attempt that was started into a container, which process in the container
     is its own, unless that is recorded already.
     """
-    waiting = {word: (run, attempt) for run, attempt, word in _waiting(runs)}
+    waiting = _waiting(runs)
     if not waiting:
         return
-    first_t = min(attempt.started_t for _, attempt in waiting.values()) - _BEFORE_S
+    first_t = min(attempt.started_t for _, attempt, _ in waiting) - _BEFORE_S
     marks = {}
     for pid, proc in snapshot.items():
         if not proc.ended and proc.started_t >= first_t and (word := _mark_of(pid)):
             marks[pid] = word
-    for word, (run, attempt) in waiting.items():
+    for run, attempt, word in waiting:
         own = []
         for pid, found in marks.items():
             if found == word and marks.get(snapshot[pid].ppid) != word and _apart(pid):
-                own.append(snapshot[pid])
+                own.append(_noted(snapshot[pid]))
         if own:
-            write_json(
-                runs.attempt_directory(run, attempt.number) / NOTE,
-                {"members": [_noted(proc) for proc in own], **stamp()},
-            )
+            path = runs.attempt_directory(run, attempt.number) / NOTE
+            write_json(path, {"members": own, **stamp()})
             runs.membership.recall(run, attempt.number)
             runs.membership.observe(snapshot)
 
@@ -271,14 +256,9 @@ def _waiting(runs: Runs) -> list[tuple[str, Attempt, str]]:
 
 def _mark_of(pid: int) -> str:
     """Return the mark in a process's environment, or "" if it has none or cannot be read."""
-    try:
-        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    start = f"{MARK}=".encode()
-    for word in words:
-        if word.startswith(start):
-            return word[len(start) :].decode("ascii", "replace")
+    for name, value in processes.environment(pid) or ():
+        if name == MARK.encode():
+            return value.decode("ascii", "replace")
     return ""
 
 
@@ -323,10 +303,9 @@ def _init_of(container: str) -> int:
     """Return the host's pid of the container's first process, or 0 if it does not run. Raises
     LaunchFailed if Docker does not answer or does not know the container.
     """
-    argv = ["docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", container]
     try:
         done = subprocess.run(
-            argv,
+            ["docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", container],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

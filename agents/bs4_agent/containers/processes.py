@@ -17,7 +17,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ _DOCKER = re.compile(
 #: An absolute path within a word of a command line: from where a value begins to where it ends.
 _PATH = re.compile(r"(?:^|(?<=[=,:'\"(\[{]))/(?!/)[^'\",:\]\[(){}\s]+")
 _OCTAL = re.compile(r"\\([0-7]{3})")
+_NOFILE = re.compile(r"^Max open files +(\S+) +(\S+)", re.MULTILINE)
 #: Seconds for which a view is reused. What is mounted into a container is decided when it is made.
 _KEEP_S = 60.0
 _MOST_LINKS = 40
@@ -60,9 +61,9 @@ def mounts(text: str) -> list[Mount]:
     """Return the mounts in the text of /proc/PID/mountinfo, in the order in which they were
     mounted. Of two at one point, the later one is seen.
     """
-    rows = (line.split(" ") for line in text.splitlines())
     result = []
-    for row in rows:
+    for line in text.splitlines():
+        row = line.split(" ")
         if len(row) > 5:
             result.append(Mount(row[2], _plain(row[3]), _plain(row[4])))
     return result
@@ -72,8 +73,10 @@ def numbers(status: str) -> tuple[int, ...]:
     """Return the pids of one process from the text of /proc/PID/status: the host's first, that of
     its innermost namespace last. Empty if the text has none.
     """
-    line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
-    return tuple(int(word) for word in line.split()[1:])
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            return tuple(map(int, line.split()[1:]))
+    return ()
 
 
 def pids(pid: int) -> tuple[int, ...]:
@@ -85,6 +88,32 @@ def pids(pid: int) -> tuple[int, ...]:
             return numbers(handle.read())
     except OSError:
         return ()
+
+
+def environment(pid: int) -> list[list[bytes]] | None:
+    """Return the environment variables of a process as [name, value], or None if they cannot be
+    read.
+    """
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    return [entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry]
+
+
+def nofile(pid: int) -> tuple[int | None, int | None]:
+    """Return (soft limit, hard limit) of the open files of a process. None means unlimited, or that
+    the limit cannot be read.
+    """
+    try:
+        limits = Path(f"/proc/{pid}/limits").read_text()
+    except OSError:
+        return None, None
+    found = _NOFILE.search(limits)
+    if found is None:
+        return None, None
+    soft, hard = found.groups()
+    return int(soft) if soft.isdigit() else None, int(hard) if hard.isdigit() else None
 
 
 def first_of(pid: int) -> int:
@@ -108,9 +137,7 @@ def name_in(cgroup: str) -> str:
     `docker exec` takes, or "" if it names none.
     """
     match = _DOCKER.search(cgroup)
-    if match is not None:
-        return match.group(1)
-    return ""
+    return "" if match is None else match.group(1)
 
 
 def name_of(pid: int) -> str:
@@ -188,17 +215,13 @@ class View:
         """Return command line words with every absolute path of the process replaced by its name on
         the host, if there is one.
         """
-        return [
-            _PATH.sub(lambda found: str(self.here(found[0]) or found[0]), word) for word in words
-        ]
+        return _renamed(words, self.here)
 
     def words_inside(self, words: Iterable[str]) -> list[str]:
         """Return command line words with every absolute path of the host replaced by the process's
         name for it, if there is one.
         """
-        return [
-            _PATH.sub(lambda found: str(self.inside(found[0]) or found[0]), word) for word in words
-        ]
+        return _renamed(words, self.inside)
 
     def _other_side(
         self, path: str, ours: Sequence[Mount], root: str, theirs: Sequence[Mount], their_root: str
@@ -221,6 +244,11 @@ class View:
             if _same(root + wanted, their_root + found):
                 return Path(found)
         return None
+
+
+def _renamed(words: Iterable[str], name: Callable[[str], Path | None]) -> list[str]:
+    """Return the words with every absolute path replaced by `name(path)`, unless that is None."""
+    return [_PATH.sub(lambda found: str(name(found[0]) or found[0]), word) for word in words]
 
 
 #: Views of live processes, with the monotonic second at which they were made.
@@ -329,16 +357,12 @@ def _is_below(path: str, top: str) -> bool:
 
 def _below(path: str, top: str) -> str:
     """Return the part of `path` below `top`."""
-    if top == "/":
-        return path.lstrip("/")
-    return path[len(top) + 1 :]
+    return path.lstrip("/") if top == "/" else path[len(top) + 1 :]
 
 
 def _join(top: str, rest: str) -> str:
     """Return `rest` below the directory `top`, or `top` if `rest` is empty."""
-    if not rest:
-        return top
-    return f"{top.rstrip('/')}/{rest}"
+    return f"{top.rstrip('/')}/{rest}" if rest else top
 
 
 def _same(one: str, other: str) -> bool:
@@ -346,16 +370,12 @@ def _same(one: str, other: str) -> bool:
     directory.
     """
     while True:
-        stats = [_stat(path) for path in (one, other)]
-        if stats[0] is not None and stats[1] is not None:
-            return os.path.samestat(stats[0], stats[1])
-        if (
-            stats != [None, None]
-            or os.path.basename(one) != os.path.basename(other)
-            or not os.path.basename(one)
-        ):
+        first, second = _stat(one), _stat(other)
+        if first is not None and second is not None:
+            return os.path.samestat(first, second)
+        (one, name), (other, other_name) = os.path.split(one), os.path.split(other)
+        if first is not None or second is not None or name != other_name or not name:
             return False
-        one, other = os.path.dirname(one), os.path.dirname(other)
 
 
 def _stat(path: str) -> os.stat_result | None:

@@ -143,14 +143,15 @@ def _process(member: Member) -> ProcessFacts:
     """Return what /proc shows of one process. Only its identity and component are set if it has
     ended.
     """
-    place = Path(f"/proc/{member.identity.pid}")
-    nofile = _soft_nofile(place)
-    names, wandb_id, shared = _environment(place)
+    pid = member.identity.pid
+    place = Path(f"/proc/{pid}")
+    nofile, _ = containers.nofile(pid)
+    names, wandb_id, shared = _environment(pid)
     cwd = open_files = None
     with contextlib.suppress(OSError):
         open_files = len(list((place / "fd").iterdir()))
     with contextlib.suppress(OSError):
-        cwd = containers.here(member.identity.pid, (place / "cwd").readlink())
+        cwd = containers.here(pid, (place / "cwd").readlink())
     if not member.identity.alive():  # the pid may belong to another process by now
         return ProcessFacts(identity=member.identity, component=member.component)
     return ProcessFacts(
@@ -165,24 +166,11 @@ def _process(member: Member) -> ProcessFacts:
     )
 
 
-def _soft_nofile(place: Path) -> int | None:
-    """Return the soft limit of open files from /proc/PID/limits, or None if it cannot be read."""
-    for line in _lines(place / "limits"):
-        if line.startswith("Max open files"):
-            words = line.split()
-            return int(words[3]) if len(words) > 3 and words[3].isdigit() else None
-    return None
-
-
-def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
+def _environment(pid: int) -> tuple[frozenset[str] | None, str | None, bool]:
     """Return (variable names, digest of WANDB_RUN_ID, True if W&B's shared mode is on). The names
     are None if the environment cannot be read or the process wrote its title over it.
     """
-    try:
-        raw = (place / "environ").read_bytes()
-    except OSError:
-        return None, None, False
-    pairs = [entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry]
+    pairs = containers.environment(pid)
     if not pairs:
         return None, None, False
     names = frozenset(name.decode("utf-8", "replace") for name, _ in pairs)
@@ -256,11 +244,7 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
     name, or None if no process can be read. These values are places, not secrets.
     """
     for member in members:
-        try:
-            raw = Path(f"/proc/{member.identity.pid}/environ").read_bytes()
-        except OSError:
-            continue
-        values = dict(entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry)
+        values = dict(containers.environment(member.identity.pid) or ())
         for name, below in _DATASETS.items():
             if name in values:
                 return containers.here(member.identity.pid, Path(os.fsdecode(values[name])) / below)

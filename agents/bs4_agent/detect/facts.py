@@ -151,6 +151,11 @@ class RunFacts:
     `local_step`, `local_known`, `remote_step`.
     """
 
+    @property
+    def over(self) -> bool:
+        """Return True if the attempt is known to have ended."""
+        return self.state in ("ended", "lost")
+
     def setting(self, *keys: str) -> Any:
         """Return the first of these settings that has a value, or None if none is set or the
         settings are unknown.
@@ -196,14 +201,20 @@ class RunFacts:
         return None
 
     @property
-    def complete(self) -> list[Checkpoint]:
-        """Return the complete checkpoints, oldest first."""
-        return [c for c in self.checkpoints if c.complete]
+    def steps(self) -> list[int]:
+        """Return the steps of all checkpoints, complete or not, oldest first."""
+        return [c.step for c in self.checkpoints]
+
+    @property
+    def complete(self) -> dict[int, Checkpoint]:
+        """Return the complete checkpoints by step, oldest first."""
+        return {c.step: c for c in self.checkpoints if c.complete}
 
     @property
     def newest_complete(self) -> Checkpoint | None:
         """Return the newest complete checkpoint, or None if none is complete."""
-        return max(self.complete, key=lambda c: c.step, default=None)
+        complete = self.complete
+        return complete[max(complete)] if complete else None
 
     @property
     def fallback(self) -> str | None:

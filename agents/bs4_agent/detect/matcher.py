@@ -49,9 +49,6 @@ class SourceRules:
             for index, (signature, _) in enumerate(rules)
             for role, expression in signature.roles.items()
         )
-        self.seldom = [
-            [role for role in SELDOM if role in signature.roles] for signature, _ in rules
-        ]
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
         self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
         """Prefilters that readers of whole files have made of the words; see reading.py."""
@@ -274,7 +271,7 @@ class Matcher:
             before = track.fired
             track.step(roles, seen, back)
             self.news = self.news or (before is None and track.fired is not None)
-            for role in self._rules.seldom[index]:
+            for role in track.signature.roles.keys() & SELDOM:
                 (self.armed.add if track.armed(role) else self.armed.discard)((index, role))
             if track.full or not roles.isdisjoint(_TURNS):
                 self._turn(index, track)

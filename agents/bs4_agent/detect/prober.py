@@ -66,7 +66,7 @@ class Prober:
         while not stop.wait(ROUND_S):
             watched = self._watched()
             current = {(w.run, w.attempt) for w in watched}
-            for key in [k for k in self._last if k not in current]:
+            for key in self._last.keys() - current:
                 del self._last[key]
             for item in watched:
                 self._ask(item)

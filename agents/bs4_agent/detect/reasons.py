@@ -36,7 +36,7 @@ class EndReasons:
         """
         self._kept &= opened.keys()
         for run in facts.runs:
-            if run.state not in ("ended", "lost"):
+            if not run.over:
                 continue
             own, fatal = set(), set()
             for key, item in opened.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -38,14 +38,22 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
     """Return the newest `count` points, or an empty list if there are fewer, so that nothing is
     judged too early.
     """
-    if len(points) >= count:
-        return list(points[-count:])
-    return []
+    return list(points[-count:]) if len(points) >= count else []
+
+
+def every(points: Sequence[Point], test: Callable[[float], bool]) -> bool:
+    """Return True if there are points and the values of all of them pass the test."""
+    return bool(points) and all(test(value) for _, value in points)
+
+
+def total(points: Sequence[Point]) -> float:
+    """Return the sum of the values."""
+    return sum(value for _, value in points)
 
 
 def mean(points: Sequence[Point]) -> float:
     """Return the mean of the values. Raises ZeroDivisionError if there are no points."""
-    return sum(value for _, value in points) / len(points)
+    return total(points) / len(points)
 
 
 def gaps(run: RunFacts) -> list[float]:

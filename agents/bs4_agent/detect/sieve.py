@@ -53,12 +53,14 @@ class Sieve(Generic[Key]):
         compiler. With `shapes`, lines that differ only in digits are searched once, which pays from
         some ten words on.
         """
-        known = [(key, list(texts), raw) for key, texts, raw in needs]
         own: list[tuple[Key | None, Iterable[str]]] = []
         self._raw: dict[Key, str] = {}
-        for key, texts, raw in known:
+        literals: list[str] = []
+        for key, given, raw in needs:
+            texts = list(given)
             own.append((key, texts))
             self._raw[key] = raw
+            literals += texts
         words: Words[Key | None] = Words([*own, (None, ESCAPED)])
         self._all = bool(words.always)
         self._find = re.compile(words.expression().encode("ascii"))
@@ -66,7 +68,6 @@ class Sieve(Generic[Key]):
         self._looks: dict[Key, re.Pattern[bytes]] = {}
         self._vain: set[bytes] = set()
         self._done: Container[Key] = ()
-        literals = [text for _, texts, _ in known for text in texts]
         self._shapes = Shapes([*literals, *ESCAPED]) if shapes and not self._all else None
         folded = any(text.startswith("(?i)") for text in literals)
         few = len(literals) <= _FEW and not folded and not self._all

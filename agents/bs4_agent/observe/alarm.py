@@ -35,7 +35,7 @@ class Alarm:
 
     def watch(self, identities: Collection[Identity]) -> None:
         """Watch these processes from now on, and no others."""
-        for gone in [one for one in self._watched if one not in identities]:
+        for gone in self._watched.keys() - set(identities):
             self._drop(gone)
         for identity in identities:
             if identity not in self._watched and len(self._watched) < _MOST:

@@ -83,7 +83,7 @@ class WandbFeed:
             for path in _logs(roots, attempt):
                 present.add(path)
                 self._read(path, run, attempt)
-        for path in [path for path in self._places if path not in present]:
+        for path in self._places.keys() - present:
             del self._places[path]
         self._first = False
 

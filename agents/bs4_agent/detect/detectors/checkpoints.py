@@ -85,7 +85,7 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     """Return a finding if the run resumes from a step that was never saved, typically a step read
     off a W&B curve.
     """
-    steps = [c.step for c in run.checkpoints]
+    steps = run.steps
     if (
         run.resume is None
         or run.resume < 0
@@ -118,7 +118,7 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if side.last_step is None or side.steps == 0:
             continue
         first = side.last_step - side.steps + 1
-        if first <= 1 and (run.resume > 1 or any(c.step > 1 for c in run.complete)):
+        if first <= 1 and max([run.resume, *run.complete]) > 1:
             asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
             evidence = [
                 told(

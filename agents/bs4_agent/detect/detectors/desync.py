@@ -21,7 +21,7 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
-        or run.state in ("ended", "lost")
+        or run.over
         or run.stop_requested
     ):
         return []

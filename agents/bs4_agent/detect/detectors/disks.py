@@ -123,7 +123,7 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         or not live(run)
     ):
         return []
-    kept = {c.step for c in run.checkpoints}
+    kept = set(run.steps)
     loose = {}
     for name, heap in run.around.heaps.items():
         if name in ("weights", "broadcasts", "rollouts"):
@@ -134,7 +134,7 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         for name, heap in run.around.heaps.items()
         if name in earlier
     )
-    saved = sum(c.bytes for c in run.complete)
+    saved = sum(c.bytes for c in run.complete.values())
     total, share = sum(loose.values()), float(parameters.get("percent", 10))
     if not grown or total <= saved or total < share / 100 * disk.total:
         return []

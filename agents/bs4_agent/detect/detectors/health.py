@@ -14,7 +14,7 @@ from typing import Any
 
 from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
-from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
+from bs4_agent.detect.series import Point, every, last, mean, metric_evidence, series
 from bs4_agent.states import Role, Severity
 
 #: The tool parsers of vLLM that fit a model family, by the word in the model's name.
@@ -126,7 +126,7 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         f"At most {low:g} % of the traces teach anything, for {steps} steps and more: the tasks "
         "are too easy or too hard."
     )
-    if recent and all(value <= low for _, value in recent):
+    if every(recent, lambda value: value <= low):
         evidence = _ends(run, "orchestrator", "trainable", recent)
         return _found(run, "few-trainable", summary, evidence, "info")
     warned = run.events_of("low-trainable")
@@ -134,7 +134,7 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         evidence = [warned[0].evidence(), warned[-1].evidence()]
         return _found(run, "few-trainable", summary, evidence, "info")
     solved = last(series(run, "orchestrator", "reward"), 2 * steps)
-    if solved and not points and all(value >= 1.0 - _ZERO for _, value in solved):
+    if not points and every(solved, lambda value: value >= 1.0 - _ZERO):
         text = (
             f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn "
             "from these tasks."
@@ -213,7 +213,7 @@ def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     steps = int(parameters["steps"])
     calls = last(series(run, "orchestrator", "tool_calls"), steps)
     rewards = last(series(run, "orchestrator", "reward"), steps)
-    idle = bool(calls) and all(value == 0 for _, value in calls)
+    idle = every(calls, lambda value: value == 0)
     if not idle or not rewards or not mean(rewards) <= float(parameters["reward"]):
         return []
     text = f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
@@ -251,7 +251,7 @@ def _persistent(
 ) -> list[Finding]:
     """Return a finding if a number was bad in each of the last `steps` steps."""
     recent = last(series(run, side, key), steps)
-    if not recent or not all(bad(value) for _, value in recent):
+    if not every(recent, bad):
         return []
     summary = f"{text} So for {steps} steps and more."
     return _found(run, failure, summary, _ends(run, side, key, recent), severity, role)

@@ -64,7 +64,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     """Return a finding if verl's driver has ended and processes of its session are left. A
     TaskRunner among them means that the run still works.
     """
-    if run.spec.trainer != "verl" or run.state not in ("ended", "lost"):
+    if run.spec.trainer != "verl" or not run.over:
         return []
     left = [m for m in run.members if m.alive]
     if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):

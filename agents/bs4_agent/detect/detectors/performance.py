@@ -16,7 +16,7 @@ from typing import Any
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
-from bs4_agent.detect.series import last, pace_s, series, step_evidence
+from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
 from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
@@ -40,23 +40,20 @@ def rollout_share(run: RunFacts, steps: int) -> float | None:
     times = last(series(run, "trainer", "time_s"), steps)
     if not waits or not times or waits[0][0] != times[0][0]:
         return _from_lines(run, steps)
-    total = sum(value for _, value in times)
-    return 100.0 * sum(value for _, value in waits) / total if total > 0 else None
+    return 100.0 * total(waits) / total(times) if total(times) > 0 else None
 
 
 def _from_lines(run: RunFacts, steps: int) -> float | None:
     """Return that percentage from the step lines of both sides, or None if a line is missing."""
     done = dict(series(run, "trainer", "m"))
     shipped = dict(series(run, "orchestrator", "m"))
-    total = waited = 0.0
+    passed = waited = 0.0
     for step in sorted(done)[-steps:]:
         if step - 1 not in done or step not in shipped:
             return None
-        total += done[step] - done[step - 1]
+        passed += done[step] - done[step - 1]
         waited += max(0.0, shipped[step] - done[step - 1])
-    if total > 0 and len(done) > steps:
-        return 100.0 * waited / total
-    return None
+    return 100.0 * waited / passed if passed > 0 and len(done) > steps else None
 
 
 def rollout_latency_bound(
@@ -209,9 +206,7 @@ def _bound(run: RunFacts, steps: int, least: float) -> float | None:
     `least`.
     """
     share = rollout_share(run, steps)
-    if share is not None and share > least:
-        return share
-    return None
+    return share if share is not None and share > least else None
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:

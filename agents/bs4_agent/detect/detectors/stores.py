@@ -20,7 +20,7 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
     """Return a finding if a step in the store has fewer files or bytes than the same complete step
     on the pod.
     """
-    local = {c.step: c for c in run.complete}
+    local = run.complete
     for row in facts.rows("remote", run):
         here = local.get(row.get("step", -1))
         if here is None or row.get("uploading"):
@@ -84,7 +84,7 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     """Return a finding if the sync has skipped every complete step as incomplete for `rounds`
     rounds (default 2).
     """
-    complete = {c.step for c in run.complete}
+    complete = run.complete.keys()
     for row in facts.rows("sync", run):
         skipped = {int(step) for step in row.get("skipped") or ()} & complete
         if (
@@ -112,7 +112,7 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
     """
     rows = facts.rows("remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
-    kept = {c.step for c in run.checkpoints}
+    kept = run.steps
     for row in facts.rows("sync", run):
         pointer = row.get("pointer")
         removed = {int(step) for step in row.get("removed") or ()}

@@ -93,7 +93,7 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     """Return a finding if the orchestrator (current generation) waits for a new policy from a
     trainer that has finished or is gone.
     """
-    if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
+    if run.good_end or run.stop_requested or run.over:
         return []
     holding = [e for e in run.events_of("holding") if "dispatcher" in e.event.values]
     if (
