@@ -48,9 +48,7 @@ def edit(
     if a key cannot be set or the file cannot be written.
     """
     document = parse_document(source)
-    changes = []
-    for key, value in set_values.items():
-        changes.append(_set(document, key, value))
+    changes = [_set(document, key, value) for key, value in set_values.items()]
     for key in unset:
         if (change := _unset(document, key)) is not None:
             changes.append(change)
@@ -110,13 +108,13 @@ def _set(document: tomlkit.TOMLDocument, key: str, value: Any) -> Change:
 
 def _unset(document: tomlkit.TOMLDocument, key: str) -> Change | None:
     """Remove one key and return the change, or None if the key is not there."""
-    path = _path(key)
-    parent = _find(document, path[:-1])
-    before = _MISSING if parent is _MISSING else _child(parent, path[-1])
+    *path, last = _path(key)
+    parent = _find(document, path)
+    before = _child(parent, last)
     if before is _MISSING:
         return None
     plain = _plain(before)
-    del parent[int(path[-1]) if isinstance(parent, list) else path[-1]]
+    del parent[int(last) if isinstance(parent, list) else last]
     return Change(key, plain, None)
 
 
@@ -150,9 +148,7 @@ def _child(node: Any, name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a value of tomlkit as a plain Python value."""
-    if hasattr(value, "unwrap"):
-        return value.unwrap()
-    return value
+    return value.unwrap() if hasattr(value, "unwrap") else value
 
 
 def _write_beside(source: Path, text: str) -> Path:

@@ -304,9 +304,9 @@ class Daemon:
     def _last_sample_t(self) -> float:
         """Return the wall second of the last telemetry record, or 0.0 if there is none."""
         line = self._telemetry.last_line()
-        if line is not None and self._telemetry.timestamp is not None:
-            return self._telemetry.timestamp(line) or 0.0
-        return 0.0
+        if line is None or self._telemetry.timestamp is None:
+            return 0.0
+        return self._telemetry.timestamp(line) or 0.0
 
     def _sampled(self, record: dict[str, Any]) -> None:
         """Take one telemetry record."""

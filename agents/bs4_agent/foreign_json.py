@@ -52,10 +52,7 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list):
         return [_encodable(entry) for entry in value]
     if isinstance(value, dict):
-        rows = {}
-        for key, entry in value.items():
-            rows[_encodable(key)] = _encodable(entry)
-        return rows
+        return {_encodable(key): _encodable(entry) for key, entry in value.items()}
     return value
 
 
@@ -82,9 +79,7 @@ def finite(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    if math.isfinite(number):
-        return number
-    return None
+    return number if math.isfinite(number) else None
 
 
 def number(value: Any) -> float | str | None:
@@ -94,9 +89,7 @@ def number(value: Any) -> float | str | None:
     try:
         return recorded(float(value))
     except OverflowError:
-        if value > 0:
-            return "inf"
-        return "-inf"
+        return "inf" if value > 0 else "-inf"
 
 
 def recorded(value: float) -> float | str:

@@ -29,13 +29,10 @@ class Journal:
         self.stream = stream
         self._lock = threading.Lock()
         last = stream.last_line()
-        self._prev = GENESIS if last is None else digest(last)
-        if last is None:
-            self._seq = 0
-        else:
-            self._seq = _seq(parse(last)) or max(
-                (_seq(record) for record in stream.records()), default=0
-            )
+        self._prev, self._seq = GENESIS, 0
+        if last is not None:
+            self._prev = digest(last)
+            self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
         """Write one record and return it. With `sync`, the record is on disk before this returns,
@@ -90,6 +87,4 @@ def digest(line: bytes) -> str:
 def _seq(record: dict[str, Any] | None) -> int:
     """Return the record's number, or 0 if it has none."""
     seq = (record or {}).get("seq")
-    if isinstance(seq, int):
-        return seq
-    return 0
+    return seq if isinstance(seq, int) else 0

@@ -144,10 +144,7 @@ class Connection:
             raise ProtocolError(
                 "The first frame is no hello; only a bs4-console can talk to this socket."
             )
-        common = []
-        for version in PROTOCOLS:
-            if version in offered:
-                common.append(version)
+        common = [version for version in PROTOCOLS if version in offered]
         if not common:
             raise ProtocolVersion(
                 f"This agent speaks protocol {list(PROTOCOLS)} and the console "
@@ -183,16 +180,8 @@ class Connection:
             return self._query(identifier, header)
         if call == "submit":
             action = _field(header, "action", dict)
-            return Reply(
-                {
-                    "ok": True,
-                    **(
-                        self._submit(action, self._who, payload)
-                        if payload
-                        else self._submit(action, self._who)
-                    ),
-                }
-            )
+            more = [payload] if payload else []
+            return Reply({"ok": True, **self._submit(action, self._who, *more)})
         if call == "ping":
             now = stamp()
             return Reply({"ok": True, "t": now["t"], "m": now["m"]})
@@ -227,16 +216,13 @@ class Connection:
     def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
         """Start a query in a worker."""
         stream, op = _field(header, "stream", str), _field(header, "op", str)
-        arguments = {}
-        for key, value in header.items():
-            if key not in ("id", "call", "stream", "op"):
-                arguments[key] = value
+        own = ("id", "call", "stream", "op")
+        arguments = {key: value for key, value in header.items() if key not in own}
 
         def work(stop: threading.Event) -> Reply:
             try:
-                return Reply(
-                    {"ok": True, "result": self._streams.query(stream, op, arguments, stop)}
-                )
+                result = self._streams.query(stream, op, arguments, stop)
+                return Reply({"ok": True, "result": result})
             except OSError as error:
                 raise AgentError(
                     f"{stream} cannot be searched: {error.strerror}; look at its file on the pod."

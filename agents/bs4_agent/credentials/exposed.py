@@ -115,9 +115,8 @@ def exposures(words: Sequence[str]) -> list[Exposed]:
 
 def exposed_in(words: Sequence[str]) -> str | None:
     """Return a description of the first credential in a command line, or None if it shows none."""
-    for one in exposures(words):
-        return str(one)
-    return None
+    first = next(_exposures(words, _DEPTH), None)
+    return None if first is None else str(first)
 
 
 def _exposures(words: Sequence[str], depth: int) -> Iterator[Exposed]:
@@ -248,9 +247,7 @@ def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed
         if inside is not None:
             return inside
     kind = form_of(_without_names(word))
-    if kind is None:
-        return None
-    return _shown(kind, option)
+    return None if kind is None else _shown(kind, option)
 
 
 def _of_url(url: str) -> Exposed | None:
@@ -370,15 +367,12 @@ def _opens(value: str) -> bool:
 
 def _without_names(text: str) -> str:
     """Return a text in which parts of paths no longer begin like a key."""
-    if _URL.search(text):
-        return text
-    return text.replace("/sk-", "/")
+    return text if _URL.search(text) else text.replace("/sk-", "/")
 
 
 def _shown(kind: str, option: str) -> Exposed:
     """Return a credential with its option's name, which is left out if the name itself may be a
     secret.
     """
-    if len(option) > 64 or form_of(option) or _is_random(option, 16):
-        return Exposed(kind, "")
-    return Exposed(kind, option)
+    hidden = len(option) > 64 or form_of(option) or _is_random(option, 16)
+    return Exposed(kind, "" if hidden else option)

@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from bs4_agent.channel.endpoint import connect
@@ -171,9 +170,7 @@ def _daemon(home: Home, *arguments: str) -> Identity | None:
     os.waitpid(child, 0)
     pid = os.read(receiving, 32)
     os.close(receiving)
-    if pid:
-        return Identity.of(int(pid))
-    return None
+    return Identity.of(int(pid)) if pid else None
 
 
 def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
@@ -212,18 +209,11 @@ def daemon_command() -> list[str]:
 def _last_words(home: Home) -> str:
     """Return the last line of the agent's log for an error message."""
     try:
-        lines = (
-            Path(home.agent_log)
-            .read_bytes()[-4096:]
-            .decode("utf-8", "replace")
-            .strip()
-            .splitlines()
-        )
+        text = home.agent_log.read_bytes()[-4096:].decode("utf-8", "replace")
     except FileNotFoundError:
-        lines = []
-    if lines:
-        return f"{lines[-1]!r}."
-    return "it said nothing."
+        text = ""
+    lines = text.strip().splitlines()
+    return f"{lines[-1]!r}." if lines else "it said nothing."
 
 
 def bridge(connection: socket.socket) -> None:

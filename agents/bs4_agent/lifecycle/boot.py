@@ -69,6 +69,4 @@ def _stopping(home: Home) -> int:
     if record is None or not record.alive:
         return 0
     record.identity.send(signal.SIGTERM)
-    if wait_gone([record.identity], LEAVE_S):
-        return FAILED
-    return 0
+    return FAILED if wait_gone([record.identity], LEAVE_S) else 0

@@ -32,9 +32,7 @@ def first_process(scope: Scope) -> Identity | None:
     """Return the process from which everything on this pod descends: pid 1, or the root of a
     practice pod. Returns None if it cannot be read.
     """
-    if scope.root is not None:
-        return scope.root
-    return Identity.of(1)
+    return scope.root or Identity.of(1)
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:

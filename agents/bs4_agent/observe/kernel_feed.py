@@ -14,14 +14,14 @@ import dataclasses
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.detect.around import oom_kills
 from bs4_agent.identity import own_pidns
 from bs4_agent.runs.followed import OnLine
-from bs4_agent.runs.model import Attempt
+from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.trainers.base import LogLine
@@ -98,16 +98,13 @@ class KernelFeed:
             # now.
             line = dataclasses.replace(parse("kernel", raw), timestamp=time.time())
             killed = self._killed_ours(line.text)
-            for run, attempt in self._living():
+            sequence = raw.partition(b",")[2].partition(b",")[0]
+            # The record's own number is the same for every reader.
+            offset = int(sequence) if sequence.isdigit() else self._number
+            place = self._place(str(self._log.path), offset, line.text[:2000])
+            for run, attempt in living(self._runs):
                 if killed or self._concerns(line.text, run.name, attempt.number):
-                    self._feed(
-                        run.name,
-                        attempt.number,
-                        run.spec.trainer,
-                        "kernel",
-                        line,
-                        self._place(raw, line.text),
-                    )
+                    self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
     def _tell_events(self) -> None:
         """Feed the driver's events to the living runs."""
@@ -123,28 +120,9 @@ class KernelFeed:
                 "NVML because the kernel log is hidden"
             )
             line = LogLine(text=text, timestamp=float(event["t"]), logger="kernel")
-            place = {
-                "source": "kernel",
-                "stream": "",
-                "cursor": "",
-                "file": "",
-                "offset": int(event["t"]),
-                "line": self._number,
-                "text": text,
-            }
-            for run, attempt in self._living():
+            place = self._place("", int(event["t"]), text)
+            for run, attempt in living(self._runs):
                 self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
-
-    def _living(self) -> list[tuple[Any, Attempt]]:
-        """Return the runs that live, or ended less than ten seconds ago, with their attempts."""
-        now = time.time()
-        found = []
-        for run in self._runs.all():
-            if (attempt := run.attempt) is not None and (
-                attempt.end is None or now - attempt.end.t < _AFTER_END_S
-            ):
-                found.append((run, attempt))
-        return found
 
     def _concerns(self, text: str, run: str, attempt: int) -> bool:
         """Return True if a line of the kernel log concerns this attempt: it names a GPU or a
@@ -169,12 +147,10 @@ class KernelFeed:
     def _has(self, pci: str) -> bool:
         """Return True if the GPU at this PCI address is ours, or if the driver lists no GPU."""
         try:
-            ours = []
-            for path in self._gpus.iterdir():
-                ours.append(path.name.lower())
+            ours = [path.name.lower().startswith(pci.lower()) for path in self._gpus.iterdir()]
         except OSError:
             return True
-        return not ours or any(name.startswith(pci.lower()) for name in ours)
+        return not ours or any(ours)
 
     def _killed_ours(self, text: str) -> bool:
         """Return True if a line reports a kill in our own control group. In a container the pids in
@@ -185,21 +161,26 @@ class KernelFeed:
         before, self._killed = self._killed, self._kills()
         return before is not None and self._killed is not None and self._killed > before
 
-    def _place(self, raw: bytes, text: str) -> dict[str, Any]:
-        """Return a line as evidence. `offset` is the record's own number, which is the same for
-        every reader.
-        """
-        sequence = raw.split(b",", 2)[1]
-        offset = int(sequence) if sequence.isdigit() else self._number
+    def _place(self, file: str, offset: int, text: str) -> dict[str, Any]:
+        """Return the present line as evidence."""
         return {
             "source": "kernel",
             "stream": "",
             "cursor": "",
-            "file": str(self._log.path),
+            "file": file,
             "offset": offset,
             "line": self._number,
-            "text": text[:2000],
+            "text": text,
         }
+
+
+def living(runs: Runs) -> Iterator[tuple[Run, Attempt]]:
+    """Yield the runs that live, or ended less than ten seconds ago, with their attempts."""
+    now = time.time()
+    for run in runs.all():
+        attempt = run.attempt
+        if attempt is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S):
+            yield run, attempt
 
 
 def _process_of(number: int) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from bs4_agent.detect import wandb_files
 from bs4_agent.detect.around import wandb_roots
 from bs4_agent.detect.surroundings import Tracked
 from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
@@ -32,7 +34,6 @@ _PIECE = 64 * 1024
 #: Seconds for which a run's address is searched for. The client prints it when its W&B run begins,
 #: at the latest after the model was loaded.
 _ADDRESS_S = 3600.0
-_AFTER_END_S = 10.0
 #: The programs that report to W&B, by the logs that they write.
 _SIDES = ("trainer", "orchestrator")
 
@@ -70,11 +71,12 @@ class WandbFeed:
         if now - self._looked_m < EVERY_S:
             return
         self._looked_m = now
-        living = list(self._living())
         present: set[Path] = set()
-        for run, attempt in living:
+        working = list(living(self._runs))
+        places = Counter(run.spec.cwd for run, _ in working)
+        for run, attempt in working:
             try:
-                roots = self._roots(run, [other for other, _ in living])
+                roots = self._roots(run, shared=places[run.spec.cwd] > 1)
                 self._tell_addresses(run, attempt)
             except SpoolFull:
                 raise
@@ -87,25 +89,14 @@ class WandbFeed:
             del self._places[path]
         self._first = False
 
-    def _living(self) -> Iterator[tuple[Run, Attempt]]:
-        """Yield the runs that live, or ended less than ten seconds ago, with their attempts."""
-        now = time.time()
-        for run in self._runs.all():
-            attempt = run.attempt
-            if attempt is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S):
-                yield run, attempt
-
-    def _roots(self, run: Run, living: list[Run]) -> list[Path]:
-        """Return the directories that hold this run's W&B data. The working directory is included
-        only if no other living run shares it.
+    def _roots(self, run: Run, *, shared: bool) -> list[Path]:
+        """Return the directories that hold this run's W&B data, without a working directory that is
+        `shared` with another living run.
         """
         roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
-        shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
-        rows = []
-        for root in roots:
-            if not shared or root != run.spec.cwd / "wandb":
-                rows.append(root)
-        return rows
+        if shared:
+            roots.remove(run.spec.cwd / "wandb")
+        return roots
 
     def _read(self, path: Path, run: Run, attempt: Attempt) -> None:
         """Feed the new whole lines of a log. A file that was replaced or cut short is read from its
@@ -144,26 +135,21 @@ class WandbFeed:
     def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
         """Journal where W&B shows the run, for the sides that are not journalled yet."""
         view = self._book.ledger.runs.get(run.name)
+        before = []
         if view is not None and view.tracked_attempt == attempt.number:
-            known = {entry.get("side") for entry in view.tracked}
-        else:
-            known = set()
+            before = view.tracked
+        known = {entry.get("side") for entry in before}
         if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
             return
-        found = []
-        for one in self._addresses(run, attempt):
-            if one.side not in known:
-                found.append(one)
+        found = [asdict(one) for one in self._addresses(run, attempt) if one.side not in known]
         if found:
-            entries = [asdict(one) for one in found]
-            before = list(view.tracked) if view is not None and known else []
             self._book.append(
                 "run",
                 event="tracked",
                 run=run.name,
                 attempt=attempt.number,
                 tracker="wandb",
-                runs=[*before, *entries],
+                runs=[*before, *found],
             )
 
     def _addresses(self, run: Run, attempt: Attempt) -> Iterator[Tracked]:
