@@ -176,8 +176,17 @@ class RunFacts:
         """Return the living processes of these components, for example "trainer", by component."""
         found = []
         for component in components:
-            found += [m for m in self.members if m.alive and m.component == component]
+            found += [m for m in self.living if m.component == component]
         return found
+
+    @property
+    def living(self) -> list[Member]:
+        """Return all living processes of the attempt."""
+        return [m for m in self.members if m.alive]
+
+    def exit_of(self, member: Member) -> Exit | None:
+        """Return how a process ended, or None if that is unknown."""
+        return next((end for end in self.exits if end.identity == member.identity), None)
 
     def first(self, component: str) -> Member | None:
         """Return the first process of this component, alive or ended, or None if there was none."""

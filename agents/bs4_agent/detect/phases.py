@@ -104,14 +104,14 @@ def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
     return sides
 
 
-def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | None:
+def next_step(run: RunFacts) -> int | None:
     """Return the number of the step that the trainer works on now: the step after its last one, or
     the step at which it said that it starts. Returns None if neither is known.
     """
-    if side.last_step is not None:
-        return side.last_step + 1
-    for event in events:
-        if event.event.kind == "starting" and event.event.values.get("what") == "position":
+    if run.trainer_side.last_step is not None:
+        return run.trainer_side.last_step + 1
+    for event in run.events_of("starting", TRAINER):
+        if event.event.values.get("what") == "position":
             return event.event.step
     return None
 
@@ -125,7 +125,7 @@ def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> A
     silent = last is None and own.last_step_m is None
     if silent or (own.steps == 0 and not _in_loop(events)):
         return Activity(TRAINER, "start-up", said_m, "", "its model", last)
-    wanted = next_step(run, events, own)
+    wanted = next_step(run)
     if _phase_of(events) == "checkpoint":
         saved_m = _saved_m(run, last)
         if saved_m is None:
@@ -155,7 +155,7 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
     if last is None and own.last_step_m is None:
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
     needs = _needed_step(run, events, own)
-    done = _done(run, other)
+    done = _done(run)
     if needs is not None and (done is None or done < needs):
         return Activity(
             ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last
@@ -197,11 +197,11 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
     return None
 
 
-def _done(run: RunFacts, trainer: Side) -> int | None:
+def _done(run: RunFacts) -> int | None:
     """Return the trainer's last finished step, of this attempt or of the checkpoint that it started
     from, or None if it is unknown.
     """
-    first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
+    first = next_step(run)
     return None if first is None else first - 1
 
 

@@ -88,7 +88,7 @@ class LaunchPlan:
             "argv": list(self.argv),
             "environment": dict(self.environment),
             "config": self.config["digest"],
-            "moves": [str(path) for path in self.moves],
+            "moves": self._moved,
             "run": self.spec.run,
             "attempt": self.attempt,
             "tries": self.tries,
@@ -118,28 +118,27 @@ class LaunchPlan:
             "record": dict(self.record),
             "config": dict(self.config),
             "spec": spec_as_dict(spec),
-            "moves": [str(path) for path in self.moves],
+            "moves": self._moved,
         }
+
+    @property
+    def _moved(self) -> list[str]:
+        """Return the paths that are moved aside, as text."""
+        return [str(path) for path in self.moves]
 
     def _steps(self, title: str) -> Sequence[dict[str, Any]]:
         """Return the steps of the plan as they are shown."""
         steps = []
+        shown: dict[str, Any]
         if self.moves:
             count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
-            shown: dict[str, Any] = {
-                "directories": [
-                    {"path": str(path), "bytes": size_of(path)[0]} for path in self.moves
-                ]
-            }
-            moving = "; ".join(f"mv {shlex.quote(str(path))} <trash>/" for path in self.moves)
-            steps.append(
-                _step(
-                    "move_aside",
-                    f"Move {count} that this start must not find to the run's trash",
-                    moving,
-                    shown,
-                )
-            )
+            what = f"Move {count} that this start must not find to the run's trash"
+            directories, commands = [], []
+            for path in self._moved:
+                directories.append({"path": path, "bytes": size_of(Path(path))[0]})
+                commands.append(f"mv {shlex.quote(path)} <trash>/")
+            shown = {"directories": directories}
+            steps.append(_step("move_aside", what, "; ".join(commands), shown))
         shown = {"cwd": str(self.spec.cwd), "environment": dict(self.environment)}
         steps.append(_step("start", title, shlex.join(self.argv), shown))
         if self.spec.component in WATCHED:

@@ -61,18 +61,13 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         or disk.free >= factor * newest.bytes
     ):
         return []
-    evidence = [
-        told(
-            "disk",
-            f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
-            f"{size(factor * newest.bytes)}",
-            disk.path,
-        ),
-        *(
-            file_evidence(path, f"{part} of step {newest.step}")
-            for part, path in newest.parts.items()
-        ),
-    ]
+    said = (
+        f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
+        f"{size(factor * newest.bytes)}"
+    )
+    evidence = [told("disk", said, disk.path)]
+    for part, path in newest.parts.items():
+        evidence.append(file_evidence(path, f"{part} of step {newest.step}"))
     text = (
         f"{disk.path} has less left than {factor:g} times the last checkpoint, which took "
         f"{size(newest.bytes)}."
@@ -123,28 +118,20 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         or not live(run)
     ):
         return []
-    kept = set(run.steps)
-    loose = {}
+    earlier = run.around.earlier_heaps or {}
+    grown, total, evidence = False, 0, []
     for name, heap in run.around.heaps.items():
+        grown = grown or (name in earlier and heap.total > earlier[name].total)
         if name in ("weights", "broadcasts", "rollouts"):
-            loose[name] = sum(amount for step, amount in heap.bytes.items() if step not in kept)
-    earlier = run.around.earlier_heaps
-    grown = earlier is not None and any(
-        heap.total > earlier[name].total
-        for name, heap in run.around.heaps.items()
-        if name in earlier
-    )
+            amount = sum(heap.bytes[step] for step in heap.bytes.keys() - set(run.steps))
+            total += amount
+            if amount:
+                said = f"{size(amount)} belong to steps without a checkpoint"
+                evidence.append(file_evidence(heap.root, said))
     saved = sum(c.bytes for c in run.complete.values())
-    total, share = sum(loose.values()), float(parameters.get("percent", 10))
+    share = float(parameters.get("percent", 10))
     if not grown or total <= saved or total < share / 100 * disk.total:
         return []
-    evidence = [
-        file_evidence(
-            run.around.heaps[name].root, f"{size(amount)} belong to steps without a checkpoint"
-        )
-        for name, amount in loose.items()
-        if amount
-    ]
     text = (
         f"{size(total)} of weights, broadcasts and rollouts belong to no kept checkpoint and "
         "grow on."

@@ -27,18 +27,18 @@ def stale_gpu_process(
     refused = run.events_of("gpu-memory")
     if gpus.state != "ok" or not refused:
         return []
-    stale = [
-        h
-        for h in gpus.holders
-        if h.run is None
-        and (h.mem is None or h.mem > min_bytes)
-        and gpus.used.get(h.gpu, 0) > min_bytes
-    ]
+    stale, evidence = [], [refused[0].evidence()]
+    for holder in gpus.holders:
+        big = holder.mem is None or holder.mem > min_bytes
+        if holder.run is None and big and gpus.used.get(holder.gpu, 0) > min_bytes:
+            stale.append(holder)
+            evidence.append(process_evidence(holder.identity, _describe(holder)))
     if not stale:
         return []
-    ours = [h for h in stale if h.dead_run is not None]
-    first = (ours or stale)[0]
-    known = f"left behind by {first.dead_run}" if ours else "of no run known here"
+    first = min(stale, key=lambda holder: holder.dead_run is None)
+    known = "of no run known here"
+    if first.dead_run is not None:
+        known = f"left behind by {first.dead_run}"
     holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
     coverage = []
     if gpus.pids == "foreign":
@@ -50,10 +50,7 @@ def stale_gpu_process(
             attempt=run.attempt,
             summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) "
             f"{holds}.",
-            evidence=[
-                refused[0].evidence(),
-                *(process_evidence(h.identity, _describe(h)) for h in stale),
-            ],
+            evidence=evidence,
             anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
             coverage=coverage,
         )

@@ -72,8 +72,8 @@ def inference_exited_clean(
     gone, said = run.first("inference"), run.last_event("terminating", "inference")
     if gone is None or said is None or not run.alive("trainer", "rank", "orchestrator"):
         return []
-    code = next((e.code for e in run.exits if e.identity == gone.identity), 0)
-    if code != 0:
+    end = run.exit_of(gone)
+    if end is not None and end.code != 0:
         return []
     evidence = [
         process_evidence(

@@ -10,6 +10,7 @@ from typing import Any
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.words import found, quiet, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.runs.model import Exit
 
 Found = Sequence[Finding]
 
@@ -30,10 +31,9 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
         run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")
     ):
         return []
-    ends = {e.identity: e for e in run.exits}
     evidence = []
     for m in gone:
-        text = f"the launcher has ended{_how(ends.get(m.identity))}"
+        text = f"the launcher has ended{_how(run.exit_of(m))}"
         evidence.append(process_evidence(m.identity, text))
     for m in left:
         evidence.append(process_evidence(m.identity, f"{m.component} lives on"))
@@ -45,7 +45,7 @@ def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
     return found("launcher-orphans", run, f"{text}.", evidence, anchor)
 
 
-def _how(end: Any) -> str:
+def _how(end: Exit | None) -> str:
     """Return " by signal N" or " with code N" for the end of a process, or "" if it is unknown."""
     if end is None:
         return ""
@@ -66,7 +66,7 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     """
     if run.spec.trainer != "verl" or not run.over:
         return []
-    left = [m for m in run.members if m.alive]
+    left = run.living
     if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):
         return []
     holding = {h.identity: h for h in facts.gpus.holders}

@@ -16,7 +16,7 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     """Return a finding if the newest attempt belongs to an earlier life of this pod, and did not
     end well and was not stopped by us.
     """
-    if not run.with_pod or quiet(run) or any(member.alive for member in run.members):
+    if not run.with_pod or quiet(run) or run.living:
         return []
     evidence = [
         told(

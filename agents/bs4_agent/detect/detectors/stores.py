@@ -38,13 +38,11 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
                 text = f"{files} of {row['local_files']} files"
             else:
                 text = f"{files} files, {size} bytes"
-            evidence = [
-                told("store", f"step {here.step}: {wrong or text}", str(row.get("prefix", ""))),
-                *(
-                    file_evidence(path, f"{part}: step {here.step} is {here.bytes} bytes here")
-                    for part, path in here.parts.items()
-                ),
-            ]
+            said = f"step {here.step}: {wrong or text}"
+            evidence = [told("store", said, str(row.get("prefix", "")))]
+            for part, path in here.parts.items():
+                said = f"{part}: step {here.step} is {here.bytes} bytes here"
+                evidence.append(file_evidence(path, said))
             return found(
                 "remote-checkpoint-partial",
                 run,
