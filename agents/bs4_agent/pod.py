@@ -262,14 +262,13 @@ class Pod:
             self.scope.dev, set(snapshot) if thorough else nvml_pids(sample)
         )
         membership = self.runs.membership
-        inner = self.table.inner(open_by)
         seen = attribute(
             sample,
             snapshot,
             open_by,
             membership.owner_of,
             self.table.monitors(self.scope.dev),
-            inner,
+            self.table.inner(open_by),
         )
         self._numbering = str(seen["pids"])
         holders = []

@@ -111,8 +111,7 @@ class Attempts:
                 paths = [Path(path) for path in plan["moves"]]
                 targets = [{"path": str(path)} for path in paths]
                 event("intent", sync=True, step=0, targets=targets)
-                moved = self._pod.move_aside(spec, paths, key)
-                event("step-done", sync=True, step=0, detail=moved)
+                event("step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
             step = 1
             turn.check()
         event("intent", sync=True, step=step)

@@ -112,7 +112,6 @@ class Desk:
             )
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
             return None
-        expires_t = time.time() + plan.expires_m - time.monotonic()
         self.book(
             "plan",
             action=key,
@@ -121,7 +120,7 @@ class Desk:
             attempt=plan.attempt,
             plan_hash=plan.hash,
             expires_m=plan.expires_m,
-            expires_t=expires_t,
+            expires_t=time.time() + plan.expires_m - time.monotonic(),
             plan=plan.as_dict(),
         )
         self.event(key, run, "done", result={"plan_hash": plan.hash})

@@ -107,8 +107,7 @@ def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
         return None
-    stops = ledger.actions_of("stop", run)
-    newest = max(stops, key=lambda action: action.accepted_t, default=None)
+    newest = max(ledger.actions_of("stop", run), key=lambda action: action.accepted_t, default=None)
     if newest is None or (newest.ended and newest.updated_t < view.attempt.started_t):
         return None
     return newest

@@ -229,8 +229,7 @@ class Engine:
                     continue
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
                 anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
-                merged = replace(item, evidence=evidence, anchor=anchor)
-                joined = replace(same, finding=merged)
+                joined = replace(same, finding=replace(item, evidence=evidence, anchor=anchor))
                 logged[item.run, item.attempt, item.failure] = joined
         yield from logged.values()
 

@@ -108,8 +108,7 @@ def directory_facts(
         with path.open("rb") as handle:
             read = _read(handle, log, trainer, engine, spec.run, known=True, thorough=thorough)
         reads[log.attempt].append(read)
-    started = _started(directory, trainer, spec)
-    facts = _facts(trainer, spec, reads[newest], newest, started)
+    facts = _facts(trainer, spec, reads[newest], newest, _started(directory, trainer, spec))
     stops = {}
     for number in attempts:
         if (stop := _stop(reads[number])) is not None:

@@ -151,10 +151,9 @@ def read_record(home: Home) -> Record | None:
         data = read_json(home.agent_record)
         if data is None:
             return None
-        build = Build(str(data["version"]), int(data["build"]), str(data["bundle"]))
         return Record(
             Identity.from_dict(data["identity"]),
-            build,
+            Build(str(data["version"]), int(data["build"]), str(data["bundle"])),
             int(data["protocol"]),
             Path(data["socket"]),
             data.get("event") == "stopped",

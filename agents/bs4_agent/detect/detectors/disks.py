@@ -94,12 +94,11 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
         return []
-    evidence = [told("disk", "mounted read-only", disk.path)]
     return found(
         "readonly-fs",
         run,
         f"{disk.path}, where this run writes, is read-only.",
-        evidence,
+        [told("disk", "mounted read-only", disk.path)],
         f"disk:{disk.path}",
     )
 

@@ -107,8 +107,7 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
         "The inference server had shut down in order before the run ended, and the launcher had "
         "waited on."
     )
-    evidence = [said.evidence(), refused.evidence()]
-    return _clean(run, text, evidence, _anchor_of_end(run, said))
+    return _clean(run, text, [said.evidence(), refused.evidence()], _anchor_of_end(run, said))
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:

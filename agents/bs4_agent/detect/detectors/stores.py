@@ -92,13 +92,12 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         ):
             continue
         why = row.get("why") or f"it looks for {row.get('marker', 'another marker')}"
-        evidence = [told("sync", f"skips complete steps {sorted(skipped)}: {why}")]
         return found(
             "sync-marker-mismatch",
             run,
             "The sync skips every complete checkpoint: it waits for a file that this trainer "
             "never writes.",
-            evidence,
+            [told("sync", f"skips complete steps {sorted(skipped)}: {why}")],
             "sync:marker",
         )
     return []

@@ -39,7 +39,6 @@ def async_barrier_wait(
         f"{float(parameters['steps']):g} usual steps."
     )
     evidence = [barrier.evidence(), *([trainer.last.evidence()] if trainer.last else [])]
-    anchor = f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}"
     return [
         Finding(
             failure="async-barrier-wait",
@@ -47,7 +46,7 @@ def async_barrier_wait(
             attempt=run.attempt,
             summary=text,
             evidence=evidence,
-            anchor=anchor,
+            anchor=f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}",
             severity="info",
             role="symptom",
         )
@@ -74,14 +73,13 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         "The trainer's packer has waited in vain for rollouts more than "
         f"{int(parameters['times'])} times {after}."
     )
-    evidence = [timeouts[0].evidence(), timeouts[-1].evidence()]
     return [
         Finding(
             failure="packer-starved",
             run=run.name,
             attempt=run.attempt,
             summary=text,
-            evidence=evidence,
+            evidence=[timeouts[0].evidence(), timeouts[-1].evidence()],
             anchor=f"packer:{step}",
             severity="info",
             role="symptom",
