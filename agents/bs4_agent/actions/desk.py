@@ -11,8 +11,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bs4_agent.actions.safe_points import Boundaries
-from bs4_agent.actions.turn import Turn
+from bs4_agent.actions.safe_points import Boundaries, Turn
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
