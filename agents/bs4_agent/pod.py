@@ -81,14 +81,8 @@ class Pod:
         follower: RunFollower,
         book: Book,
     ) -> None:
-        self.scope, self.table, self.gpus, self.runs, self.follower, self.book = (
-            scope,
-            table,
-            gpus,
-            runs,
-            follower,
-            book,
-        )
+        self.scope, self.table, self.gpus = scope, table, gpus
+        self.runs, self.follower, self.book = runs, follower, book
         self.prober = Prober(self._watched)
         self.collector = Collector(runs)
         self._numbering = "unknown"

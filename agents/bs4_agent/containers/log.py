@@ -61,11 +61,8 @@ class ContainerLog:
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
         self.container = container
         self.path = directory / FILE
-        self._state_path, self._part, self._since_t = (
-            directory / STATE,
-            directory / f"{FILE}.part",
-            since_t,
-        )
+        self._state_path, self._part = directory / STATE, directory / f"{FILE}.part"
+        self._since_t = since_t
         state = read_json(self._state_path) or {
             "since": f"{since_t:.9f}",
             "same": 0,
@@ -75,11 +72,8 @@ class ContainerLog:
             "problem": "",
             "over": False,
         }
-        self._since, self._same, self._until = (
-            str(state["since"]),
-            int(state["same"]),
-            str(state["until"]),
-        )
+        self._since, self._until = str(state["since"]), str(state["until"])
+        self._same = int(state["same"])
         self._size, self._trainers = int(state["size"]), bool(state["trainers"])
         self.problem, self._over = str(state["problem"]), bool(state["over"])
         #: Lines that were written before this agent died and were not recorded. They come again.
@@ -169,12 +163,8 @@ class ContainerLog:
                 *(["--until", self._until] * ended),
                 self.container,
             ]
-        self._begun_m, self._cut, self._ended_before, self._passing = (
-            time.monotonic(),
-            False,
-            ended,
-            self._same,
-        )
+        self._begun_m, self._cut = time.monotonic(), False
+        self._ended_before, self._passing = ended, self._same
         # A file without a name, so that nothing of it is left when this agent dies.
         self._part.unlink(missing_ok=True)
         self._output = open(self._part, "x+b")  # noqa: SIM115 (until it has been read)
@@ -235,9 +225,8 @@ class ContainerLog:
         """
         said = _moment(output.read(200).decode("utf-8", "replace"))
         self._drop()
-        if said is None or said <= self._since_t + _CLOCKS_S:
-            ended_t = time.time()
-        else:
+        ended_t = time.time()
+        if said is not None and said > self._since_t + _CLOCKS_S:
             ended_t = said + _LATE_S
         self._until = f"{ended_t:.9f}"
         self._save()
@@ -260,17 +249,11 @@ class ContainerLog:
                 self._passing -= 1
                 continue
             self._passing = 0
-            if moment == since:
-                since, same = (moment, same + 1)
-            else:
-                since, same = (moment, 1)
+            since, same = moment, same + 1 if moment == since else 1
             if self._again > 0:
                 self._again -= 1
                 continue
-            if match[2].endswith(b"\n"):
-                fresh += match[2]
-            else:
-                fresh += match[2] + b"\n"
+            fresh += match[2] if match[2].endswith(b"\n") else match[2] + b"\n"
         if fresh:
             self._append(fresh)
         changed = (since, same) != (self._since, self._same)

@@ -125,11 +125,9 @@ class Reader:
             block = Block(data, offset, self._found.lines, self._matcher.time())
             self._kept.append(block)
             self._block(block)
-            while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK:
-                self._count_steps(self._kept.pop(0))
+            self._release(_BLOCK)
         self._found.t = self._matcher.time()
-        while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK - LINE_CAP:
-            self._count_steps(self._kept.pop(0))
+        self._release(_BLOCK - LINE_CAP)
         self._found.events = self._events(self._kept)
         return self._found
 
@@ -381,11 +379,13 @@ class Reader:
                 break
         lines.dated = max(lines.dated, index)
 
-    def _count_steps(self, block: Block) -> None:
-        """Count the step lines of a block whose events are not kept."""
-        self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(
-            b'"message": "Step '
-        )
+    def _release(self, least: int) -> None:
+        """Count the step lines of the oldest blocks, and drop them, as long as at least `least`
+        bytes are kept after them.
+        """
+        while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= least:
+            data = self._kept.pop(0).data
+            self._found.steps += data.count(b"SUCCESS Step ") + data.count(b'"message": "Step ')
 
     def _events(self, kept: list[Block]) -> list[LogEvent]:
         """Return the rare events of the whole log and the frequent events of its end, in the order

@@ -167,11 +167,8 @@ def make(
         )
     spec = spec_of({**asked, "resume": None})
     known = _own(runs, spec)
-    why, moves, typed = (
-        f"{spec.component} by itself saves and resumes as its own config says",
-        [],
-        False,
-    )
+    why = f"{spec.component} by itself saves and resumes as its own config says"
+    moves, typed = [], False
     if spec.component in runs.trainer(spec).resumes:
         found = runs.trainer(spec).checkpoints(spec)
         if not fresh and resume == "auto":

@@ -105,9 +105,9 @@ class Watcher:
         with self._lock:
             due = self._engine.due()
         now = time.monotonic()
-        until = min(
-            now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S)
-        )
+        until = now + LOOK_S
+        if due is not None:
+            until = min(until, max(due, looked_m + LOOK_AGAIN_S))
         rung, gone = self._alarm.wait(until - now)
         if rung or gone:
             # What ends together (a process tree that is killed) or is written together belongs to

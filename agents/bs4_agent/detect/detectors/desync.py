@@ -19,7 +19,8 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     """Return a finding if the trainer of a 2026-01 run waits for the rollouts of a step that the
     orchestrator will never write.
     """
-    if run.spec.trainer != "prime-rl-2026-01" or run.over or run.stop_requested:
+    over = run.state in ("ended", "lost")
+    if run.spec.trainer != "prime-rl-2026-01" or over or run.stop_requested:
         return []
     files, start = run.files, run.started_t
     before = (step for step, mtime in files.orchestrator_checkpoints.items() if mtime <= start)

@@ -40,10 +40,8 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if end is None:
         if run.exits or not any(event.source == run.layout.own_log for event in run.events):
             return []
-        how, evidence = (
-            "without its final line",
-            [told("process", "the driver has ended; its exit code is not known")],
-        )
+        how = "without its final line"
+        evidence = [told("process", "the driver has ended; its exit code is not known")]
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
