@@ -1,5 +1,5 @@
-"""`python -m bs4_agent COMMAND`: what runs on a pod. Each command imports only what it needs;
-attach and shim stay small.
+"""`python -m bs4_agent COMMAND`: the commands of the agent on a pod. Each command imports only what
+it needs, so attach and shim stay small.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status."""
+    """Run the command and return its exit code. An unknown command prints the usage, with exit code
+    2.
+    """
     command, *rest = arguments or [""]
     if command == "attach":
         from bs4_agent.lifecycle import attach
@@ -39,7 +41,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _version() -> int:
-    """One JSON line: what this bundle is, for whoever decides whether to deploy another one."""
+    """Print one JSON line that describes this bundle, and return 0. It decides if another bundle is
+    deployed.
+    """
     import json
 
     from bs4_agent import PROTOCOLS

@@ -1,4 +1,4 @@
-"""The journal and its fold kept together: what is written is at once known."""
+"""The journal and its fold kept together, so that a written record is known at once."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Book:
         self.ledger = Ledger(journal.records())
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record (docs/wire.md has the types) and return it. `sync` waits until it is on
-        disk and raises SpoolFull if that fails.
+        """Write one record and return it. docs/wire.md has the types. With `sync`, the record is on
+        disk before this returns. Raises SpoolFull if it cannot be written.
         """
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
@@ -35,8 +35,8 @@ class Book:
     __call__ = append
 
     def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
-        """Write a synced record of `action`. Return False, and write nothing, if the action has
-        ended.
+        """Write a synced record of `action` and return True. Return False, and write nothing, if
+        the action is unknown or has ended.
         """
         with self._lock:
             known = self.ledger.actions.get(action)
@@ -52,4 +52,5 @@ class Book:
         self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:
+        """Yield every record that the journal holds, oldest first."""
         return self._journal.records()

@@ -1,10 +1,10 @@
 """How every process of the agent starts: `python -IS <bundle>/bs4_agent/bootstrap.py
 attach|daemon|shim ...`.
 
-A bundle lies in `~/.bs4/agent/<hash>/` as `bs4_agent/`, `lib/` (pure Python) and `lib-<machine>/`
-(psutil with its compiled part). The file is named by path and the interpreter is called, so a
-noexec home does not matter here; for psutil's shared object it does. Until the libraries are on
-sys.path only the standard library may be imported.
+A bundle is unpacked to `~/.bs4/agent/<hash>/` as `bs4_agent/`, `lib/` (pure Python) and
+`lib-<machine>/` (psutil with its compiled part). The interpreter is called with this file's path,
+so a noexec home does not matter for this file. It does matter for psutil's shared object. Until the
+libraries are on sys.path, only the standard library may be imported.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ UNAVAILABLE = 69
 
 
 class Unusable(Exception):
-    """The bundle cannot run here; the message says why and what to do."""
+    """Raised when the bundle cannot run on this machine. The message says why and what to do."""
 
 
 def library_paths(bundle: Path, name: str) -> list[str]:
-    """What goes in front of sys.path; `name` is the bundle's hash name. Unusable on a foreign
-    machine or where no code can be loaded.
+    """Return the paths to put in front of sys.path. `name` is the bundle's hash. Raises Unusable if
+    the bundle is not made for this kind of machine, or if code cannot be loaded from any place.
     """
     machine = os.uname().machine
     native = bundle / f"lib-{machine}"
@@ -40,8 +40,8 @@ def library_paths(bundle: Path, name: str) -> list[str]:
 
 
 def fallback_directories(name: str) -> Iterator[Path]:
-    """Where a bundle's libraries may lie when its own place is noexec. Those on a disk first: they
-    outlive a reboot.
+    """Yield the directories that may hold a bundle's libraries if its own place is noexec.
+    Directories on a disk come first, because they outlive a reboot.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     # The directory below is 0700 and checked to be ours.
@@ -50,7 +50,9 @@ def fallback_directories(name: str) -> Iterator[Path]:
 
 
 def _executable(native: Path, name: str) -> Path:
-    """`native`, or a copy of it in a place that code may be mapped from."""
+    """Return `native`, or a copy of it in a place from which code can be mapped. Raises Unusable if
+    there is none.
+    """
     if _can_be_mapped(native):
         return native
     tried = []
@@ -72,11 +74,11 @@ def _executable(native: Path, name: str) -> Path:
 
 
 def _can_be_mapped(native: Path) -> bool:
-    """What the dynamic loader will do, tried on each shared object: a noexec mount answers EPERM to
-    PROT_EXEC.
+    """Return True if the dynamic loader can load the shared objects: a noexec mount answers EPERM
+    to PROT_EXEC.
 
-    It takes 20 us, where an import takes 40 ms, and names the cause, where an import says "failed
-    to map segment".
+    The test takes 20 us and names the cause. An import takes 40 ms and only says "failed to map
+    segment".
     """
     for library in native.glob("*/*.so"):
         try:
@@ -90,8 +92,8 @@ def _can_be_mapped(native: Path) -> bool:
 
 
 def is_ours(directory: Path) -> bool:
-    """A directory (no link) of our own user that nobody else can write to: its parent is
-    everybody's.
+    """Return True if `directory` is a directory (no link) of our own user with mode 0700. Its
+    parent can be written by everybody. Raises OSError if it does not exist.
     """
     found = directory.lstat()
     return (
@@ -102,6 +104,7 @@ def is_ours(directory: Path) -> bool:
 
 
 def _copy(native: Path, target: Path) -> Path:
+    """Return a copy of the libraries at `target`, made now or by another process."""
     if target.is_dir():
         return target
     import shutil  # 10 ms that only a noexec home has to pay
@@ -118,6 +121,9 @@ def _copy(native: Path, target: Path) -> Path:
 
 
 def main() -> int:
+    """Put the bundle's libraries on sys.path, run the command line and return its exit code.
+    Returns 69 if the bundle cannot run here.
+    """
     bundle = Path(__file__).resolve().parents[1]
     try:
         sys.path[:0] = library_paths(bundle, bundle.name)

@@ -1,4 +1,4 @@
-"""Time as it is recorded: wall, monotonic and the boot they belong to."""
+"""Time as records hold it: wall time, monotonic time, and the boot to which they belong."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamp(TypedDict):
-    """When a record was made. `t`: wall seconds since 1970; `m`: monotonic seconds since some point
-    of this boot; `b`: boot id.
+    """When a record was made. `t` is wall seconds since 1970, `m` is monotonic seconds since some
+    point of this boot, and `b` is the boot id.
     """
 
     t: float
@@ -22,7 +22,7 @@ class Stamp(TypedDict):
 
 @functools.lru_cache(maxsize=1)
 def boot_id() -> str:
-    """This boot's id, or "unknown" where the kernel has none (macOS)."""
+    """Return this boot's id, or "unknown" if the kernel has none (macOS)."""
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -30,5 +30,7 @@ def boot_id() -> str:
 
 
 def stamp() -> Stamp:
-    """Now. Deadlines, holds and ages use `m`; `t` is for people and for merging pods."""
+    """Return the present time. Deadlines, hold times and ages use `m`; `t` is for people and for
+    merging the records of several pods.
+    """
     return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": boot_id()}

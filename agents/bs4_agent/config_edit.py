@@ -1,5 +1,5 @@
 """Changing a training config without losing what a person wrote: comments, order and layout stay,
-the original is never touched.
+and the original is never touched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class Change:
-    """One key as it was and as it is now; None where it is not there."""
+    """The value of a config key before and after a change. None means that the key is not set."""
 
     key: str
     before: Any
@@ -39,17 +39,16 @@ class Change:
 def edit(
     source: Path, set_values: Mapping[str, Any], unset: Iterable[str] = ()
 ) -> tuple[Path, list[Change]]:
-    """Writes `source` with the changes to a new file beside it and returns that file and what
-    changed.
+    """Write `source` with the changes to a new file beside it, and return (the new file, the
+    changes).
 
-    Keys are dotted (`orchestrator.env.0.args.split`; a number picks an entry of an array of
-    tables); tables are made as needed. The new file is `NAME.bs4-N.toml` with the next free N:
-    beside the original, so that paths relative to it (`toml_files`) still hold.
+    Keys are dotted (`orchestrator.env.0.args.split`; a number selects an entry of an array of
+    tables), and missing tables are made. The new file is `NAME.bs4-N.toml` with the next free N. It
+    is beside the original so that paths relative to it (`toml_files`) still hold. Raises BadConfig
+    if a key cannot be set or the file cannot be written.
     """
     document = parse_document(source)
-    changes = []
-    for key, value in set_values.items():
-        changes.append(_set(document, key, value))
+    changes = [_set(document, key, value) for key, value in set_values.items()]
     for key in unset:
         if (change := _unset(document, key)) is not None:
             changes.append(change)
@@ -58,7 +57,9 @@ def edit(
 
 
 def _checked(source: Path, document: tomlkit.TOMLDocument, set_values: Mapping[str, Any]) -> str:
-    """The new text, read back: what a trainer will see must be what was asked for."""
+    """Return the new text after reading it back. Raises BadConfig if a trainer would not see the
+    requested values.
+    """
     import tomlkit
 
     text = tomlkit.dumps(document)
@@ -73,6 +74,7 @@ def _checked(source: Path, document: tomlkit.TOMLDocument, set_values: Mapping[s
 
 
 def _set(document: tomlkit.TOMLDocument, key: str, value: Any) -> Change:
+    """Set one key and return the change. Raises BadConfig."""
     import tomlkit
 
     path = _path(key)
@@ -105,20 +107,19 @@ def _set(document: tomlkit.TOMLDocument, key: str, value: Any) -> Change:
 
 
 def _unset(document: tomlkit.TOMLDocument, key: str) -> Change | None:
-    path = _path(key)
-    parent = _find(document, path[:-1])
-    if parent is _MISSING:
-        before = _MISSING
-    else:
-        before = _child(parent, path[-1])
+    """Remove one key and return the change, or None if the key is not there."""
+    *path, last = _path(key)
+    parent = _find(document, path)
+    before = _child(parent, last)
     if before is _MISSING:
         return None
     plain = _plain(before)
-    del parent[int(path[-1]) if isinstance(parent, list) else path[-1]]
+    del parent[int(last) if isinstance(parent, list) else last]
     return Change(key, plain, None)
 
 
 def _path(key: str) -> list[str]:
+    """Return the parts of a dotted key. Raises BadConfig for an empty part."""
     path = key.split(".")
     if not all(path):
         raise BadConfig(f"{key!r} is no config key; write it as table.key.")
@@ -126,6 +127,7 @@ def _path(key: str) -> list[str]:
 
 
 def _find(node: Any, path: Iterable[str]) -> Any:
+    """Return the node at a path, or _MISSING."""
     for name in path:
         node = _child(node, name)
         if node is _MISSING:
@@ -134,6 +136,7 @@ def _find(node: Any, path: Iterable[str]) -> Any:
 
 
 def _child(node: Any, name: str) -> Any:
+    """Return the child of a node, or _MISSING."""
     if isinstance(node, list):
         if name.isdigit() and int(name) < len(node):
             return node[int(name)]
@@ -144,14 +147,13 @@ def _child(node: Any, name: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    if hasattr(value, "unwrap"):
-        return value.unwrap()
-    return value
+    """Return a value of tomlkit as a plain Python value."""
+    return value.unwrap() if hasattr(value, "unwrap") else value
 
 
 def _write_beside(source: Path, text: str) -> Path:
-    """Creates the next free `NAME.bs4-N.toml`, whole or not at all, with the source's
-    permissions.
+    """Create the next free `NAME.bs4-N.toml`, completely or not at all, with the source's
+    permissions, and return its path.
     """
     stem = _NUMBERED.sub("", source.stem)
     for number in range(1, 10_000):

@@ -1,4 +1,4 @@
-"""`python -m bs4_agent daemon`: the parts of the agent, put together, and their threads."""
+"""`python -m bs4_agent daemon`: puts the parts of the agent together and runs their threads."""
 
 from __future__ import annotations
 
@@ -51,18 +51,19 @@ if TYPE_CHECKING:
     from bs4_agent.preflight.asked import Preflights
     from bs4_agent.recorder.recorder import Recorder
 
-#: A day at 1 Hz is about 140 MB with 8 GPUs; the cap keeps a day for four GPUs and most of one for
-#: eight.
+#: A day at 1 Hz is about 140 MB with 8 GPUs. The cap keeps a day for four GPUs and most of a day
+#: for eight.
 TELEMETRY_CAP = 128 * 1024 * 1024
 JOURNAL_CAP = 64 * 1024 * 1024
-#: Pause after a defect in a thread, so that one that happens every time does not fill the disk.
+#: Seconds. The pause after a defect in a thread, so that a defect that happens every time does not
+#: fill the disk.
 FAULT_PAUSE_S = 10.0
-#: No agent for longer than this is a gap in watching, told at the next start.
+#: Seconds. A longer time without an agent is a gap in watching, which the next start journals.
 GAP_S = 5.0
 
 
 class Daemon:
-    """One agent. `start` makes everything live; `stop` ends the threads and leaves all runs
+    """The agent of one pod. `start` starts all its threads; `stop` ends them and leaves all runs
     alone.
     """
 
@@ -114,6 +115,7 @@ class Daemon:
         self.streams.answer("preflight", self._preflight)
 
     def hello(self) -> dict[str, Any]:
+        """Return the fields of the handshake's answer: versions, bundle, home, process, times."""
         return {
             "protocol": PROTOCOLS[0],
             "agent": __version__,
@@ -131,6 +133,7 @@ class Daemon:
     def _list_files(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a query about files for a person who types a path."""
         from bs4_agent.streams.listing import Listing  # only for a person who types a path
 
         return Listing(self.home).ask(op, arguments, stop)
@@ -138,13 +141,15 @@ class Daemon:
     def _preflight(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a preflight query."""
         if self._preflights is None:
-            from bs4_agent.preflight.asked import Preflights  # nobody pays for it who does not ask
+            from bs4_agent.preflight.asked import Preflights  # loaded only for those who ask
 
             self._preflights = Preflights(self.pod, self.library)
         return self._preflights.ask(op, arguments, stop)
 
     def start(self) -> None:
+        """Journal the start, begin all threads, and continue unfinished actions."""
         self._tell_start()
         self.runs.poll()
         self.follower.poll()
@@ -168,32 +173,38 @@ class Daemon:
             self._sync_stores()
 
     def serve(self) -> None:
-        """Until `stop`."""
+        """Serve consoles until `stop` is called."""
         self.server.serve_forever()
 
     def stop(self) -> None:
+        """Tell all threads to end, and disconnect all consoles."""
         self._stop.set()
         self.server.stop()
 
     def leave(self, signal_name: str) -> None:
-        """Told to go, perhaps with the whole pod: where each run stands is written down first. From
-        a signal handler, so on a thread.
+        """Record where each run stands, and then stop. Called if the agent is told to leave,
+        perhaps with the whole pod. It returns at once and works on a thread, because a signal
+        handler calls it.
         """
         if not self._leaving.is_set():
             self._leaving.set()
             threading.Thread(target=self._leave, args=(signal_name,), name="leave").start()
 
     def _leave(self, signal_name: str) -> None:
+        """Record where each run stands, and then stop."""
         from bs4_agent.checkpoints import intent
 
-        self._stop.set()  # no thread begins anything more, an upload least of all
+        self._stop.set()  # no thread begins anything more, least of all an upload
         try:
             intent.write(self.home, self.runs, self.book.ledger, self.book, signal_name)
         except (AgentError, OSError):
-            traceback.print_exc()  # a full disk keeps nobody from leaving
+            traceback.print_exc()  # a full disk prevents nobody from leaving
         self.stop()
 
     def close(self) -> None:
+        """Journal the end of the agent and release everything it holds. Call it after `serve` has
+        returned.
+        """
         self.book.append(
             "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()
         )
@@ -207,15 +218,15 @@ class Daemon:
         self.streams.close()
 
     def _show_set_ups(self) -> LogStream:
-        """The output of set-ups, readable from now on."""
+        """Return the stream of the set-ups' output, which consoles can read from now on."""
         if self._setup_log is None:
             self._setup_log = open_setup_log(self.home)
             self.streams.add(self._setup_log.name, self._setup_log)
         return self._setup_log
 
     def _guard_disks(self) -> None:
-        """From the first standing order on; before it nothing of the guard is loaded and no disk is
-        looked at for it.
+        """Apply retention from the first order on. Before that, nothing of it is loaded and it
+        scans no disk.
         """
         if self._disk_guard is not None:
             self._disk_guard.wake()
@@ -226,7 +237,7 @@ class Daemon:
         self._thread("disk-guard", self._disk_guard.run)
 
     def _sync_stores(self) -> None:
-        """From the first order to sync on."""
+        """Sync checkpoints from the first order on. Before that, nothing of it is loaded."""
         if self._syncs is not None:
             self._syncs.wake()
             return
@@ -237,7 +248,9 @@ class Daemon:
         self._thread("sync", self._syncs.run)
 
     def _record_crashes(self, record: Mapping[str, Any]) -> None:
-        """From the first crash on; before it nothing of the recorder is loaded."""
+        """Write crash reports from the first crash on. Before that, nothing of the recorder is
+        loaded.
+        """
         kind, event, run, attempt = (record.get(key) for key in ("type", "event", "run", "attempt"))
         if (
             kind == "run"
@@ -257,17 +270,16 @@ class Daemon:
     def _ask_checkpoints(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None
     ) -> dict[str, Any]:
+        """Answer a query about checkpoints."""
         from bs4_agent.checkpoints.report import answer
 
         return answer(self.pod, op, arguments)
 
     def _tell_start(self) -> None:
-        """Journalled at every start: who watches from now on, and for how long nobody did."""
+        """Journal who watches from now on, and for how long nobody did."""
         before = self.book.ledger.agent
         last = max((self.book.ledger.last_t, self._last_sample_t()), default=0.0)
-        event = "started"
-        if os.environ.pop("BS4_AGENT_RESTARTED", ""):
-            event = "restarted"
+        event = "restarted" if os.environ.pop("BS4_AGENT_RESTARTED", "") else "started"
         self.book.append(
             "agent",
             sync=True,
@@ -290,37 +302,42 @@ class Daemon:
             )
 
     def _last_sample_t(self) -> float:
+        """Return the wall second of the last telemetry record, or 0.0 if there is none."""
         line = self._telemetry.last_line()
-        if line is not None and self._telemetry.timestamp is not None:
-            return self._telemetry.timestamp(line) or 0.0
-        return 0.0
+        if line is None or self._telemetry.timestamp is None:
+            return 0.0
+        return self._telemetry.timestamp(line) or 0.0
 
     def _sampled(self, record: dict[str, Any]) -> None:
+        """Take one telemetry record."""
         self._kernel.driver_events(record["gpus"]["xids"])
         self._telemetry.append(record)
 
     def _follow(self, stop: threading.Event) -> None:
+        """Follow the logs until `stop` is set."""
         while not stop.wait(self.follower.pause_s):
             self._kernel.poll()
             try:
                 self._wandb.poll()
                 self.follower.poll()
             except SpoolFull:
-                # steps are derived from logs, which stay: they are read again when there is room
+                # steps are derived from logs, which stay, so they are read again once there is
+                # space
                 stop.wait(5.0)
 
     def _thread(self, name: str, work: Callable[[threading.Event], None]) -> None:
+        """Run `work` on a supervised thread."""
         threading.Thread(target=self._supervised, args=(name, work), name=name, daemon=True).start()
 
     def _supervised(self, name: str, work: Callable[[threading.Event], None]) -> None:
-        """A defect in one thread must not end the watch in silence: it is journalled (its traceback
-        is in agent.log) and work goes on.
+        """Run `work` until the agent stops. A defect in it must not end the watch in silence: it is
+        journalled (its traceback is in agent.log), and work starts again.
         """
         while not self._stop.is_set():
             try:
                 work(self._stop)
             except Exception as error:  # noqa: BLE001
-                # The last line of defence; what is expected is handled where it happens.
+                # The last line of defence. Expected errors are handled where they happen.
                 traceback.print_exc()
                 self.book.append(
                     "agent",
@@ -332,12 +349,13 @@ class Daemon:
                 self._stop.wait(FAULT_PAUSE_S)
 
     def _follower_fault(self, sentence: str) -> None:
+        """Journal a defect of the log follower."""
         self.book.append(
             "agent", event="fault", thread="follower", detail=sentence, pid=os.getpid()
         )
 
     def _hand_over(self, body: Mapping[str, Any]) -> None:
-        """A newer console brings a newer agent: let this one's answer go out, then end. Runs are
+        """Let this agent's answer go out, and then end, because a newer agent takes over. Runs are
         not touched.
         """
         self.book.append(
@@ -347,8 +365,9 @@ class Daemon:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 also when another agent of this home lives: two would act twice. `--wait`: that
-    one may still leave after its step.
+    """Run the agent of this home until it is stopped, and return its exit code. It is 0 also if
+    another agent of this home lives, because two would act twice. `--wait` waits for that agent,
+    which may still leave after its step.
     """
     home = Home.from_environment()
     home.create()
@@ -367,7 +386,7 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: daemon.leave("SIGTERM"))
     signal.signal(signal.SIGINT, lambda *_: daemon.stop())
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    # `kill -USR1` writes every thread's stack to agent.log: how a hang on somebody's pod is
+    # `kill -USR1` writes every thread's stack to agent.log, so that a hang on a pod can be
     # understood without a debugger there.
     faulthandler.register(signal.SIGUSR1)
     daemon.server.bind()
@@ -381,7 +400,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def playbooks() -> bytes:
-    """playbooks.json, which lies beside this package in a bundle."""
+    """Return the bytes of playbooks.json, which is beside this package in a bundle. Raises
+    AgentError if it is missing.
+    """
     path = Path(__file__).resolve().parents[1] / "playbooks.json"
     try:
         return path.read_bytes()

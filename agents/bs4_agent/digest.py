@@ -1,5 +1,5 @@
-"""SHA-256 without OpenSSL: `hashlib` maps libcrypto into the process, 3.7 MB of the agent's 30, for
-the little that is hashed here.
+"""SHA-256 without OpenSSL. `hashlib` maps libcrypto into the process, 3.7 MB of the agent's 30,
+which is too much for the little that is hashed here.
 """
 
 from __future__ import annotations
@@ -8,14 +8,18 @@ from typing import Protocol
 
 
 class Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
+    """A hash that is being computed, as `hashlib` has it."""
 
-    def hexdigest(self) -> str: ...
+    def update(self, data: bytes, /) -> None:
+        """Add bytes to the hash."""
+
+    def hexdigest(self) -> str:
+        """Return the hash of all bytes so far, as hex digits."""
 
 
 def sha256(data: bytes = b"") -> Hash:
-    """As `hashlib.sha256`, from the interpreter's own implementation (_sha2 from Python 3.12 on,
-    _sha256 before).
+    """Return a hash of `data`, as `hashlib.sha256` does, from the interpreter's own implementation
+    (_sha2 from Python 3.12 on, _sha256 before).
     """
     made: Hash = _implementation(data)
     return made

@@ -1,12 +1,12 @@
-"""Errors that cross the wire: a stable `type` for programs and one sentence, ending with the next
-thing to do, for people.
+"""Errors that cross the wire. Each has a stable `type` for programs, and one sentence for people
+that ends with the next thing to do.
 """
 
 from __future__ import annotations
 
 
 class AgentError(Exception):
-    """Base of everything the agent reports to a console."""
+    """Base class of every error that the agent reports to a console."""
 
     type = "error"
 
@@ -15,57 +15,68 @@ class AgentError(Exception):
         self.message = message
 
     def as_dict(self) -> dict[str, str]:
+        """Return the error as it crosses the wire."""
         return {"type": self.type, "message": self.message}
 
 
 class ProtocolError(AgentError):
-    """The peer sent something that is no valid frame or request; the channel is closed."""
+    """Raised when the peer sent something that is no valid frame or request. This closes the
+    channel.
+    """
 
     type = "protocol"
 
 
 class ProtocolVersion(ProtocolError):
-    """No protocol version is known to both sides."""
+    """Raised when no protocol version is known to both sides."""
 
     type = "protocol-version"
 
 
 class BadRequest(AgentError):
-    """A well-formed frame whose request makes no sense."""
+    """Raised for a well-formed frame whose request makes no sense."""
 
     type = "bad-request"
 
 
 class UnknownStream(AgentError):
+    """Raised when a request names a stream that the agent does not have."""
+
     type = "unknown-stream"
 
 
 class BadCursor(AgentError):
+    """Raised when a cursor cannot be read or does not belong to its stream."""
+
     type = "bad-cursor"
 
 
 class UnknownRun(AgentError):
+    """Raised when the agent knows no run of this name."""
+
     type = "unknown-run"
 
 
 class UnknownPlaybook(AgentError):
+    """Raised when the agent has no playbook with this id."""
+
     type = "unknown-playbook"
 
 
 class KeyReused(AgentError):
-    """An action key was submitted again with another body."""
+    """Raised when an action key is submitted again with another body."""
 
     type = "key-reused"
 
 
 class Busy(AgentError):
-    """Another action holds the run; the message says who, what and since when."""
+    """Raised when another action holds the run. The message says who does what and since when."""
 
     type = "busy"
 
 
 class Cancelled(AgentError):
-    """A stop of its run has ended this action early."""
+    """Raised inside an action that a stop of its run ends early."""
 
     type = "cancelled"
 
@@ -74,44 +85,48 @@ class Cancelled(AgentError):
 
 
 class PlanChanged(AgentError):
-    """What was confirmed is no longer what would be done; nothing more was touched."""
+    """Raised when the confirmed plan is no longer what would be done. Nothing more was touched."""
 
     type = "plan-changed"
 
 
 class PlanExpired(PlanChanged):
-    """The plan outlived its 15 minutes."""
+    """Raised when a plan is older than its 15 minutes."""
 
     type = "plan-expired"
 
 
 class NotApplicable(AgentError):
-    """The playbook or action does not apply to this run."""
+    """Raised when the playbook or action does not apply to this run."""
 
     type = "not-applicable"
 
 
 class Refused(AgentError):
-    """A rule that no playbook can break forbids the step."""
+    """Raised when a rule that no playbook can break forbids the step."""
 
     type = "refused"
 
 
 class StepFailed(AgentError):
-    """A step of an action did not reach its goal."""
+    """Raised when a step of an action did not reach its goal."""
 
     type = "step-failed"
 
 
 class LaunchFailed(AgentError):
+    """Raised when a run could not be started, or ended before its first step."""
+
     type = "launch-failed"
 
 
 class RunExists(AgentError):
+    """Raised when the run lives already, or its name or directory belongs to another run."""
+
     type = "run-exists"
 
 
 class SpoolFull(AgentError):
-    """The agent's own disk is full; acting stops because no intent can be written."""
+    """Raised when the agent's own disk is full. Acting stops, because no intent can be written."""
 
     type = "spool-full"

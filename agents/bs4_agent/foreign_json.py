@@ -1,8 +1,8 @@
-"""JSON that somebody else wrote: a trainer, a library, a pod. It is parsed within limits, and its
-numbers are checked.
+"""Parsing JSON that another program wrote: a trainer, a library or a pod. It is parsed within
+limits, and its numbers are checked.
 
-The standard parser recurses: Python 3.13.0 crashes (SIGSEGV, measured) instead of raising
-RecursionError where 3,000 levels are parsed in a thread with a 256 KiB stack, which is what the
+The standard parser recurses. Python 3.13.0 crashes (SIGSEGV, measured) instead of raising
+RecursionError if 3,000 levels are parsed in a thread with a 256 KiB stack, which is what the
 agent's threads have.
 """
 
@@ -13,10 +13,10 @@ import math
 import re
 from typing import Any
 
-#: Levels. What trainers, libraries and the agent write nests a dozen deep.
+#: Levels. What trainers, libraries and the agent write is nested a dozen deep.
 NESTING_LIMIT = 64
-#: Integers above it are not exact in JSON parsers that know only floating point; no step, count or
-#: time comes near.
+#: Larger integers are not exact in JSON parsers that know only floating point. No step, count or
+#: time is as large.
 EXACT_INTEGER = 1 << 53
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
@@ -24,20 +24,17 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class ForeignJsonError(ValueError):
-    """The text is not JSON, or it nests too deeply. A ValueError, so that one handler takes
-    both.
+    """Raised for a text that is not JSON or nests too deeply. It is a ValueError, so that one
+    handler takes both.
     """
 
 
 def loads(raw: bytes | str) -> Any:
-    """Return what a JSON text holds. Bytes that are not UTF-8 are replaced, and so are halves of
-    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if it is not JSON within the
-    limits.
+    """Return the value of a JSON text. Bytes that are not UTF-8 are replaced, and so are halves of
+    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if the text is not JSON within
+    the limits.
     """
-    if isinstance(raw, bytes):
-        text = raw.decode("utf-8", "replace")
-    else:
-        text = raw
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)
     try:
         value = json.loads(text)
@@ -55,16 +52,13 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, list):
         return [_encodable(entry) for entry in value]
     if isinstance(value, dict):
-        rows = {}
-        for key, entry in value.items():
-            rows[_encodable(key)] = _encodable(entry)
-        return rows
+        return {_encodable(key): _encodable(entry) for key, entry in value.items()}
     return value
 
 
 def check_nesting(text: str) -> None:
-    """Raise ForeignJsonError when a JSON text nests deeper than NESTING_LIMIT. Brackets in strings
-    do not count.
+    """Raise ForeignJsonError if a JSON text nests deeper than NESTING_LIMIT. Brackets in strings do
+    not count.
     """
     if text.count("[") + text.count("{") <= NESTING_LIMIT:
         return
@@ -76,8 +70,8 @@ def check_nesting(text: str) -> None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a JSON number as a float, or None for anything else, NaN, infinities and integers
-    beyond a float's range.
+    """Return a JSON number as a float. Returns None for anything else, for NaN and infinities, and
+    for integers beyond a float's range.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -85,9 +79,7 @@ def finite(value: Any) -> float | None:
         number = float(value)
     except OverflowError:
         return None
-    if math.isfinite(number):
-        return number
-    return None
+    return number if math.isfinite(number) else None
 
 
 def number(value: Any) -> float | str | None:
@@ -97,9 +89,7 @@ def number(value: Any) -> float | str | None:
     try:
         return recorded(float(value))
     except OverflowError:
-        if value > 0:
-            return "inf"
-        return "-inf"
+        return "inf" if value > 0 else "-inf"
 
 
 def recorded(value: float) -> float | str:
@@ -112,7 +102,7 @@ def recorded(value: float) -> float | str:
 
 
 def integer(value: Any) -> int | None:
-    """Return a JSON number as an integer, or None when it is not one or is not exact."""
+    """Return a JSON number as an integer, or None if it is not a whole number or is not exact."""
     found = finite(value)
     if found is None or abs(found) > EXACT_INTEGER or found != int(found):
         return None

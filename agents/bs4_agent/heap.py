@@ -1,4 +1,6 @@
-"""What keeps the agent small: one heap for all threads, and no library that comes along unused."""
+"""Keeping the agent small: one heap for all threads, and no library that is imported and never
+used.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ _M_ARENA_MAX = -8
 
 
 def one_arena() -> bool:
-    """Keep glibc from giving every thread a heap of its own, before the first thread starts. False
-    where libc is another one.
+    """Keep glibc from giving every thread a heap of its own. Call it before the first thread
+    starts. Return False if libc is not glibc.
 
-    The agent's threads sleep nearly all the time, so they never compete for the heap; seven heaps
+    The agent's threads sleep nearly all the time, so they never compete for the heap. Seven heaps
     cost about 3 MB of the 30 it may use.
     """
     try:
@@ -25,8 +27,8 @@ def one_arena() -> bool:
 
 
 def no_library_search() -> None:
-    """Stand in for ctypes.util, before pynvml is imported: it imports `find_library` and never
-    calls it (nvidia-ml-py 13.580), and with it come shutil, tempfile, random, bz2 and lzma: 1.2 MB.
+    """Replace ctypes.util before pynvml is imported. pynvml imports `find_library` and never calls
+    it (nvidia-ml-py 13.580), and that import brings shutil, tempfile, random, bz2 and lzma: 1.2 MB.
     """
 
     def find_library(name: str) -> NoReturn:

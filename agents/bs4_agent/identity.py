@@ -1,5 +1,5 @@
-"""A process, named so that it cannot be mistaken: pid alone is reused, pid with start ticks, boot
-and pid namespace is not.
+"""Naming a process so that it cannot be mistaken for another. A pid alone is reused; a pid with
+start ticks, boot and pid namespace is not.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from bs4_agent.clock import boot_id
 
 @dataclass(frozen=True)
 class Identity:
-    """One process life. `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot),
-    `pidns` the inode of its pid namespace.
+    """One life of a process. `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot).
+    `pidns` is the inode of its pid namespace.
     """
 
     pid: int
@@ -27,7 +27,9 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """The identity of a live pid, or None when there is none (zombies still have one)."""
+        """Return the identity of a live pid, or None if there is no such process. Zombies still
+        have an identity.
+        """
         ticks = start_ticks(pid)
         if ticks is None:
             return None
@@ -35,11 +37,13 @@ class Identity:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Identity:
+        """Return the identity that `as_dict` made."""
         return cls(
             int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"])
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the identity as a record holds it."""
         return {
             "pid": self.pid,
             "start_ticks": self.start_ticks,
@@ -48,8 +52,8 @@ class Identity:
         }
 
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie has ended: it holds no memory, no files
-        and no GPU.
+        """Return True if this very process still runs. A zombie counts as ended, because it holds
+        no memory, no files and no GPU.
         """
         if self.boot_id != boot_id() or self.pidns != own_pidns():
             return False
@@ -61,10 +65,10 @@ class Identity:
         )
 
     def send(self, signum: int) -> bool:
-        """Signal this process and no other; False when it is gone.
+        """Send a signal to this process and to no other. Return False if it has ended.
 
-        The pidfd is opened first and the identity compared afterwards: a pid that is reused in
-        between is another process, and the descriptor then still points to the one that was
+        The pidfd is opened first and the identity is compared afterwards. A pid that is reused in
+        between is another process, and the descriptor then still points to the process that was
         compared (or to nothing).
         """
         try:
@@ -86,11 +90,11 @@ class Identity:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat from the state (field 3) on, or None when the process is gone.
-    Index = field number - 3.
+    """Return the fields of /proc/PID/stat from the state (field 3) on, so that the index is the
+    field number - 3. Returns None if the process has ended or may not be read.
     """
-    # A plain descriptor: a file object doubles the cost, and every look asks this of every member
-    # of every run.
+    # A plain descriptor, because a file object doubles the cost, and every scan reads this for
+    # every process of every run.
     fd = -1
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
@@ -102,20 +106,21 @@ def stat_fields(pid: int) -> list[str] | None:
     finally:
         if fd >= 0:
             os.close(fd)
-    # The command name (field 2) is in parentheses and may hold spaces and parentheses itself: split
-    # after the last one.
+    # The command name (field 2) is in parentheses and may itself hold spaces and parentheses, so
+    # split after the last one.
     return raw[raw.rindex(b")") + 2 :].decode("ascii", "replace").split()
 
 
 def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the boot, or None if it has ended."""
     fields = stat_fields(pid)
-    if fields is None:
-        return None
-    return int(fields[19])
+    return None if fields is None else int(fields[19])
 
 
 def own_pidns() -> int:
-    """Inode of our pid namespace: pids of another one mean nothing here."""
+    """Return the inode of our pid namespace, or 0 if it cannot be read. Pids of another namespace
+    mean nothing here.
+    """
     try:
         return Path("/proc/self/ns/pid").stat().st_ino
     except OSError:

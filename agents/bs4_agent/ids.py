@@ -1,5 +1,5 @@
-"""Action keys: 26 characters, sortable by time, unique without asking anyone (ulid specification,
-Crockford base 32).
+"""Action keys: 26 characters that sort by time and are unique without coordination (ulid
+specification, Crockford base 32).
 """
 
 from __future__ import annotations
@@ -14,18 +14,20 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def ulid() -> str:
-    """48 bits of milliseconds, 80 random ones."""
+    """Return a new key, made of 48 bits of milliseconds and 80 random bits."""
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
 
 
 def is_key(key: object) -> bool:
-    """Return True for 26 letters and digits, which is what an action's key is made of."""
+    """Return True for a text of 26 letters and digits, as every action key is."""
     return isinstance(key, str) and _KEY.fullmatch(key) is not None
 
 
 def made_t(key: str) -> float:
-    """Wall seconds, to the millisecond, at which an action's key was made."""
+    """Return the wall second, exact to the millisecond, at which an action key was made. Raises
+    ValueError for a text that is no key.
+    """
     value = 0
     for sign in key[:10].upper():
         value = value << 5 | _ALPHABET.index(sign)

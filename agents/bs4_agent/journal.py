@@ -1,4 +1,6 @@
-"""What happened on this pod and what was done about it: an append-only, hash-chained record."""
+"""The journal: an append-only, hash-chained record of what happened on this pod and what was done
+about it.
+"""
 
 from __future__ import annotations
 
@@ -16,27 +18,25 @@ GENESIS = "0" * 64
 
 
 class Journal:
-    """`{"t","m","b","seq","prev","type",...}` records over a SegmentStream.
+    """The journal of a pod: records `{"t","m","b","seq","prev","type",...}` in a SegmentStream.
+    Thread-safe.
 
     `prev` is the SHA-256 (hex) of the previous line without its LF, so an edit of any line shows in
-    the next one; `seq` counts from 1. Both go on after a restart.
+    the next one. `seq` counts from 1. Both continue after a restart.
     """
 
     def __init__(self, stream: SegmentStream) -> None:
         self.stream = stream
         self._lock = threading.Lock()
         last = stream.last_line()
-        self._prev = GENESIS if last is None else digest(last)
-        if last is None:
-            self._seq = 0
-        else:
-            self._seq = _seq(parse(last)) or max(
-                (_seq(record) for record in stream.records()), default=0
-            )
+        self._prev, self._seq = GENESIS, 0
+        if last is not None:
+            self._prev = digest(last)
+            self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record and return it. `sync`: on disk before this returns, as every intent must
-        be. SpoolFull: nothing was written.
+        """Write one record and return it. With `sync`, the record is on disk before this returns,
+        as every intent must be. Raises SpoolFull if nothing could be written.
         """
         with self._lock:
             record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
@@ -47,12 +47,13 @@ class Journal:
         return record
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Every record that is held, oldest first."""
+        """Yield every record that is held, oldest first."""
         return self.stream.records()
 
     def verify(self) -> list[str]:
-        """What is wrong with the chain, a sentence each, with the cursor; empty when nothing is.
-        The oldest held line's own `prev` cannot be checked where older ones have left.
+        """Return what is wrong with the chain: one sentence with a cursor for each problem, or an
+        empty list. The `prev` of the oldest held line cannot be checked if older lines have been
+        deleted.
         """
         problems = []
         prev: str | None = None
@@ -79,12 +80,11 @@ class Journal:
 
 
 def digest(line: bytes) -> str:
+    """Return the SHA-256 of a line as hex digits."""
     return sha256(line).hexdigest()
 
 
 def _seq(record: dict[str, Any] | None) -> int:
-    """The record's number, 0 when it has none."""
+    """Return the record's number, or 0 if it has none."""
     seq = (record or {}).get("seq")
-    if isinstance(seq, int):
-        return seq
-    return 0
+    return seq if isinstance(seq, int) else 0

@@ -1,8 +1,8 @@
-"""The fold of a journal: what the runs, incidents, actions, plans and modes of a pod are now.
+"""The fold of a journal: the present state of a pod's runs, incidents, actions, plans and modes.
 
-Pure and incremental. The agent rebuilds its state with it after a restart and the console shows a
-pod with it: the same records, the same answer, also years later over a directory of finished
-segments.
+The fold is pure and incremental. The agent rebuilds its state with it after a restart, and the
+console shows a pod with it. The same records always give the same answer, even years later over a
+directory of finished segments.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ FOLDED = frozenset(
         "action",
     }
 )
-#: Steps that one action can have.
+#: Steps that one action can have at most.
 ACTION_STEPS_MOST = 1_000
-#: Ended rotations of a run that are remembered.
+#: Ended rotations of a run that stay in memory.
 ROTATIONS_KEPT = 50
-#: Events after which an action will do nothing more.
-#: What the event of a step makes of its state.
+#: The state of a step after each event.
 _STEP_STATES: dict[str, StepState] = {
     "intent": "running",
     "step-done": "done",
     "step-skipped": "skipped",
     "step-failed": "failed",
 }
+#: Events after which an action does nothing more.
 ACTION_ENDS: frozenset[ActionState] = frozenset(
     {"done", "failed", "plan-changed", "busy", "interrupted", "refused"}
 )
@@ -52,9 +52,9 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 
 @dataclass(kw_only=True)
 class AttemptView:
-    """One process life of a run as journalled. `good` is None while it runs; `code`/`signal` are
-    the launcher's; `overrides` the further arguments that it was started with; `container` the one
-    that it ran in, "" for the pod itself.
+    """One attempt of a run as journalled. `good` is None while it runs. `code` and `signal` are the
+    launcher's. `overrides` are the further arguments that it was started with. `container` is the
+    container that it ran in, or "" for the pod itself.
     """
 
     number: int
@@ -72,7 +72,7 @@ class AttemptView:
 
 @dataclass(kw_only=True)
 class RunView:
-    """What the journal says of one run: how it was registered, and its attempts by number."""
+    """One run as journalled: how it was registered, and its attempts by number."""
 
     name: str
     trainer: str = ""
@@ -86,8 +86,8 @@ class RunView:
     attempts: dict[int, AttemptView] = field(default_factory=dict)
     notes: list[Record] = field(default_factory=list)
     tracked: list[Record] = field(default_factory=list)
-    """Where W&B shows it: {side, id, project, entity, server} each, as the client said in attempt
-    `tracked_attempt`.
+    """Where W&B shows each side: {side, id, project, entity, server}, as the client printed it in
+    attempt `tracked_attempt`.
     """
     tracked_attempt: int = 0
 
@@ -101,8 +101,8 @@ class RunView:
 
 @dataclass(kw_only=True)
 class IncidentView:
-    """One incident. `state` is open while the finding holds, cleared once it went away by itself,
-    resolved once a playbook's verification passed.
+    """One incident as journalled. `state` is open while the finding holds, cleared once the finding
+    went away by itself, and resolved once a playbook's verification passed.
     """
 
     id: str
@@ -124,7 +124,7 @@ class IncidentView:
 
 @dataclass
 class StepView:
-    """One step of an action. `state` is waiting, running, done, skipped or failed."""
+    """One step of an action as journalled. `state` is waiting, running, done, skipped or failed."""
 
     title: str
     command: str = ""
@@ -136,8 +136,8 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """One action. `state` is its last event; `result` is what it leaves for a person (plan hash,
-    recovered, message).
+    """One action as journalled. `state` is its last event. `result` is what it leaves for a person
+    (plan hash, recovered, message).
     """
 
     key: str
@@ -151,24 +151,24 @@ class ActionView:
     plan_hash: str = ""
     incident: str = ""
     body: Record = field(default_factory=dict)
-    """What was submitted, and the confirmed plan under "plan": enough to go on after the agent was
+    """The submission, and the confirmed plan under "plan": enough to continue after the agent was
     killed.
     """
     steps: list[StepView] = field(default_factory=list)
     detail: str = ""
     result: Record = field(default_factory=dict)
     cancelled_by: str = ""
-    """Who has submitted the stop that ends this action early; "" when nobody has."""
+    """Who submitted the stop that ends this action early, or ""."""
 
     @property
     def ended(self) -> bool:
-        """Return True if nothing follows any more."""
+        """Return True if the action has ended and nothing follows."""
         return self.state in ACTION_ENDS
 
     @property
     def what(self) -> str:
-        """Return what the action is, for a person: "playbook step-desync", "plan step-desync",
-        "stop", "launch".
+        """Return what the action is, as text for a person: "playbook step-desync", "plan
+        step-desync", "stop" or "launch".
         """
         if self.playbook in ("", self.kind):
             return self.kind
@@ -177,8 +177,8 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """A plan that was made. It expires at `expires_m` of the monotonic clock in boot `boot`, about
-    `expires_t` wall seconds. `refused` says why no plan could be made.
+    """A plan as journalled. It expires at `expires_m` on the monotonic clock of boot `boot`, which
+    is about wall second `expires_t`. `refused` says why no plan could be made, or is "".
     """
 
     action: str
@@ -195,7 +195,7 @@ class PlanView:
 
 
 class Ledger:
-    """The fold of a journal: apply its records in order, then read the attributes."""
+    """The fold of a journal. Apply its records in order, and then read the attributes."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.runs: dict[str, RunView] = {}
@@ -204,28 +204,26 @@ class Ledger:
         self.plans: dict[str, PlanView] = {}
         self.modes: dict[tuple[str, str], str] = {}
         self.orders: dict[str, Record] = {}
-        """Run -> its standing order for checkpoints (keep-last); `last` None where it was taken
-        back.
-        """
+        """By run: its order for checkpoints (keep-last). `last` is None once it was withdrawn."""
         self.guard: dict[str, Record] = {}
-        """Run -> what its disk guard has said last: refused, emergency, relieved."""
+        """By run: the last record of its retention: refused, emergency or relieved."""
         self.syncs: dict[str, SyncView] = {}
-        """Run -> its sync to an object store, from the first order on."""
+        """By run: its sync to an object store, from the first order on."""
         self.agent: Record = {}
         self.watch_gaps: list[Record] = []
         self.faults: list[Record] = []
-        """Defects of the agent itself: a thread that had to be started again."""
+        """Defects of the agent itself, each in a thread that had to be started again."""
         self.gaps: list[Record] = []
         self.last_seq = -1
         self.reports: dict[tuple[str, int], Record] = {}
         """The newest crash report of each attempt."""
         self.last_t = 0.0
-        """Wall time of the newest record."""
+        """Wall second of the newest record."""
         for record in records:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Fold one record. Unknown types are skipped, so that an older console reads a newer
+        """Apply one record. Unknown types are skipped, so that an older console can read a newer
         agent's journal.
         """
         self.last_seq = record.get("seq", self.last_seq)
@@ -235,17 +233,19 @@ class Ledger:
             getattr(self, f"_{kind}")(record)
 
     def open_incidents(self, run: str | None = None) -> list[IncidentView]:
-        """Open ones, roots before symptoms and cascades, then oldest first."""
+        """Return the open incidents, of one run if it is given: root causes first, then the oldest
+        first.
+        """
         found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
     def unfinished(self, kind: str) -> list[ActionView]:
         """Return the actions of this kind that have not ended, oldest first."""
-        rows = []
-        for action in self.actions.values():
-            if action.kind == kind and not action.ended:
-                rows.append(action)
-        return rows
+        return [a for a in self.actions.values() if a.kind == kind and not a.ended]
+
+    def actions_of(self, kind: str, run: str) -> list[ActionView]:
+        """Return the actions of this kind on this run, oldest first."""
+        return [a for a in self.actions.values() if a.kind == kind and a.run == run]
 
     def mode(self, run: str, playbook: str) -> str:
         """Return the mode of a playbook for a run: "observe" unless it was set."""
@@ -284,6 +284,7 @@ class Ledger:
             run.notes.append(record)
 
     def _run(self, record: Record) -> None:
+        """Apply a record of a run."""
         name, event = record["run"], record["event"]
         if event == "removed":
             self.runs.pop(name, None)
@@ -295,19 +296,16 @@ class Ledger:
         run.adopted = run.adopted or event == "adopted"
         number = record.get("attempt")
         if event == "attempt-started" and number is not None:
-            started = AttemptView(
+            run.attempts[number] = AttemptView(
                 number=number,
                 started_t=float(record.get("started_t") or record["t"]),
                 resume=record.get("resume"),
+                overrides=[str(word) for word in record.get("overrides") or ()],
+                container=str(record.get("container") or ""),
             )
-            started.overrides = [str(word) for word in record.get("overrides") or ()]
-            started.container = str(record.get("container") or "")
-            run.attempts[number] = started
         elif event == "tracked" and number is not None:
-            run.tracked, run.tracked_attempt = (
-                [dict(entry) for entry in record.get("runs") or ()],
-                number,
-            )
+            run.tracked = [dict(entry) for entry in record.get("runs") or ()]
+            run.tracked_attempt = number
         elif event == "attempt-ended" and number is not None:
             attempt = run.attempts.setdefault(
                 number, AttemptView(number=number, started_t=record["t"])
@@ -317,6 +315,7 @@ class Ledger:
             attempt.good, attempt.detail = record.get("good"), record.get("detail", "")
 
     def _incident(self, record: Record) -> None:
+        """Apply a record of an incident."""
         event, key = record["event"], record["incident"]
         known = self.incidents.get(key)
         if event in ("cleared", "resolved"):
@@ -344,6 +343,7 @@ class Ledger:
                 setattr(known, name, record[name])
 
     def _plan(self, record: Record) -> None:
+        """Apply a record of a plan."""
         self.plans[record.get("plan_hash") or record["action"]] = PlanView(
             action=record["action"],
             playbook=record["playbook"],
@@ -359,6 +359,7 @@ class Ledger:
         )
 
     def _action(self, record: Record) -> None:
+        """Apply a record of an action."""
         key, event = record["action"], record["event"]
         action = self.actions.get(key)
         if action is None:
@@ -389,19 +390,16 @@ class Ledger:
             self._forget_rotations(action)
 
     def _forget_rotations(self, newest: ActionView) -> None:
-        """A run of a week makes thousands. The journal has them all; in memory stay the last of
-        each run.
+        """Keep only the last ended rotations of a run in memory. A run of a week makes thousands,
+        and the journal has them all.
         """
-        ended = [
-            key
-            for key, action in self.actions.items()
-            if action.kind == "rotate" and action.run == newest.run and action.ended
-        ]
+        ended = [a.key for a in self.actions_of("rotate", newest.run) if a.ended]
         for key in ended[:-ROTATIONS_KEPT]:
             del self.actions[key]
 
     @staticmethod
     def _action_step(action: ActionView, record: Record, event: str) -> None:
+        """Apply a record of one step of an action."""
         index = record["step"]
         if not 0 <= index < ACTION_STEPS_MOST:
             raise ValueError(f"an action has no step {index!r:.20}")

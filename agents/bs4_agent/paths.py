@@ -1,4 +1,4 @@
-"""The only place that knows where the agent keeps things on a pod."""
+"""The paths of everything that the agent keeps on a pod. No other module knows them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def safe_name(name: str, what: str) -> str:
-    """Return `name` if it can be a file name everywhere. Raises BadRequest otherwise; `what` says
-    whose name it is.
+    """Return `name` if it can be a file name everywhere. Raises BadRequest otherwise. `what` is the
+    kind of thing that has the name, for the message.
     """
     if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
         raise BadRequest(
@@ -26,7 +26,7 @@ def safe_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class Home:
-    """The agent's directory, `~/.bs4`, mode 0700, and the name of everything in it."""
+    """The agent's directory, `~/.bs4` with mode 0700, and the path of everything in it."""
 
     root: Path
 
@@ -47,7 +47,7 @@ class Home:
             return path.read_text()
 
     def create(self) -> None:
-        """Make the directory and its parts, readable by its user only."""
+        """Create the directory and its parts, readable by its user only."""
         for directory in (self.root, self.sockets, self.state, self.runs):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(0o700)
@@ -113,7 +113,9 @@ class Home:
 
     @property
     def limits(self) -> Path:
-        """Return the file of the pod's order for limits. A run's own order goes before it."""
+        """Return the file of the limits that were set for the whole pod. Limits of a run take
+        precedence.
+        """
         return self.root / "limits.json"
 
     def holds(self, run: str) -> Path:
@@ -146,8 +148,5 @@ def storage(output_dir: Path, run: str) -> Path:
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
-    if same_device and os.access(parent, os.W_OK):
-        base = parent
-    else:
-        base = home
+    base = parent if same_device and os.access(parent, os.W_OK) else home
     return base / ".bs4" / safe_name(run, "run")

@@ -1,11 +1,11 @@
-"""The live pod: what the detectors look at and what the playbooks act on, in one object."""
+"""The live pod in one object: what the detectors see and what the playbooks act on."""
 
 from __future__ import annotations
 
 import resource
 import shlex
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.follow import RunFollower
-from bs4_agent.runs.model import Member, Run
+from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
@@ -46,10 +46,11 @@ from bs4_agent.trainers.base import LaunchSpec
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.restoring.restore import Restoring
 
-#: The watch lives on the sampler's passes over all processes (every 3 s) instead of making its own.
+#: Seconds. The watch uses the sampler's passes over all processes (every 3 s) instead of making its
+#: own.
 SHARED_PASS_S = 3.5
-#: A run's end may be known before its last lines are, which may show its step: a new log is found,
-#: and a line without its end is taken, within about a second each.
+#: Seconds. A run's end may be known before its last lines, which may show its step. Finding a new
+#: log, and taking a line without an end, each take about a second.
 LAST_LINES_S = 2.5
 _PARTS = (
     "launcher",
@@ -65,8 +66,8 @@ _PARTS = (
 
 
 class Pod:
-    """The live pod: what detectors look at and what playbooks act on. Implements
-    `playbooks.world.World`. Thread-safe as far as its parts are.
+    """The live pod: it makes the facts for detectors and carries out the steps of playbooks.
+    Implements `playbooks.world.World`. Thread-safe as far as its parts are.
     """
 
     boot_id = boot_id()
@@ -80,14 +81,8 @@ class Pod:
         follower: RunFollower,
         book: Book,
     ) -> None:
-        self.scope, self.table, self.gpus, self.runs, self.follower, self.book = (
-            scope,
-            table,
-            gpus,
-            runs,
-            follower,
-            book,
-        )
+        self.scope, self.table, self.gpus = scope, table, gpus
+        self.runs, self.follower, self.book = runs, follower, book
         self.prober = Prober(self._watched)
         self.collector = Collector(runs)
         self._numbering = "unknown"
@@ -96,26 +91,22 @@ class Pod:
         self._resolved: Callable[[str], None] = lambda incident: None
         self._first = earlier_boots.first_process(scope)
         self.restoring: Callable[[], Restoring] = _no_restoring
-        """What fetches checkpoints from a store; the daemon's actions give it."""
+        """Returns the code that restores checkpoints from a store. The daemon's actions set it."""
         self.blind: Callable[[], list[str]] = list
-        """What else cannot be seen here, as phrases for the coverage of verdicts."""
+        """Returns what else cannot be seen on this pod, as phrases for the coverage of verdicts."""
         self.stores: Callable[[], ConsoleFacts | None] = lambda: None
-        """How the syncs of this pod's runs fare, and what the store lists."""
+        """Returns the state of the syncs of this pod's runs and the listing of the store."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
         """Call `listener(incident)` whenever a playbook's verification has passed."""
         self._resolved = listener
 
-    # What is.
+    # Facts
 
     def look(self) -> Facts:
-        """Return all facts of this moment."""
-        snapshot = self.table.snapshot(SHARED_PASS_S)
-        gpus = self._gpu_facts(snapshot)
-        runs = []
-        for run in self.runs.all():
-            if run.attempt is not None:
-                runs.append(self._run_facts(run))
+        """Return all present facts of the pod."""
+        gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
+        runs = [self._run_facts(run) for run, _ in self._started()]
         coverage = self.blind()
         if gpus.state != "ok":
             coverage.append(f"GPUs are {gpus.state}")
@@ -139,78 +130,77 @@ class Pod:
         )
 
     def run_facts(self, run: str) -> RunFacts:
-        """Return the facts of one run of this moment. Raises UnknownRun."""
+        """Return the present facts of one run. Raises UnknownRun, or LaunchFailed if the run was
+        never started.
+        """
         self.table.refresh()
         self.runs.poll()
         return self._run_facts(self.runs.get(run))
 
     def gpu_facts(self) -> GpuFacts:
-        """Return the facts of the GPUs of this moment, with everybody who holds one."""
+        """Return the present facts of the GPUs, with every process that holds one."""
         self.runs.poll()
         return self._gpu_facts(self.table.refresh(), thorough=True)
 
     def watched_processes(self) -> set[Identity]:
         """Return the living processes whose end must be noticed at once."""
-        rows = set()
+        found = set()
+        for run, attempt in self._started():
+            for member in self.runs.membership.members(run.name, attempt.number):
+                if member.alive and member.component in _PARTS:
+                    found.add(member.identity)
+        return found
+
+    def _started(self) -> Iterator[tuple[Run, Attempt]]:
+        """Yield every run that has been started, with its newest attempt."""
         for run in self.runs.all():
             if run.attempt is not None:
-                for member in self.runs.membership.members(run.name, run.attempt.number):
-                    if member.alive and member.component in _PARTS:
-                        rows.add(member.identity)
-        return rows
+                yield run, run.attempt
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
-        """Journal who has ended, with the exit code where the shim reaped it."""
-        wanted = set(gone)
-        for run in self.runs.all() if wanted else ():
-            if run.attempt is None:
-                continue
-            ends = {}
-            for one in self.runs.exits(run.name, run.attempt.number):
-                ends[one.identity] = one
-            for member in self.runs.membership.members(run.name, run.attempt.number):
-                if member.identity not in wanted:
-                    continue
-                end = ends.get(member.identity)
-                self.book.append(
-                    "run",
-                    event="process-gone",
-                    run=run.name,
-                    attempt=run.attempt.number,
-                    component=member.component,
-                    identity=member.identity.as_dict(),
-                    code=end.code if end else None,
-                    signal=end.signal if end else None,
-                )
+        """Journal which of the run's processes have ended, with the exit code if the shim reaped
+        the process.
+        """
+        for run, attempt in self._started() if gone else ():
+            ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
+            for member in self.runs.membership.members(run.name, attempt.number):
+                if member.identity in gone:
+                    end = ends.get(member.identity)
+                    self.book.append(
+                        "run",
+                        event="process-gone",
+                        run=run.name,
+                        attempt=attempt.number,
+                        component=member.component,
+                        identity=member.identity.as_dict(),
+                        code=end.code if end else None,
+                        signal=end.signal if end else None,
+                    )
 
     def run_members(self) -> list[RunMembers]:
         """Return, for telemetry, the living processes of every run and the ended ones of its newest
         attempt.
         """
-        return [
-            RunMembers(
-                run.name,
-                run.attempt.number,
-                [(m.identity, m.component) for m in self.runs.members(run.name)],
-            )
-            for run in self.runs.all()
-            if run.attempt is not None
-        ]
+        found = []
+        for run, attempt in self._started():
+            members = [(m.identity, m.component) for m in self.runs.members(run.name)]
+            found.append(RunMembers(run.name, attempt.number, members))
+        return found
 
     def paths(self) -> list[Path]:
         """Return the directories whose disks matter: the agent's home and every run's output."""
         found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
-        rows = []
-        for path in found:
-            rows.append(next(p for p in (path, *path.parents) if p.exists()))
-        return rows
+        return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
 
     def last_step_t(self, run: str) -> float:
-        """Return the wall second of the newest step of `run`, or 0 if it never made one."""
+        """Return the wall second of the run's newest step, or 0.0 if it never made one."""
         recent = self.follower.recent(run)
         return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
 
     def _run_facts(self, run: Run) -> RunFacts:
+        """Return the present facts of a run's newest attempt. Raises LaunchFailed if the run was
+        never started.
+        """
         attempt = run.attempt
         if attempt is None:
             raise LaunchFailed(
@@ -254,8 +244,8 @@ class Pod:
         )
 
     def _gpu_facts(self, snapshot: Snapshot, *, thorough: bool = False) -> GpuFacts:
-        """`thorough`: every process is asked anew what it has open. A plan must not miss a holder
-        because it was looked at 30 s ago.
+        """Return the facts of the GPUs. With `thorough`, the open files of every process are read
+        again, because a plan must not miss a holder that was last read 30 seconds ago.
         """
         sample = self.gpus.latest()
         if sample["state"] != "ok":
@@ -266,14 +256,13 @@ class Pod:
             self.scope.dev, set(snapshot) if thorough else nvml_pids(sample)
         )
         membership = self.runs.membership
-        inner = self.table.inner(open_by)
         seen = attribute(
             sample,
             snapshot,
             open_by,
             membership.owner_of,
             self.table.monitors(self.scope.dev),
-            inner,
+            self.table.inner(open_by),
         )
         self._numbering = str(seen["pids"])
         holders = []
@@ -293,77 +282,57 @@ class Pod:
                             same_user=process.uid == self.scope.uid,
                         )
                     )
-        used = {}
-        for d in seen["devices"]:
-            if d.get("mem_used") is not None:
-                used[d["index"]] = d["mem_used"]
-        total = {}
-        for d in seen["devices"]:
-            if d.get("mem_total") is not None:
-                total[d["index"]] = d["mem_total"]
+        devices = seen["devices"]
         return GpuFacts(
             state="ok",
             pids=self._numbering,
-            used=used,
-            total=total,
+            used=_numbers(devices, "mem_used"),
+            total=_numbers(devices, "mem_total"),
             holders=holders,
-            errors=_words(seen["devices"], "error"),
-            remaps=_words(seen["devices"], "remap"),
-            actions=_words(seen["devices"], "recovery"),
-            **self._load.of(seen["devices"], time.monotonic()),
+            errors=_words(devices, "error"),
+            remaps=_words(devices, "remap"),
+            actions=_words(devices, "recovery"),
+            **self._load.of(devices, time.monotonic()),
         )
 
     def _watched(self) -> list[Watched]:
+        """Return the running runs whose inference server is to be probed."""
         watched = []
-        for run in self.runs.all():
-            attempt = run.attempt
-            if attempt is None or attempt.state != "running" or run.spec.component != "rl":
+        for run, attempt in self._started():
+            if attempt.state != "running" or run.spec.component != "rl":
                 continue
-            recent = self.follower.recent(run.name, attempt.number)
-            moved = max(
-                (
-                    side.last_step_m or attempt.started_m
-                    for side in (recent.side("trainer"), recent.side("orchestrator"))
-                ),
-                default=0.0,
-            )
             url = self.runs.trainer(run).inference_url(run.spec)
             if not url:
-                continue  # verl's rollout engine has no address that its settings tell
-            watched.append(
-                Watched(
-                    run.name, attempt.number, url, time.monotonic() - moved, recent.median_step_s()
-                )
+                continue  # the settings hold no address of verl's rollout engine
+            recent = self.follower.recent(run.name, attempt.number)
+            moved = max(
+                recent.side(name).last_step_m or attempt.started_m
+                for name in ("trainer", "orchestrator")
             )
+            quiet_s, pace_s = time.monotonic() - moved, recent.median_step_s()
+            watched.append(Watched(run.name, attempt.number, url, quiet_s, pace_s))
         return watched
 
-    # What is done.
+    # Actions
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` gets
-        each stage.
+        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` is
+        called with a sentence for each stage.
         """
         return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
 
     def stop_command(self, run: str) -> str:
         """Return the first command of a stop as text, or "" if nothing runs."""
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
-        if steps:
-            return f"{steps[0].command}, then TERM and KILL for what is left of it"
-        return ""
+        return f"{steps[0].command}, then TERM and KILL for what is left of it" if steps else ""
 
     def _members_on_gpus(self, run: str) -> list[Member]:
-        holding = set()
-        for h in self.gpu_facts().holders:
-            holding.add(h.identity)
-        rows = []
-        for member in self.runs.membership.living(run):
-            if member.identity in holding:
-                rows.append(member)
-        return rows
+        """Return the living processes of a run that hold GPU memory."""
+        holding = {holder.identity for holder in self.gpu_facts().holders}
+        return [m for m in self.runs.membership.living(run) if m.identity in holding]
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the living processes of attempts that have ended."""
+        """Return the living processes of the run's attempts that have ended."""
         self.runs.poll()
         return self.runs.leftovers(run)
 
@@ -390,10 +359,10 @@ class Pod:
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt and return its number, or the number of the attempt that `key` has
-        started before.
+        """Start an attempt and return its number. The same action key again returns the attempt
+        that it started before. Raises RunExists, BadConfig, BadRequest or LaunchFailed.
         """
-        # Children inherit it; the agent itself never comes near such a number.
+        # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
         resource.setrlimit(
             resource.RLIMIT_NOFILE,
@@ -404,19 +373,17 @@ class Pod:
         return attempt.number
 
     def launched(self, run: str, key: str) -> int | None:
-        """Return the number of the attempt that `key` has started, or None."""
+        """Return the number of the attempt that the action `key` has started, or None."""
         attempt = self.runs.launched(run, key)
-        if attempt is None:
-            return None
-        return attempt.number
+        return None if attempt is None else attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Return True if an attempt was prepared under `key`, started or not."""
-        numbers = attempt_numbers(self.runs.home.run(run))
-        for number in numbers:
-            if (read_json(self.runs.attempt_directory(run, number) / "spec.json") or {}).get(
-                "key"
-            ) == key:
+        """Return True if an attempt of the run was prepared under the action key `key`, started or
+        not.
+        """
+        for number in attempt_numbers(self.runs.home.run(run)):
+            spec = read_json(self.runs.attempt_directory(run, number) / "spec.json")
+            if spec is not None and spec.get("key") == key:
                 return True
         return False
 
@@ -427,10 +394,13 @@ class Pod:
         return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
-        """Return that argv as a shell would be given it."""
+        """Return the argv that a launch of `spec` executes, quoted for a shell."""
         return shlex.join(self.command(spec))
 
     def companion(self, run: str) -> RunFacts | None:
+        """Return the facts of the separately started inference server that this run uses, or None
+        if no run of this pod serves its port.
+        """
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
         for other in self.runs.all():
@@ -443,11 +413,14 @@ class Pod:
         return None
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
+        """Return the processes that listen on the ports of this run's servers."""
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
 
     def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
-        """Return the processes that listen on any of `ports`."""
+        """Return the processes that listen on any of `ports`. An entry without a process means that
+        the port's holder is not visible.
+        """
         found = listening(ports)
         snapshot = self.table.refresh()
         opened = openers(found, snapshot)
@@ -472,7 +445,7 @@ class Pod:
         return holders
 
     def server_answers(self, run: str) -> bool:
-        """Return True if the run's inference server answers within 5 s."""
+        """Return True if the run's inference server answers within 5 seconds."""
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
 
@@ -481,17 +454,14 @@ class Pod:
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        """Return the limit of open files that the run is started with."""
-        orders = []
+        """Return the limit of open files with which the run is started."""
+        highest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
-            orders.append(read_json(path) or {})
-        return max(
-            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-            *(int(order.get("nofile", 0)) for order in orders),
-        )
+            highest = max(highest, int((read_json(path) or {}).get("nofile", 0)))
+        return highest
 
     def hard_nofile(self) -> int:
-        """Return the highest limit of open files that can be set here."""
+        """Return the highest limit of open files that can be set on this pod."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = int(Path("/proc/sys/fs/nr_open").read_text())
         try:
@@ -502,7 +472,7 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order the limit of open files for later attempts of the run."""
+        """Set the limit of open files for later attempts of the run."""
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
@@ -519,16 +489,16 @@ class Pod:
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
     ) -> plan.LaunchPlan:
-        """Return the plan of a launch. Raises the AgentError that says why there is none."""
+        """Return the plan of a launch. Raises an AgentError that says why there is none."""
         self.runs.poll()
         return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Move what a start of `spec` must not find into the run's trash, one rename each, and
-        return a sentence. What was moved under `key` before stays moved.
+        """Move the paths that a start of `spec` must not find into the run's trash, one rename for
+        each, and return a sentence. What was moved under `key` before stays moved.
 
-        The plan was confirmed with the run's name if this takes checkpoints away, so no directory
-        is spared here.
+        A plan that takes checkpoints away was confirmed with the run's name, so no directory is
+        spared here.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -541,6 +511,9 @@ class Pod:
         )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
+        """Return the newest restorable step of the run in its object store, as described by
+        `Restoring.described`, or None if the run is not synced.
+        """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
             return None
@@ -556,12 +529,17 @@ class Pod:
         return self.restoring().described(asked)
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
+        """Return True if the checkpoint that `parameters` name is already in place."""
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
+        """Fetch the checkpoint that `parameters` name, put it in place, and return a sentence.
+        Raises an AgentError, for example if the disk has too little space. `say` is called with the
+        progress.
+        """
         restoring = self.restoring()
         prepared = restoring.of(parameters)
         restoring.refuse_full(prepared)
@@ -579,8 +557,8 @@ class Pod:
         server that answers, or an evaluation with a result.
 
         Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S. `say`
-        gets each phase of the start-up. `pause` sleeps between two looks; what it raises ends the
-        wait.
+        is called with each phase of the start-up. `pause` sleeps between two polls; an error that
+        it raises ends the wait.
         """
         deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
@@ -593,21 +571,14 @@ class Pod:
                     "before its first step."
                 )
             awaited = plan.WATCHED.get(facts.spec.component)
-            if awaited == "orchestrator":
-                side = facts.orchestrator_side
-            else:
-                side = facts.trainer_side
+            side = facts.orchestrator_side if awaited == "orchestrator" else facts.trainer_side
             if side.last_step is not None:
                 return side.last_step
-            if awaited == "inference" and self.server_answers(run):
+            result = facts.last_event("eval", "eval") or facts.last_event("eval", "evals")
+            evaluated = awaited == "eval" and (result or (facts.over and facts.good_end))
+            if evaluated or (awaited == "inference" and self.server_answers(run)):
                 return None
-            if awaited == "eval" and any(
-                facts.last_event("eval", side) for side in ("eval", "evals")
-            ):
-                return None
-            if facts.state in ("ended", "lost"):
-                if awaited == "eval" and facts.good_end:
-                    return None
+            if facts.over:
                 ended_m = ended_m or time.monotonic()
                 if time.monotonic() - ended_m < LAST_LINES_S:
                     self.follower.poll()
@@ -617,10 +588,9 @@ class Pod:
                 detail = "its end is not known"
                 if end is not None and end.end is not None:
                     detail = end.end.detail
-                if facts.spec.component in ("rl", "sft"):
+                source: str = facts.spec.component
+                if source in ("rl", "sft"):
                     source = facts.layout.own_log
-                else:
-                    source = facts.spec.component
                 what = "result" if awaited == "eval" else "step"
                 raise LaunchFailed(
                     f"{run} ended before its first {what}: {detail} See `bs4-console logs "
@@ -640,26 +610,24 @@ class Pod:
     def adopt_new(self) -> None:
         """Adopt every run that was started by hand since the last call."""
         snapshot = self.table.snapshot(SHARED_PASS_S)
-        seen = set()
-        for proc in snapshot.values():
-            seen.add((proc.identity, proc.cmdline))
+        seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
         if seen != self._searched:
             self._searched = seen
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
-        """Adopt runs that were started by hand: all, or the one whose launcher has `pid`. Return
-        what was found, as data.
+        """Adopt runs that were started by hand: all, or the run whose launcher has `pid`. Return
+        one dictionary for each candidate, with `adopted` and, if it cannot be adopted, `why`.
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
-            # a container's own log calls it by the latter
+            # a container's own log names the launcher by its inner pid
             asked = pid is not None and pid in (
                 candidate.root.pid,
                 candidate.inner,
             )
             if pid is None and adopt.too_early(self.runs, candidate):
-                # looked at again with the next pass, although no process will have changed
+                # scanned again in the next pass, even if no process has changed
                 self._searched = set()
                 continue
             run = None
@@ -678,7 +646,9 @@ class Pod:
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:
-        """Note that the verification has passed: the incidents of this playbook are over."""
+        """Journal that a playbook's verification has passed, so that its incidents of the run are
+        over.
+        """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:
                 self.book.append(
@@ -688,15 +658,19 @@ class Pod:
 
 
 def _no_restoring() -> Restoring:
+    """Raise NotApplicable. It is used until the daemon's actions set the code that restores."""
     raise NotApplicable(
         "This agent carries no actions out, so it restores nothing; ask the pod's own."
     )
 
 
 def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
-    """What the driver says of its devices under `key`, where it says anything."""
-    rows = {}
-    for device in devices:
-        if device.get(key):
-            rows[device["index"]] = str(device[key])
-    return rows
+    """Return what the driver reports of its devices under `key`, by device index. Devices without a
+    report are left out.
+    """
+    return {device["index"]: str(device[key]) for device in devices if device.get(key)}
+
+
+def _numbers(devices: Sequence[dict[str, Any]], key: str) -> dict[int, int]:
+    """Return the devices' numbers under `key`, by device index. Unknown numbers are left out."""
+    return {d["index"]: d[key] for d in devices if d.get(key) is not None}

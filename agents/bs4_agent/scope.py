@@ -1,5 +1,5 @@
-"""What the agent may see of a machine: one user, one pid namespace, and optionally only one subtree
-of processes.
+"""The part of a machine that the agent may see: one user, one pid namespace, and optionally only
+one subtree of processes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from bs4_agent.identity import Identity, own_pidns
 
 @dataclass(frozen=True)
 class Scope:
-    """What the agent may see of a machine. `uid`: processes of other users are shown, never
-    signalled. `root`: only descendants of this process exist for the agent (a practice pod). `dev`:
-    where the device nodes of GPUs, shm and the kernel log are.
+    """The part of a machine that the agent may see. Processes of users other than `uid` are shown
+    and never signalled. With `root`, only descendants of this process exist for the agent (a
+    practice pod). `dev` is the directory of the device nodes of GPUs, shm and the kernel log.
     """
 
     uid: int
@@ -26,7 +26,7 @@ class Scope:
     @classmethod
     def from_environment(cls) -> Scope:
         """Return the scope that BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) set, or the whole
-        machine.
+        machine. Raises RuntimeError if that process does not run.
         """
         root = None
         if text := os.environ.get("BS4_SCOPE_ROOT"):

@@ -1,5 +1,5 @@
-"""The one log stream of all commands that set-ups run. Apart from setup/: a daemon shows old output
-without loading the rest.
+"""The one log stream of all commands that set-ups run. It is apart from setup/, so that a daemon
+can show old output without loading the rest.
 """
 
 from __future__ import annotations

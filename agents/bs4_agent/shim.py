@@ -1,15 +1,15 @@
-"""`python -m bs4_agent shim --attempt DIR`: start one attempt so that everything it ever forks
+"""`python -m bs4_agent shim --attempt DIR`: start one attempt so that every process it ever forks
 stays provably ours.
 
-The shim is a session leader and a child subreaper *before* the launcher exists: whatever the
-launcher leaves behind is handed to the shim by the kernel, with its exit code, and never to init.
+The shim is a session leader and a child subreaper *before* the launcher exists. So the kernel hands
+every process that the launcher leaves behind to the shim, with its exit code, and never to init.
 Three programs share the work, because the one that stays for days must be small (an interpreter
 with json, ctypes and dataclasses is 13 MB, the loop below 10):
 
 * this module reads DIR/spec.json, starts the launcher, writes DIR/shim.json, and then execs
 * `runs/reap.py` (reaper.py), which keeps the pid, the lock, the subreaper flag and the children,
-  reaps until nobody is left, and starts
-* `runs/revive.py` when the agent died.
+  reaps until no process is left, and starts
+* `runs/revive.py` if the agent died.
 
 DIR/spec.json: `{"argv", "cwd", "env": additions, "run", "attempt", "agent_restart": argv or null,
 "home": the agent's directory}`; DIR/shim.json: `{"shim", "launcher": identities, "argv", "cwd",
@@ -37,20 +37,20 @@ from bs4_agent.runs.files import write_json
 
 _PR_SET_CHILD_SUBREAPER = 36
 
-#: Exit status of a shim that must not start anything: another one holds the attempt, or has started
+#: Exit code of a shim that must not start anything: another shim holds the attempt, or has started
 #: it before.
 ALREADY_STARTED = 3
 
-#: What a shell says for "command not found", and what we record when the launcher's program cannot
-#: be executed.
+#: A shell's exit code for "command not found". It is recorded when the launcher's program cannot be
+#: executed.
 CANNOT_EXECUTE = 127
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the attempt in `--attempt DIR` and become its reaper. Return an exit status only if it
-    could not be started.
+    """Start the attempt in `--attempt DIR` and become its reaper. Returns an exit code only if the
+    attempt could not be started.
     """
-    import argparse  # the daemon knows this module too, and never reads a command line
+    import argparse  # the daemon imports this module too, and never parses a command line
 
     parser = argparse.ArgumentParser(prog="bs4_agent shim")
     parser.add_argument("--attempt", required=True, type=Path, metavar="DIR")
@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     spec = json.loads((directory / "spec.json").read_text())
     _become_subreaper()
     _point_own_output_to(directory / "shim.log")
-    # Blocked, not ignored: the reaper collects them one by one (SIGCHLD must not be lost while we
-    # exec), and the launcher gets defaults.
+    # Blocked, not ignored: the reaper collects the signals one by one (SIGCHLD must not be lost
+    # during the exec). The launcher gets the defaults.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     launcher = _start(directory, spec)
     if launcher is None:
@@ -74,10 +74,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lead_a_session() -> int | None:
-    """Leave the caller's session, unless we lead it: a child goes on; who was called waits until
-    the launcher runs, or passes on why not.
+    """Continue in a child with a session of its own, unless we lead a session already. The original
+    process waits until the launcher runs and exits with 0, or with the child's exit code.
 
-    Returns, in the child, where to write one byte when the launcher runs.
+    Returns, in the child, the descriptor to which one byte is written when the launcher runs, and
+    None without a child.
     """
     if os.getsid(0) == os.getpid():
         return None
@@ -94,8 +95,8 @@ def _lead_a_session() -> int | None:
 
 
 def _claim(directory: Path) -> int | None:
-    """A lock that lives exactly as long as the shim (it survives the exec), or None when another
-    shim holds it.
+    """Return a lock that lives exactly as long as the shim (it survives the exec), or None if
+    another shim holds it.
     """
     fd = os.open(directory / "shim.lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -107,6 +108,7 @@ def _claim(directory: Path) -> int | None:
 
 
 def _become_subreaper() -> None:
+    """Make this process the parent of all its orphaned descendants. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         code = ctypes.get_errno()
@@ -118,6 +120,7 @@ def _become_subreaper() -> None:
 
 
 def _point_own_output_to(path: Path) -> None:
+    """Connect the shim's own outputs with a file, and its input with nothing."""
     null = os.open(os.devnull, os.O_RDWR)
     own = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for source, target in ((null, 0), (own, 1), (own, 2)):
@@ -127,10 +130,10 @@ def _point_own_output_to(path: Path) -> None:
 
 
 def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
-    """Fork the launcher, write down who it is, and only then let it run: no launcher ever runs that
-    is not on record.
+    """Fork the launcher, record its identity, and only then let it run, so that no launcher ever
+    runs that is not recorded.
 
-    Returns None, and leaves an end.json that says why, when its program cannot be executed.
+    Returns None, and leaves an end.json that says why, if its program cannot be executed.
     """
     gate, opener = os.pipe()
     failed, failure = os.pipe()
@@ -159,7 +162,7 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
     }
     # a power cut would end the launcher too
     write_json(directory / "shim.json", record, durable=False)
-    with contextlib.suppress(BrokenPipeError):  # it was killed; its end is recorded like any other
+    with contextlib.suppress(BrokenPipeError):  # it was killed: its end is recorded as well
         os.write(opener, b"!")
     os.close(opener)
     with os.fdopen(failed, encoding="utf-8") as reader:
@@ -177,7 +180,7 @@ def _start(directory: Path, spec: Mapping[str, Any]) -> Identity | None:
 
 
 def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -> NoReturn:
-    """In the child: become the launcher. The gate closes without a word when the shim died: then
+    """Become the launcher, in the child. The gate closes without a byte if the shim died; then
     nothing is started.
     """
     argv = [str(argument) for argument in spec["argv"]]
@@ -186,7 +189,7 @@ def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -
     doing = f"cannot enter {spec['cwd']}"
     try:
         # A session of its own: `kill(0, ...)` or an orphaned process group inside the run must not
-        # reach the shim, nor the other way round.
+        # reach the shim, and the shim's must not reach the run.
         os.setsid()
         os.chdir(spec["cwd"])
         doing = f"cannot start {argv[0]}"
@@ -202,15 +205,15 @@ def _launch(directory: Path, spec: Mapping[str, Any], gate: int, failure: int) -
     except (
         ValueError,
         TypeError,
-    ) as error:  # a NUL byte in an argument, an environment value that is no text
+    ) as error:  # a NUL byte in an argument, or a value that is no text
         os.write(failure, f"{doing}: {error}".encode())
     finally:
         os._exit(CANNOT_EXECUTE)
 
 
 def _default_signals() -> None:
-    """A launcher that inherits ignored signals, as from `nohup` or a script's `&`, cannot be
-    stopped by them (measured on prime-rl's).
+    """Reset all signals to their defaults. A launcher that inherits ignored signals, as from
+    `nohup` or a script's `&`, cannot be stopped by them (measured on prime-rl's).
     """
     for signum in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         signal.signal(signum, signal.SIG_DFL)
@@ -220,13 +223,11 @@ def _default_signals() -> None:
 def _become_reaper(
     directory: Path, launcher: Identity, lock: int, spec: Mapping[str, Any]
 ) -> NoReturn:
-    """Exec keeps the pid, the children, the pending signals and the subreaper flag (prctl(2)); the
-    memory of this program goes.
+    """Replace this program with the reaper. Exec keeps the pid, the children, the pending signals
+    and the subreaper flag (prctl(2)), and releases this program's memory.
     """
     os.set_inheritable(lock, True)
-    home = ""
-    if spec.get("agent_restart"):
-        home = str(spec.get("home") or "")
+    home = str(spec.get("home") or "") if spec.get("agent_restart") else ""
     reaper = Path(__file__).with_name("runs") / "reap.py"
     check = str(spec.get("agent_check_s", 5.0))
     argv = [sys.executable, "-IS", str(reaper), str(directory), str(launcher.pid), home, check]

@@ -1,7 +1,7 @@
 """The words for states, kinds, roles and sources that the agent and the console share.
 
-Each word is on the wire, in journals or in playbooks, so none of them may change. A record is
-typed with these aliases, so that mypy refuses a comparison with a word that does not exist.
+Each word is on the wire, in journals or in playbooks, so none of them may change. Records are typed
+with these aliases, so that mypy refuses a comparison with a word that does not exist.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ IncidentState = Literal["open", "cleared", "resolved"]
 """`cleared`: the signal went away by itself. `resolved`: a playbook's verification passed."""
 
 Transit = Literal["opened", "updated", "cleared"]
-"""What the engine says of an incident after one look."""
+"""What the engine reports of an incident after one scan."""
 
 ActionState = Literal[
     "accepted",
@@ -105,7 +105,7 @@ PlanStep = Literal["move_run", "relaunch", "restore_set", "start"]
 """The steps of a plan that other code looks for by name. Playbooks have more."""
 
 Mode = Literal["observe", "ask", "auto"]
-"""What an agent does when a playbook could mend an incident."""
+"""What an agent does if a playbook could repair an incident."""
 
 JournalEvent = Literal[
     "adopted",
@@ -143,10 +143,10 @@ Health = Literal["ok", "refused", "timeout", "reset", "http", "unknown"]
 """What an inference server answered to the last probe."""
 
 ProcessState = Literal["R", "S", "D", "T", "t", "Z", "X", "I", "ZX"]
-"""Letters of /proc/PID/stat. `ZX`: ended, whichever of the two it is."""
+"""Letters of /proc/PID/stat. `ZX` stands for an ended process in either of these two states."""
 
 GpuState = Literal["ok", "absent", "error", "stale"]
-"""A telemetry sample of the GPUs. `stale`: the driver has not answered for over 5 s."""
+"""The state of a GPU sample of the telemetry. `stale`: no answer of the driver for over 5 s."""
 
 KernelLogState = Literal["visible", "hidden"]
 """`hidden`: this user may not read the kernel's log."""
@@ -166,4 +166,4 @@ MachineState = Literal["running", "installation-failed"]
 """The states of a provider's row that detectors look for."""
 
 ServiceState = Literal["ok", "refused", "absent", "offline"]
-"""A hub or W&B as a pod's preflight sees it. `offline`: its settings say not to ask."""
+"""A hub or W&B as a pod's preflight sees it. `offline`: the pod's settings forbid the request."""

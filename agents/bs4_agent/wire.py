@@ -1,4 +1,4 @@
-"""Frames between console and agent, without any I/O: bytes in, frames out, and a bound on
+"""Frames between console and agent, without any I/O: bytes in, frames out, and a limit on
 everything.
 
 A frame is a 4-byte big-endian header length, a 4-byte big-endian payload length, the header (one
@@ -17,8 +17,7 @@ from typing import Any
 from bs4_agent.errors import ProtocolError
 from bs4_agent.foreign_json import loads
 
-#: Bytes. A header holds names, cursors and one query result; log bytes and records travel as
-#: payload.
+#: Bytes. A header holds names, cursors and one query result. Log bytes and records are payload.
 HEADER_LIMIT = 64 * 1024
 PAYLOAD_LIMIT = 256 * 1024
 
@@ -55,7 +54,7 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
 
 
 class Decoder:
-    """Turn a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
+    """Turns a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
     and stays broken after an error.
     """
 
@@ -85,6 +84,7 @@ class Decoder:
             raise
 
     def _complete_frames(self) -> list[Frame]:
+        """Return the complete frames in the buffer and remove them from it."""
         frames = []
         position = 0
         with memoryview(self._buffer) as view:
@@ -108,6 +108,7 @@ class Decoder:
 
 
 def _check_lengths(header: int, payload: int) -> None:
+    """Raise ProtocolError if a header or payload is too long."""
     if header > HEADER_LIMIT or payload > PAYLOAD_LIMIT:
         raise ProtocolError(
             f"A frame of {header} + {payload} bytes is over the limit of {HEADER_LIMIT} + "
@@ -117,6 +118,7 @@ def _check_lengths(header: int, payload: int) -> None:
 
 
 def _parse_header(raw: bytes) -> dict[str, Any]:
+    """Return a frame's header. Raises ProtocolError if it is not a JSON object."""
     try:
         header = loads(raw.decode("utf-8"))
     except ValueError as error:

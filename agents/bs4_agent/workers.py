@@ -1,4 +1,4 @@
-"""A few threads that do what is put to them. Not concurrent.futures: that imports logging, which
+"""A few threads that run jobs. concurrent.futures is not used, because it imports logging, which
 nothing else here needs.
 """
 
@@ -8,13 +8,13 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-#: Bytes. A waiting read needs some 20 KiB; the system's default of 8 MiB would be reserved for each
-#: of up to 20 threads a console.
+#: Bytes. A waiting read needs some 20 KiB. The system's default of 8 MiB would be reserved for each
+#: of up to 20 threads of a console.
 STACK_BYTES = 256 * 1024
 
 
 class Workers:
-    """At most `limit` threads that do jobs. They are started when needed and kept until `close`."""
+    """At most `limit` threads that run jobs. They start when needed and stay until `close`."""
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit, self._name = limit, name
@@ -25,7 +25,9 @@ class Workers:
         self._closed = False
 
     def put(self, job: Callable[[], None]) -> bool:
-        """Do `job` soon. Return False if all threads are busy."""
+        """Run `job` soon on one of the threads and return True. Return False if all threads are
+        busy or after `close`.
+        """
         with self._changed:
             if self._closed:
                 return False
@@ -41,12 +43,13 @@ class Workers:
         return True
 
     def close(self) -> None:
-        """Let each thread end after its job; nothing more is started."""
+        """Let each thread end after its job. No further job is accepted."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     def _run(self) -> None:
+        """Run jobs until there are no more."""
         try:
             while job := self._next():
                 job()
@@ -55,6 +58,7 @@ class Workers:
                 self._threads -= 1
 
     def _next(self) -> Callable[[], None] | None:
+        """Wait for the next job and return it, or None after `close`."""
         with self._changed:
             while not self._jobs and not self._closed:
                 self._idle += 1

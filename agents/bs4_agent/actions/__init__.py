@@ -1,3 +1,3 @@
-"""Everything that is done to a pod: accepted once by key, one at a time per run, journalled, and
-finished after a kill -9.
+"""Everything that is done to a pod. Each action is accepted once by its key, one action at a time
+works on a run, every action is journalled, and it is finished even after a kill -9 of the agent.
 """

@@ -1,7 +1,8 @@
-"""Launch runs, and adopt runs that somebody started by hand."""
+"""Launching runs, and adopting runs that somebody started by hand."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
-    """Accept launches and adoptions and carry them out."""
+    """Accepts launches and adoptions and carries them out; one per pod."""
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -39,14 +40,11 @@ class Attempts:
         """Return how many launches of the run have ended. The number is part of the plan's hash,
         which makes the action's key: a new try is a new action.
         """
-        return sum(
-            action.kind == "launch" and action.run == run and action.ended
-            for action in self._desk.ledger.actions.values()
-        )
+        return sum(action.ended for action in self._desk.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a launch and start it: by the hash of a confirmed plan, or without `plan_hash`
-        exactly as the body says, moving nothing aside.
+        """Accept a launch and start it: by the hash of a confirmed plan, or, without `plan_hash`,
+        exactly as the body says, moving nothing aside. `who` is the person, for the journal.
 
         Raises Busy, BadRequest, Refused, PlanExpired or PlanChanged.
         """
@@ -55,18 +53,15 @@ class Attempts:
             return
         spec = validation.spec_of(body)
         validation.preflight(self._pod.runs, spec, checked=bool(body.get("preflight", True)))
-        command = self._pod.command_line(spec)
-        titles = [f"Start {spec.run}"]
+        steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
-            titles.append("Wait for the first step")
-        steps = []
-        for index, title in enumerate(titles):
-            steps.append({"title": title, "command": command if index == 0 else ""})
+            steps.append({"title": "Wait for the first step", "command": ""})
         with self._desk.holding(spec.run, key):
             self._desk.accept(key, body, who, spec.run, steps=steps)
             self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
+        """Accept a launch by the hash of its plan and start it."""
         view = self._desk.kept_plan(body.get("plan_hash"), "launch --plan")
         launch_plan.must_apply(view.plan)
         self._desk.must_live(view)
@@ -85,9 +80,6 @@ class Attempts:
                     f"What a start of {view.run} would do has changed since the plan was "
                     f"made ({now.why}); make a new plan."
                 )
-            steps = []
-            for step in view.plan["steps"]:
-                steps.append({"title": step["title"], "command": step["command"]})
             self._desk.accept(
                 key,
                 planned,
@@ -95,7 +87,10 @@ class Attempts:
                 view.run,
                 playbook=launch_plan.NAME,
                 plan_hash=view.plan_hash,
-                steps=steps,
+                steps=[
+                    {"title": step["title"], "command": step["command"]}
+                    for step in view.plan["steps"]
+                ],
             )
             self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
 
@@ -103,86 +98,62 @@ class Attempts:
         """Carry out a launch. Each step recognises by the action's key what an earlier life of the
         agent has already done of it.
         """
-        event = self._desk.event
         plan: Mapping[str, Any] = body.get("plan") or {}
-        if plan:
-            spec = launch_plan.spec_in(plan)
-        else:
-            spec = validation.spec_of(body)
+        spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
+        event = functools.partial(self._desk.event, key, spec.run)
         turn = self._desk.turn(key)
         step = 0
         turn.check()
         if plan.get("moves"):
-            # an attempt of this action: everything was moved before, and what lies there is new
+            # An attempt of this action exists, so everything was moved before, and what is there
+            # now is new.
             if not self._pod.claimed(spec.run, key):
                 paths = [Path(path) for path in plan["moves"]]
-                event(
-                    key,
-                    spec.run,
-                    "intent",
-                    sync=True,
-                    step=0,
-                    targets=[{"path": str(path)} for path in paths],
-                )
-                event(
-                    key,
-                    spec.run,
-                    "step-done",
-                    sync=True,
-                    step=0,
-                    detail=self._pod.move_aside(spec, paths, key),
-                )
+                targets = [{"path": str(path)} for path in paths]
+                event("intent", sync=True, step=0, targets=targets)
+                event("step-done", sync=True, step=0, detail=self._pod.move_aside(spec, paths, key))
             step = 1
             turn.check()
-        event(key, spec.run, "intent", sync=True, step=step)
+        event("intent", sync=True, step=step)
         attempt = self._pod.launch(spec, key)
-        event(key, spec.run, "step-done", step=step, detail=f"attempt {attempt} runs")
+        event("step-done", step=step, detail=f"attempt {attempt} runs")
+        result = {"attempt": attempt}
         if not (plan.get("verify") if plan else body.get("wait", True) and spec.component == "rl"):
-            event(
-                key, spec.run, "done", detail=f"{spec.run} was started", result={"attempt": attempt}
-            )
+            event("done", detail=f"{spec.run} was started", result=result)
             return
-        event(key, spec.run, "intent", step=step + 1)
+        say = functools.partial(event, "intent", step=step + 1)
+        say()
         with turn.rest():
             first = self._pod.wait_first_step(
-                spec.run,
-                attempt,
-                lambda text: event(key, spec.run, "intent", step=step + 1, detail=text),
-                turn.pause,
+                spec.run, attempt, lambda text: say(detail=text), turn.pause
             )
         if first is None:
             _, reached, does = launch_plan.AWAITED[spec.component]
-            event(key, spec.run, "step-done", step=step + 1, detail=reached)
-            event(key, spec.run, "done", detail=f"{spec.run} {does}", result={"attempt": attempt})
-            return
-        event(key, spec.run, "step-done", step=step + 1, detail=f"step {first} is done")
-        event(
-            key,
-            spec.run,
-            "done",
-            detail=f"{spec.run} trains",
-            result={"attempt": attempt, "step": first},
-        )
+        else:
+            reached, does = f"step {first} is done", "trains"
+            result["step"] = first
+        event("step-done", step=step + 1, detail=reached)
+        event("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
-        """Continue a launch that an earlier life of the agent began."""
+        """Continue a launch that the agent began before it restarted."""
         self._desk.hold(action.run, action.key)
         self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept an adoption and start it: by `pid`, or of every run that is found."""
+        """Accept an adoption and start it. The body's `pid` names a process; without it every run
+        that is found is adopted.
+        """
         self._desk.accept(key, body, who, str(body.get("run", "")))
         self._desk.start("", key, lambda: self._do_adopt(key, body))
 
     def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
+        """Adopt runs and journal which ones."""
         found = self._pod.adopt(body.get("pid"), str(body.get("run") or ""))
         adopted = [c for c in found if c["adopted"]]
         detail = (
             ", ".join(f"adopted pid {c['pid']} as {c['run']}" for c in adopted)
             or "no run was found that is not known already"
         )
-        if adopted:
-            run, event = (adopted[0]["run"], "done")
-        else:
-            run, event = ("", "failed")
+        run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
         self._desk.event(key, run, event, detail=detail, result={"candidates": found})

@@ -1,4 +1,6 @@
-"""Give the pod over to a newer agent: between two steps, never in the middle of one."""
+"""Handing the pod over to a newer agent, between two steps of the actions and never in the middle
+of one.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,15 @@ from typing import Any
 from bs4_agent.actions.desk import Desk
 from bs4_agent.errors import AgentError, Busy
 
-#: Seconds that a newer agent waits for the end of the step that is being carried out; then it is
+#: Seconds that a newer agent waits for the end of the step that is under way. After that, it is
 #: refused.
 BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Let this agent leave. `hand_over` is called with the request once no step is under way."""
+    """Lets this agent leave; one per pod. `hand_over` is called with the request once no step is
+    under way.
+    """
 
     def __init__(self, desk: Desk, hand_over: Callable[[Mapping[str, Any]], None]) -> None:
         self._desk, self._hand_over = desk, hand_over
@@ -24,7 +28,7 @@ class Departure:
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept that a newer agent replaces this one, and leave at the next safe point. Raises
-        Busy if another console has asked already.
+        Busy if another console is already replacing it.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")
@@ -49,6 +53,7 @@ class Departure:
         self._hand_over(body)
 
     def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
+        """Wait for a safe point and leave there, or journal that this agent stays."""
         try:
             self._desk.event(
                 key, "", "started", detail="waiting for the end of the step that is under way"
@@ -63,10 +68,12 @@ class Departure:
                 detail=f"a step takes longer than {BOUNDARY_S:.0f} s; this agent stays",
             )
         except AgentError:
-            # the journal cannot be written, so whoever waits for this action gives up by himself
+            # The journal cannot be written, so the newer agent that waits for this action gives up
+            # by itself.
             traceback.print_exc()
         self._stay()
 
     def _stay(self) -> None:
+        """Let steps begin again, and accept another handover."""
         self._desk.boundaries.release()
         self._leaving.release()

@@ -1,5 +1,5 @@
-"""What all actions share: which action holds which run, the thread it works on, and its records in
-the journal.
+"""The action executor: what all actions share. It knows which action holds which run, runs each
+action on its thread, and writes its records into the journal.
 """
 
 from __future__ import annotations
@@ -8,40 +8,49 @@ import contextlib
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from bs4_agent.actions.safe_points import Boundaries
-from bs4_agent.actions.turn import Turn
+from bs4_agent.actions.safe_points import Boundaries, Turn
 from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.ledger import ActionView, PlanView
 
-#: Seconds that an action waits for a rotation to let its run go.
+if TYPE_CHECKING:
+    from bs4_agent.playbooks.world import Planned
+
+#: Seconds that an action waits until a rotation lets go of its run.
 ROTATION_S = 5.0
 
 
 class Plan(Protocol):
-    """What every plan has: its hash, the attempt it was made for, and until when it may be
-    confirmed (`expires_m`, monotonic seconds).
+    """What every kind of plan has: its hash, the attempt it was made for, and the monotonic second
+    until which it may be confirmed.
     """
 
     @property
-    def hash(self) -> str: ...
+    def hash(self) -> str:
+        """Return the hash that a person confirms."""
+
     @property
-    def attempt(self) -> int: ...
+    def attempt(self) -> int:
+        """Return the number of the attempt that the plan was made for."""
+
     @property
-    def expires_m(self) -> float: ...
-    def as_dict(self) -> dict[str, Any]: ...
+    def expires_m(self) -> float:
+        """Return the monotonic second after which the plan may no longer be confirmed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled."""
 
 
 P = TypeVar("P", bound=Plan)
 
 
 class Desk:
-    """Run actions, one at a time for each run, and journal what they do. One per pod. Hold `lock`
+    """Runs actions, one at a time for each run, and journals what they do; one per pod. Hold `lock`
     while accepting a submission.
     """
 
@@ -51,15 +60,15 @@ class Desk:
         self.lock = threading.Lock()
         self._holding: dict[str, str] = {}
         self._turns: dict[str, Turn] = {}
-        """By the key of the action that holds something."""
+        """By the key of the action that holds a run."""
         self._heirs: dict[str, str] = {}
-        """Run -> the stop that holds it next."""
+        """By run: the stop that holds it next."""
         self._released = threading.Condition()
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        """Journal that the action is accepted, and wait until the record is on disk. `fields` are
-        added to the record.
+        """Journal that the action is accepted, and wait until the record is on disk. `who` is the
+        person. `fields` are added to the record.
         """
         self.book(
             "action",
@@ -102,7 +111,6 @@ class Desk:
             )
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
             return None
-        expires_t = time.time() + plan.expires_m - time.monotonic()
         self.book(
             "plan",
             action=key,
@@ -111,15 +119,15 @@ class Desk:
             attempt=plan.attempt,
             plan_hash=plan.hash,
             expires_m=plan.expires_m,
-            expires_t=expires_t,
+            expires_t=time.time() + plan.expires_m - time.monotonic(),
             plan=plan.as_dict(),
         )
         self.event(key, run, "done", result={"plan_hash": plan.hash})
         return plan
 
     def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """Return the journalled plan with this hash. Raises Refused if there is none; `command` is
-        the command that makes one.
+        """Return the journalled plan with this hash. Raises Refused if no plan has it. `command` is
+        the command that makes a plan, for the message.
         """
         view = self.ledger.plans.get(str(plan_hash))
         if view is None or view.refused:
@@ -139,11 +147,11 @@ class Desk:
                 "new plan."
             )
 
-    # Who holds what
+    # Holding runs
 
     def hold(self, run: str, key: str) -> None:
         """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
-        action that holds the run.
+        present action, if another action holds the run.
         """
         self._let_rotation_pass(run)
         with self._released:
@@ -174,9 +182,7 @@ class Desk:
     def holder(self, run: str) -> ActionView | None:
         """Return the action that holds `run`, or None."""
         key = self._holding.get(run)
-        if key is None:
-            return None
-        return self.ledger.actions[key]
+        return None if key is None else self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
         """Return the turn of an action that holds a run."""
@@ -217,6 +223,7 @@ class Desk:
             self._released.notify_all()
 
     def _take(self, run: str, key: str) -> None:
+        """Let the action hold the run and give it a turn."""
         self._holding[run] = key
         self._turns[key] = Turn(self.boundaries)
 
@@ -237,8 +244,8 @@ class Desk:
         return run in self._holding
 
     def _let_rotation_pass(self, run: str) -> None:
-        """Wait for the disk guard's hold on the run, which lasts some milliseconds: nobody is
-        refused because of it.
+        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
+        that no action is refused because of it.
         """
         deadline = time.monotonic() + ROTATION_S
         while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
@@ -267,18 +274,17 @@ class Desk:
         steps: Sequence[Mapping[str, str]],
         work: Callable[[str], None],
     ) -> str:
-        """Carry out an action of the agent itself: `work(key)` on the caller's thread, holding the
-        run, journalled like any other.
+        """Carry out an action of the agent itself: call `work(key)` on the caller's thread while
+        holding the run. It is journalled like any other action.
 
-        Return its key, or "" if it failed. Raises Busy if the run is held; try again later.
+        Returns the action's key, or "" if it failed. Raises Busy if the run is held; the caller may
+        try again later.
         """
         key = ulid()
         with self.lock, self.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
-        if self.ledger.actions[key].ended:
-            return ""
-        return key
+        return "" if self.ledger.actions[key].ended else key
 
     def join(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for each thread that carries out an action."""
@@ -286,6 +292,7 @@ class Desk:
             thread.join(timeout)
 
     def _guarded(self, run: str, key: str, work: Callable[[], object]) -> None:
+        """Do the work, journal how it failed if it did, and let go of the run."""
         try:
             with self.boundaries.step():
                 work()
@@ -294,7 +301,7 @@ class Desk:
         except AgentError as error:
             self.event(key, run, "failed", detail=error.message, result={"error": error.type})
         except Exception as error:  # noqa: BLE001
-            # A defect of ours must end the action visibly, never leave it running for ever.
+            # A defect of ours must end the action visibly. Otherwise it would seem to run for ever.
             traceback.print_exc()
             detail = (
                 f"the agent has a defect here ({type(error).__name__}: {error}); its traceback "
@@ -305,8 +312,15 @@ class Desk:
             self.let_go(run, key)
 
 
+def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
+    """Return the steps of a plan as the record of an accepted action holds them."""
+    return [{"title": step.title, "command": step.command} for step in steps]
+
+
 def _busy(held: str, action: ActionView) -> str:
-    """Who works on what is held, at what and since when, and what can be done meanwhile."""
+    """Return a sentence that names the action that holds the run, its time, and what a person can
+    do meanwhile.
+    """
     since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
     sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
     # a set-up or a merge does not hold the run itself

@@ -1,4 +1,4 @@
-"""Merge a checkpoint into a Hugging Face directory: plan, confirmation and work."""
+"""Merging a checkpoint into a Hugging Face directory: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged, Refused
 from bs4_agent.ledger import ActionView
@@ -18,22 +18,24 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """Return the name of what a merge holds while it works. It is not the run, which may go on
-    training, and no run can have this name.
+    """Return the name under which a merge of `run` holds what it works on. It is not the run's
+    name, because the run may continue training, and no run can have it.
     """
     return f"the merge of {run}"
 
 
 class Merges:
-    """Plan, accept and carry out merges. They use the shim for long commands of `set_ups`."""
+    """Plans, accepts and carries out merges; one per pod. They use the shim for long commands of
+    `set_ups`.
+    """
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Merging:
-        """Return the part that merges. It is imported at the first use, to keep an idle agent
-        small.
+        """Return the object that carries out merges. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.checkpoints.merging.merge import Merging
 
@@ -78,26 +80,24 @@ class Merges:
                     f"What a merge of {view.run} would do has changed since the plan was "
                     "made; make a new plan."
                 )
-            steps = []
-            for s in plan.steps:
-                steps.append({"title": s.title, "command": s.command})
             self._desk.accept(
                 key,
                 {**body, "plan": plan.as_dict()},
                 who,
                 view.run,
                 plan_hash=view.plan_hash,
-                steps=steps,
+                steps=step_fields(plan.steps),
             )
             self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 
     def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
+        """Carry out a merge, or continue it from the action `before`."""
         from bs4_agent.checkpoints.merging.action import MergeRunner
 
         MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
 
     def resume(self, action: ActionView) -> None:
-        """Continue a merge that an earlier life of the agent began."""
+        """Continue a merge that the agent began before it restarted."""
         from bs4_agent.checkpoints.merging.action import MergePlan
 
         try:

@@ -1,5 +1,5 @@
-"""Accept what stays in force: modes of playbooks, orders for checkpoints, notes. Nothing is done at
-once, so no run is held.
+"""Accepting what stays in force: modes of playbooks, orders for checkpoints, and notes. Nothing
+happens at once, so no run is held.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """Accept modes, orders and notes. `on_keep` and `on_sync` are called when such an order was
-    given or withdrawn.
+    """Accepts modes, orders and notes; one per pod. `on_keep` and `on_sync` are called after such
+    an order was given or withdrawn.
     """
 
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
@@ -27,7 +27,7 @@ class Orders:
 
     def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Set the mode of one playbook for one run. Raises BadRequest for an unknown mode, and
-        Refused for `auto` where a person must look first.
+        Refused for `auto` if the playbook requires a person to look first.
         """
         run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
         mode = body.get("mode")
@@ -42,7 +42,7 @@ class Orders:
         self._desk.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Order how many checkpoints of the run stay. The disk guard carries this out from now on,
+        """Set how many checkpoints of the run are kept. Retention applies the order from now on,
         also after a restart. Raises BadRequest.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
@@ -50,26 +50,23 @@ class Orders:
         run, fields = self._run(body), orders.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("order", sync=True, run=run, who=who, **fields)
+        said = f"nothing of {run} is freed any more"
         if fields["last"]:
             said = f"the {fields['last']} newest complete checkpoints of {run} stay"
-        else:
-            said = f"nothing of {run} is freed any more"
         self._desk.event(key, run, "done", detail=said)
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Order where the run's checkpoints are copied to. The agent carries this out from now on,
+        """Set where the run's checkpoints are copied to. The agent applies the order from now on,
         also after a restart. Raises BadRequest.
         """
-        from bs4_agent.checkpoints import sync_order  # nobody pays for it who does not sync
+        from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
         run, fields = self._run(body), sync_order.asked(body)
         self._desk.accept(key, body, who, run)
         self._desk.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
-        if fields["to"]:
-            said = f"{run} is synced to {fields['to']}"
-        else:
-            said = f"{run} is not synced any more"
+        to = fields["to"]
+        said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
         self._desk.event(key, run, "done", detail=said)
         self.on_sync()
 
@@ -81,4 +78,5 @@ class Orders:
         self._desk.event(key, run, "done")
 
     def _run(self, body: Mapping[str, Any]) -> str:
+        """Return the name of the body's run. Raises UnknownRun."""
         return self._pod.runs.get(str(body.get("run"))).name

@@ -1,5 +1,5 @@
-"""Plan playbooks, carry them out once they are confirmed by hash, and, by their mode, also without
-a person.
+"""Planning playbooks, and carrying them out: after a person has confirmed the plan's hash, or
+without a person if the playbook's mode says so.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
@@ -18,20 +18,21 @@ from bs4_agent.playbooks.compiled import Library
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.pod import Pod
 
-#: Recoveries of a run without a new step before no more are tried: the same fix does not work the
-#: third time.
+#: Recoveries of a run without a new step after which no more are tried. The same fix does not work
+#: the third time.
 RECOVERY_LIMIT = 2
-#: Seconds for which a recovery waits for what an earlier life of the agent had begun on its run.
+#: Seconds for which a recovery waits for an action on its run that an earlier life of the agent had
+#: begun.
 LATER_S = 2 * 3600.0
-#: Seconds after the end of a run in which an incident may open that is about that end: the last
-#: lines are read, holds run out.
+#: Seconds after the end of a run in which an incident about that end may open: the last lines are
+#: read, and hold times run out.
 END_S = 120.0
-#: The most dangerous step that mode auto may take when not all targets are proved ours.
+#: The dangers that mode auto may take even if not all targets are proved to be ours.
 _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Plan, accept and carry out playbooks."""
+    """Plans, accepts and carries out playbooks; one per pod."""
 
     def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
         self._desk, self._pod, self._library = desk, pod, library
@@ -48,6 +49,7 @@ class Recoveries:
         )
 
     def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
+        """Make and journal the plan of a playbook. Returns None if there is no plan."""
         playbook = self._library.get(playbook_id)
         return self._desk.journal_plan(
             key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident)
@@ -56,8 +58,8 @@ class Recoveries:
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
         """Accept a playbook by the hash of its plan and start it.
 
-        Raises Refused, PlanExpired, PlanChanged or Busy. Where the playbook moves everything a run
-        has written, `confirm_run` must be the run's name.
+        Raises Refused, PlanExpired, PlanChanged or Busy. If the playbook moves everything that the
+        run has written, the body's `confirm_run` must be the run's name.
         """
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
@@ -76,11 +78,12 @@ class Recoveries:
                 playbook=playbook.id,
                 plan_hash=plan.hash,
                 incident=plan.incident,
-                steps=[{"title": s.title, "command": s.command} for s in plan.steps],
+                steps=step_fields(plan.steps),
             )
             self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
 
     def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
+        """Return the plan that the body confirms. Raises Refused, PlanExpired or PlanChanged."""
         view = self._desk.kept_plan(body.get("plan_hash"), "playbook plan")
         if view.playbook != playbook_id:
             raise Refused(
@@ -95,30 +98,28 @@ class Recoveries:
         return plans.Plan.from_dict(view.plan, self._library.get(playbook_id), view.expires_m)
 
     def _check_limit(self, run: str) -> None:
+        """Raise Refused if the last recoveries of the run brought no new step."""
         last_step = self._pod.last_step_t(run)
-        tried = []
-        for a in self._desk.ledger.actions.values():
-            if (
-                a.kind == "playbook"
-                and a.run == run
-                and a.state == "failed"
-                and a.accepted_t > last_step
-            ):
-                tried.append(a)
-        if len(tried) >= RECOVERY_LIMIT:
+        tried = sum(
+            action.state == "failed" and action.accepted_t > last_step
+            for action in self._desk.ledger.actions_of("playbook", run)
+        )
+        if tried >= RECOVERY_LIMIT:
             raise Refused(
-                f"{len(tried)} recoveries of {run} brought no new step. Look at its logs and "
+                f"{tried} recoveries of {run} brought no new step. Look at its logs and "
                 "start it by hand once it can work."
             )
 
     def _carry_out(self, key: str, plan: plans.Plan, before: ActionView | None) -> None:
+        """Carry out a plan, or continue it from the action `before`, and resolve its incident if it
+        succeeds.
+        """
         turn = self._desk.turn(key)
-        recovered = Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before)
-        if recovered:
+        if Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before):
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
-        """Continue a playbook that an earlier life of the agent began."""
+        """Continue a playbook that the agent began before it restarted."""
         try:
             plan = plans.Plan.from_dict(
                 action.body["plan"], self._library.get(action.playbook), 0.0
@@ -133,19 +134,18 @@ class Recoveries:
         """Act on a new incident by the mode of its playbook: `ask` prepares the plan, `auto` also
         carries it out if the rules allow it.
         """
-        mode = "observe"
-        if playbook_id:
-            mode = self._desk.ledger.mode(run, playbook_id)
+        mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
-            # The plan asks a store, and an action of before the restart may still be ending:
-            # neither may hold the watch up.
+            # The plan needs a store, and an action from before the restart may still be ending.
+            # Neither may delay the watch.
             self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
             return
         self._act_by_mode(incident, run, playbook_id, mode)
 
     def _later(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        """Wait until no action holds the run, and then act by the mode."""
         deadline = time.monotonic() + LATER_S
         with self._desk.boundaries.rest():
             while self._desk.held(run) and time.monotonic() < deadline:
@@ -169,6 +169,7 @@ class Recoveries:
             )
 
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
+        """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""
         key, who = ulid(), f"mode {mode}"
         self._desk.accept(
             key,
@@ -197,8 +198,8 @@ class Recoveries:
                 self.accept(confirmed, body, who)
 
     def _refuse_stopped(self, run: str) -> None:
-        """Raise Refused if somebody has asked for a stop of the run: then only a person starts it
-        again.
+        """Raise Refused if a person has stopped the run since its newest attempt began. Then only a
+        person may restart it.
         """
         stop = stopped_since(self._desk.ledger, run)
         if stop is not None:
@@ -208,26 +209,26 @@ class Recoveries:
             )
 
     def _refuse_ended(self, plan: plans.Plan) -> None:
-        """Raise Refused if the plan would start a run again that had ended by itself before the
-        plan could be accepted.
+        """Raise Refused if the plan would restart a run that had ended by itself before the plan
+        could be accepted.
 
         Mode `auto` is for an incident that opens with the end of its run (the launcher names the
-        child that failed). A person starts a run again that finished, that fell apart after its
-        incident had opened, or that had been over for long.
+        child that failed). A person restarts a run that finished, that failed after its incident
+        had opened, or that had been over for long.
         """
         if not any(step.kind == "relaunch" for step in plan.steps):
             return
         facts = self._pod.run_facts(plan.run)
-        if facts.state not in ("ended", "lost") or facts.with_pod:
+        if not facts.over or facts.with_pod:
             return
-        view = self._desk.ledger.runs.get(plan.run)
-        attempt = view.attempt if view is not None else None
-        incident = self._desk.ledger.incidents.get(plan.incident)
         if facts.good_end:
             raise Refused(
                 f"{plan.run} has finished. Start it again with `bs4-console launch` when it "
                 "is to go on."
             )
+        view = self._desk.ledger.runs.get(plan.run)
+        attempt = view.attempt if view is not None else None
+        incident = self._desk.ledger.incidents.get(plan.incident)
         if attempt is None or attempt.ended_t is None or incident is None:
             return
         if not attempt.ended_t <= incident.opened_t <= attempt.ended_t + END_S:

@@ -1,4 +1,4 @@
-"""Restore a checkpoint from the store: plan, confirmation and work."""
+"""Restoring a checkpoint from the store: plan, confirmation and work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 
 class Restorals:
-    """Plan, accept and carry out restores. They use the shim for long commands of `set_ups`."""
+    """Plans, accepts and carries out restores; one per pod. They use the shim for long commands of
+    `set_ups`.
+    """
 
     def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
         self._desk, self._pod, self._set_ups = desk, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Restores:
-        """Return the part that restores. It is imported at the first use, to keep an idle agent
-        small.
+        """Return the object that carries out restores. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.checkpoints.restoring.action import Restores
         from bs4_agent.checkpoints.restoring.restore import Restoring
@@ -54,9 +56,7 @@ class Restorals:
         plan = self.work.confirmed(body)
         run = plan.asked.run
         with self._desk.holding(run, key):
-            steps = []
-            for s in plan.steps:
-                steps.append({"title": s.title, "command": s.command})
+            steps = step_fields(plan.steps)
             self._desk.accept(
                 key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
             )
@@ -65,7 +65,7 @@ class Restorals:
             )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a restore that an earlier life of the agent began."""
+        """Continue a restore that the agent began before it restarted."""
         from bs4_agent.checkpoints.restoring.action import RestorePlan
 
         try:

@@ -1,5 +1,5 @@
-"""The points at which a newer agent may take over an action: between two steps, and while it only
-waits for training to move.
+"""The points at which a newer agent may take over an action (between two steps, and while it only
+waits for training to move), and at which a stop ends the action early.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bs4_agent.errors import Cancelled
+
 
 class Boundaries:
-    """Count the threads that are inside a step. `hold` waits until there is none and lets no other
-    one begin.
+    """The safe points of all actions; one per pod. It counts the threads that are inside a step.
+    `hold` waits until there is none and lets no other one begin.
 
-    What an action has done up to a safe point is in the journal, so either agent can continue it.
+    Everything that an action has done up to a safe point is in the journal, so either agent can
+    continue it.
     """
 
     def __init__(self) -> None:
@@ -23,8 +26,8 @@ class Boundaries:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Surround everything that acts. Entering blocks while `hold` is in force, for ever if this
-        agent leaves.
+        """Enter a step for the block. Every piece of code that acts is inside one. Entering blocks
+        while `hold` is in force, for ever if this agent leaves.
         """
         self._enter()
         try:
@@ -34,7 +37,7 @@ class Boundaries:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Leave the step for the block, which changes nothing and can be begun again. An empty
+        """Leave the step for the block. The block must change nothing and be repeatable. An empty
         block marks the point between two steps.
         """
         self._leave()
@@ -44,8 +47,8 @@ class Boundaries:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Wait up to `seconds` until no thread is inside a step. Return True if that is so; then
-        none begins until `release`.
+        """Wait up to `seconds` until no thread is inside a step. Return True if that happened; then
+        no step begins until `release`.
         """
         with self._changed:
             self._held = True
@@ -69,3 +72,40 @@ class Boundaries:
         with self._changed:
             self._inside -= 1
             self._changed.notify_all()
+
+
+class Turn:
+    """The time during which one action holds a run. `cancel` may be called from any thread, every
+    other method only from the action's own thread.
+    """
+
+    def __init__(self, boundaries: Boundaries) -> None:
+        self._boundaries = boundaries
+        self._cancelled = threading.Event()
+        self._by = ""
+
+    def cancel(self, who: str) -> None:
+        """End the action at its next safe point, or in the wait that it is in. `who` is named in
+        the journal.
+        """
+        self._by = who
+        self._cancelled.set()
+
+    def check(self) -> None:
+        """Raise Cancelled if the action is to end."""
+        if self._cancelled.is_set():
+            raise Cancelled(self._by)
+
+    @contextmanager
+    def rest(self) -> Iterator[None]:
+        """Mark a safe point for the block (see `Boundaries.rest`). Raises Cancelled at its end if
+        the action is to end.
+        """
+        with self._boundaries.rest():
+            yield
+        self.check()
+
+    def pause(self, seconds: float) -> None:
+        """Sleep for `seconds`. Raises Cancelled as soon as the action is to end."""
+        self._cancelled.wait(seconds)
+        self.check()

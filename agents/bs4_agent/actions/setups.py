@@ -1,4 +1,4 @@
-"""Make a bare pod ready: plan, confirmation with the secrets that it needs, and work that outlives
+"""Setting up a bare pod: plan, confirmation with the secrets that it needs, and work that outlives
 the agent.
 """
 
@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.desk import Desk, step_fields
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
@@ -18,12 +18,14 @@ from bs4_agent.streams.logs import LogStream
 if TYPE_CHECKING:
     from bs4_agent.setup.work import SetUps
 
-#: What a set-up holds while it works; no run can be called so.
+#: The name of what a set-up holds while it works. No run can have this name.
 HOLD = "the set-up of this pod"
 
 
 class SetUpActions:
-    """Plan, accept and carry out set-ups. `log` returns the stream of all that they print."""
+    """Plans, accepts and carries out set-ups; one per pod. `log` returns the stream of everything
+    that they print.
+    """
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -31,8 +33,8 @@ class SetUpActions:
 
     @functools.cached_property
     def work(self) -> SetUps:
-        """Return the part that sets a pod up. It is imported at the first use, to keep an idle
-        agent small.
+        """Return the object that carries out set-ups. It is imported at the first use, to keep an
+        idle agent small.
         """
         from bs4_agent.setup.work import SetUps
 
@@ -69,9 +71,7 @@ class SetUpActions:
         with self._desk.holding(HOLD, key):
             try:
                 plan = self.work.confirmed(key, body, payload)
-                steps = []
-                for s in plan.steps:
-                    steps.append({"title": s.title, "command": s.command})
+                steps = step_fields(plan.steps)
                 self._desk.accept(
                     key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
                 )
@@ -86,6 +86,7 @@ class SetUpActions:
         self._desk.start("", key, lambda: self._do_stop(key))
 
     def _do_stop(self, key: str) -> None:
+        """End the running set-up and journal how."""
         detail = self.work.jobs.end(lambda text: self._desk.event(key, "", "started", detail=text))
         self._desk.event(key, "", "done", detail=detail)
 
@@ -95,7 +96,7 @@ class SetUpActions:
             self.work.forget_ended()
 
     def resume(self, action: ActionView) -> None:
-        """Continue a set-up that an earlier life of the agent began."""
+        """Continue a set-up that the agent began before it restarted."""
         from bs4_agent.setup.plan import SetupPlan
 
         try:

@@ -1,5 +1,5 @@
-"""Stop a run. A stop is accepted whatever else is being done to the run: it ends the other action
-early and goes first.
+"""Stopping a run. A stop is accepted whatever else is being done to the run: it ends the other
+action early and goes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
-    """Accept stops, carry them out, and resume them after a start of the agent."""
+    """Accepts stops, carries them out, and continues them after a restart of the agent; one per
+    pod.
+    """
 
     def __init__(self, desk: Desk, pod: Pod) -> None:
         self._desk, self._pod = desk, pod
@@ -45,7 +47,7 @@ class Stops:
             raise
 
     def resume(self, action: ActionView) -> None:
-        """Continue a stop that an earlier life of the agent began."""
+        """Continue a stop that the agent began before it restarted."""
         self._desk.hold(action.run, action.key)
         self._desk.start(
             action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
@@ -55,15 +57,17 @@ class Stops:
         """After a start of the agent, end every action that an unfinished stop was to end, so that
         it is not resumed.
         """
+        actions = list(self._desk.ledger.actions.values())
         for stop in self._desk.ledger.unfinished("stop"):
-            for action in list(self._desk.ledger.actions.values()):
+            for action in actions:
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
                     self._desk.cancel(action.key, stop.key, stop.who)
-        for action in list(self._desk.ledger.actions.values()):
+        for action in actions:
             if action.cancelled_by and not action.ended:
                 self._desk.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
 
     def _carry_out(self, key: str, run: str, who: str) -> None:
+        """Stop the run as soon as this action holds it, and journal the result."""
         event = self._desk.event
         if not self._take_over(key, run, who):
             return
@@ -97,16 +101,13 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """Return the newest stop of `run` if somebody asked for one since the newest attempt began,
-    else None. It may still be under way.
+    """Return the newest stop of `run` that was submitted since the newest attempt began, or None.
+    The stop may still be under way.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:
         return None
-    stops = [
-        action for action in ledger.actions.values() if action.kind == "stop" and action.run == run
-    ]
-    newest = max(stops, key=lambda action: action.accepted_t, default=None)
+    newest = max(ledger.actions_of("stop", run), key=lambda action: action.accepted_t, default=None)
     if newest is None or (newest.ended and newest.updated_t < view.attempt.started_t):
         return None
     return newest
@@ -116,12 +117,9 @@ def _doing(action: ActionView) -> str:
     """Return the step that an action is in as a phrase: "step 2 (Wait for the first step) of the
     launch by alice".
     """
-    number = None
-    for i, step in enumerate(action.steps, 1):
-        if step.state == "running":
-            number = i
-            break
     where = "the present step"
-    if number is not None:
-        where = f"step {number} ({action.steps[number - 1].title})"
+    for number, step in enumerate(action.steps, 1):
+        if step.state == "running":
+            where = f"step {number} ({step.title})"
+            break
     return f"{where} of the {action.what} by {action.who}"

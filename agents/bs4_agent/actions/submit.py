@@ -1,5 +1,5 @@
-"""Accept actions: for each kind, who accepts it, who plans it, and who resumes it after a start of
-the agent.
+"""Accepting actions: for each kind, the code that accepts it, plans it, and continues it after a
+restart of the agent.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from bs4_agent.playbooks.compiled import Library, digest
 from bs4_agent.pod import Pod
 from bs4_agent.streams.segments import SegmentStream
 
-#: Told key, body, who and the payload, under the desk's lock: refuses, or journals `accepted` and
-#: starts the work.
+#: A function that gets the key, body, person and payload under the executor's lock. It refuses, or
+#: journals `accepted` and starts the work.
 Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """Accept actions and give each to the part that carries it out.
+    """Accepts all actions of a pod and gives each to the code that carries it out.
 
-    `submit` answers at once. The work happens on a thread of its own, and its progress is in the
+    `submit` returns at once. The work happens on a thread of its own, and its progress is in the
     journal.
     """
 
@@ -76,8 +76,8 @@ class Actions:
             "handover": departure.accept,
             "release": self._release,
         }
-        #: By the field of a `plan` that says what is to be planned; without any of them it is a
-        #: playbook.
+        #: By the field of a `plan` that names what is planned. A plan without any of them is a
+        #: playbook's.
         self._plans = {
             "launch": attempts.plan_launch,
             "setup": self.set_ups.plan,
@@ -91,12 +91,12 @@ class Actions:
             "setup": self.set_ups.resume,
             "restore": self.restorals.resume,
             "merge": self.merges.resume,
-            "rotate": lambda action: None,  # what a rotation has moved aside the disk guard frees
+            "rotate": lambda action: None,  # retention deletes what a rotation has moved aside
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action and return `{"action": key, "state": "accepted"}`. The same submission
-        sent again gets the same answer and does nothing.
+        """Accept one action and return `{"action": key, "state": "accepted"}`. A repeated
+        submission with the same key and body returns the same and does nothing.
 
         `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
         journalled. Raises KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired or Refused;
@@ -114,7 +114,7 @@ class Actions:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
                 return {"action": key, "state": "accepted"}
-            # The agent's own actions (a rotation, for one) have a key and no submission.
+            # The agent's own actions (for example a rotation) have a key and no submission.
             if known is not None or key in self.desk.ledger.actions:
                 raise KeyReused(
                     f"Action key {key} was used for something else already; make a new one."
@@ -124,7 +124,7 @@ class Actions:
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """Finish the actions that an earlier life of the agent began, or journal that they were
+        """Finish the actions that the agent began before it restarted, or journal that they were
         interrupted. Call it once after the start.
         """
         self.set_ups.forget_ended()
@@ -144,6 +144,7 @@ class Actions:
                 go_on(action)
 
     def _plan(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
+        """Plan what the body asks for: a launch, a set-up, a restore, a merge or a playbook."""
         plan = next(
             (plan for field, plan in self._plans.items() if body.get(field) is not None),
             self.recoveries.plan,
@@ -158,5 +159,7 @@ class Actions:
 
 
 def _identity(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that make two submissions the same: all but those that the agent adds."""
+    """Return the fields that make two submissions the same: all fields except those that the agent
+    adds.
+    """
     return {k: v for k, v in body.items() if k != "plan"}

@@ -1,5 +1,5 @@
-"""One console's connection to the agent: handshake, calls, replies in any order, and a bound on
-everything it can occupy.
+"""One console's connection to the agent: handshake, calls, replies in any order, and a limit on
+everything that it can occupy.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from bs4_agent.workers import Workers
 #: Reads of one connection that may wait at the same time, and queries that may run.
 WAITING_READS = 16
 RUNNING_QUERIES = 4
-#: Seconds for the client's first frame. A console behind a slow link has sent it with the attach.
+#: Seconds for the client's first frame. Even a console behind a slow link sends it together with
+#: the attach.
 HELLO_S = 20.0
-#: Seconds for this client's workers to notice that it has gone; a regular expression takes the
+#: Seconds for this client's workers to notice that it has gone. A regular expression takes the
 #: longest.
 CLOSE_S = 5.0
 RECEIVE_BYTES = 64 * 1024
 WHO_LIMIT = 200
 
 Submit = Callable[..., dict[str, Any]]
-"""`submit(action, who)`; with the frame's payload as a third argument where it has one."""
+"""`submit(action, who)`, with the frame's payload as a third argument if it has one."""
 Hello = Callable[[], dict[str, Any]]
 
 
@@ -56,7 +57,7 @@ class Reply:
 
 @dataclass
 class _Running:
-    """A call in a worker: what wakes it and what tells it to stop."""
+    """A call in a worker: the stream that it waits for, and the event that stops it."""
 
     stream: str
     stop: threading.Event = field(default_factory=threading.Event)
@@ -88,20 +89,20 @@ class Connection:
         except ProtocolError as error:
             self._last_words(error)
         except OSError:
-            pass  # the client is gone, or did not say hello in time; it knows
+            pass  # the client is gone, or sent no hello in time
         finally:
             self.close()
-            # Only when no worker uses it any more: the number of a closed descriptor may at once be
-            # another console's.
+            # Only once no worker uses it any more: the number of a closed descriptor may at once
+            # belong to another console.
             with self._calls_changed:
                 self._calls_changed.wait_for(lambda: self._working == 0, CLOSE_S)
             self._socket.close()
 
     def close(self) -> None:
-        """End it from any thread: whatever waits or runs for this client stops."""
+        """End the connection, from any thread. All work and waits for this client stop."""
         try:
-            # First of all, so that those who stop cannot answer "cancelled" to a call that nobody
-            # cancelled.
+            # This comes first, so that stopped calls cannot answer "cancelled" to a client that
+            # cancelled nothing.
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # closed by the client already
@@ -114,6 +115,7 @@ class Connection:
             self._streams.notify(running.stream)
 
     def _serve(self) -> None:
+        """Greet the client and answer its calls until it closes its side."""
         self._socket.settimeout(HELLO_S)
         early = self._receive()
         self._socket.settimeout(None)
@@ -126,25 +128,23 @@ class Connection:
                     self._handle(frame)
 
     def _receive(self) -> list[Frame]:
-        """At least one frame, or none when the client has closed its side."""
+        """Return at least one frame, or an empty list once the client has closed its side."""
         while data := self._socket.recv(RECEIVE_BYTES):
             if frames := self._decoder.feed(data):
                 return frames
         return []
 
     def _greet(self, frame: Frame) -> None:
+        """Answer the client's hello with a protocol that both know. Raises ProtocolError or
+        ProtocolVersion.
+        """
         hello = frame.header.get("hello")
-        offered = None
-        if isinstance(hello, dict):
-            offered = hello.get("protocols")
+        offered = hello.get("protocols") if isinstance(hello, dict) else None
         if not isinstance(offered, list) or not isinstance(hello, dict):
             raise ProtocolError(
                 "The first frame is no hello; only a bs4-console can talk to this socket."
             )
-        common = []
-        for version in PROTOCOLS:
-            if version in offered:
-                common.append(version)
+        common = [version for version in PROTOCOLS if version in offered]
         if not common:
             raise ProtocolVersion(
                 f"This agent speaks protocol {list(PROTOCOLS)} and the console "
@@ -156,8 +156,8 @@ class Connection:
             self._socket.sendall(greeting)
 
     def _handle(self, frame: Frame) -> None:
-        """Answer one request, here or in a worker. A bad request gets an error; only one without an
-        id ends the connection.
+        """Answer one request, here or in a worker. A bad request is answered with an error; only a
+        request without an id ends the connection.
         """
         identifier = frame.header.get("id")
         if type(identifier) is not int:
@@ -172,7 +172,7 @@ class Connection:
             self._send(identifier, reply)
 
     def _call(self, identifier: int, header: Mapping[str, Any], payload: bytes) -> Reply | None:
-        """The reply, or None when a worker will send it."""
+        """Return the reply to a request, or None if a worker will send it."""
         call = header.get("call")
         if call == "read":
             return self._read(identifier, header)
@@ -180,16 +180,8 @@ class Connection:
             return self._query(identifier, header)
         if call == "submit":
             action = _field(header, "action", dict)
-            return Reply(
-                {
-                    "ok": True,
-                    **(
-                        self._submit(action, self._who, payload)
-                        if payload
-                        else self._submit(action, self._who)
-                    ),
-                }
-            )
+            more = [payload] if payload else []
+            return Reply({"ok": True, **self._submit(action, self._who, *more)})
         if call == "ping":
             now = stamp()
             return Reply({"ok": True, "t": now["t"], "m": now["m"]})
@@ -198,8 +190,9 @@ class Connection:
         raise BadRequest(f"{str(call)[:40]!r} is no call; use read, query, submit, ping or cancel.")
 
     def _read(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
-        """At once when there is much to read: handing every chunk of a long log to another thread
-        would halve the throughput.
+        """Return a piece of a stream, or None if a worker will send it. A read that has data or
+        must not wait is answered on this thread: handing every piece of a long log to another
+        thread would halve the throughput.
         """
         stream, cursor = _field(header, "stream", str), _field(header, "cursor", str)
         limit = min(_field(header, "limit", int, PAYLOAD_LIMIT), PAYLOAD_LIMIT)
@@ -221,17 +214,15 @@ class Connection:
         return None
 
     def _query(self, identifier: int, header: Mapping[str, Any]) -> Reply | None:
+        """Start a query in a worker."""
         stream, op = _field(header, "stream", str), _field(header, "op", str)
-        arguments = {}
-        for key, value in header.items():
-            if key not in ("id", "call", "stream", "op"):
-                arguments[key] = value
+        own = ("id", "call", "stream", "op")
+        arguments = {key: value for key, value in header.items() if key not in own}
 
         def work(stop: threading.Event) -> Reply:
             try:
-                return Reply(
-                    {"ok": True, "result": self._streams.query(stream, op, arguments, stop)}
-                )
+                result = self._streams.query(stream, op, arguments, stop)
+                return Reply({"ok": True, "result": result})
             except OSError as error:
                 raise AgentError(
                     f"{stream} cannot be searched: {error.strerror}; look at its file on the pod."
@@ -241,6 +232,7 @@ class Connection:
         return None
 
     def _cancel(self, target: int) -> Reply:
+        """Stop the call with the id `target`, if it still runs."""
         with self._calls_changed:
             running = self._calls.get(target)
         if running is not None:
@@ -255,6 +247,9 @@ class Connection:
         stream: str,
         work: Callable[[threading.Event], Reply],
     ) -> None:
+        """Give a call to a worker. Raises BadRequest if its id is in use, or TooManyCalls if all
+        workers are busy.
+        """
         running = _Running(stream)
         with self._calls_changed:
             if identifier in self._calls:
@@ -272,7 +267,7 @@ class Connection:
     def _work(
         self, identifier: int, stop: threading.Event, work: Callable[[threading.Event], Reply]
     ) -> None:
-        """One call in a worker. Whatever happens, the client gets one reply or a closed
+        """Run one call in a worker. Whatever happens, the client gets one reply or a closed
         connection.
         """
         answered = False
@@ -295,15 +290,18 @@ class Connection:
             self._rest()
 
     def _finish(self, identifier: int) -> None:
+        """Forget a call, so that its id can be used again."""
         with self._calls_changed:
             self._calls.pop(identifier, None)
 
     def _rest(self) -> None:
+        """Count a worker as idle."""
         with self._calls_changed:
             self._working -= 1
             self._calls_changed.notify_all()
 
     def _send(self, identifier: int, reply: Reply) -> None:
+        """Send a reply. A reply that is too large is replaced by an error."""
         try:
             head = encode_head({"id": identifier, **reply.header}, len(reply.payload))
         except ProtocolError as error:
@@ -316,6 +314,7 @@ class Connection:
                 self._socket.sendall(reply.payload)
 
     def _last_words(self, error: ProtocolError) -> None:
+        """Send the error that ends the connection, if the client still listens."""
         try:
             with self._sending:
                 self._socket.sendall(encode({"error": error.as_dict()}))
@@ -324,6 +323,7 @@ class Connection:
 
 
 def _chunk_reply(chunk: Chunk) -> Reply:
+    """Return the reply for a piece of a stream."""
     header = {
         "ok": True,
         "start": chunk.start,
@@ -338,7 +338,9 @@ def _chunk_reply(chunk: Chunk) -> Reply:
 def _field(
     header: Mapping[str, Any], name: str, kind: type | tuple[type, ...], default: Any = None
 ) -> Any:
-    """A request's field of the right type; `default` where it is absent and may be."""
+    """Return a field of a request if it has the right type, or `default` if it is absent. Raises
+    BadRequest for a wrong type.
+    """
     value = header.get(name, default)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise BadRequest(

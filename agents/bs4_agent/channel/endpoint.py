@@ -1,4 +1,6 @@
-"""The agent's unix socket: where it is bound, how it is reached, and who is at the other end."""
+"""The agent's unix socket: binding it, connecting to it, and identifying the process at the other
+end.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +72,8 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 def _at(path: Path, call: Callable[[str], None]) -> None:
-    """A socket address holds 107 bytes and a home directory can be longer: name the socket through
-    an open directory instead.
+    """Call `call` with an address for the socket at `path`. A socket address holds 107 bytes and a
+    path in a home directory can be longer, so the socket is named through an open directory.
     """
     directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

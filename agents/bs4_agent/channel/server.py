@@ -1,4 +1,4 @@
-"""The agent's side of every console's channel: one unix socket, one thread a connection."""
+"""The agent's side of all consoles' channels: one unix socket, one thread for each connection."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bs4_agent.streams.registry import Streams
 from bs4_agent.wire import encode
 from bs4_agent.workers import spawn
 
-#: Consoles at the same time; each may occupy 21 threads and some 5 MB while it does not read what
-#: it asked for.
+#: Consoles at the same time. Each may occupy 21 threads and some 5 MB while it does not read its
+#: answers.
 CONNECTIONS = 16
 #: Seconds to wait when the process has no descriptor left for another connection.
 EXHAUSTED_S = 0.2
@@ -29,7 +29,7 @@ class TooManyConsoles(AgentError):
 
 
 class Server:
-    """Serve `streams` to consoles at `socket_path`, one thread for each.
+    """Serves `streams` to consoles at `socket_path`, with one thread for each console.
 
     `submit(action, who)` returns the fields of the reply (`action`, `state`) or raises AgentError;
     it must not block. `hello()` returns the fields of the handshake's answer without the protocol.
@@ -45,7 +45,9 @@ class Server:
         self._lock = threading.Lock()
 
     def bind(self) -> None:
-        """Listen, before anybody learns of it. Raises SocketInUse if another agent does."""
+        """Listen at the socket, so that consoles can connect from now on. Raises SocketInUse if
+        another agent listens there.
+        """
         self._listener = listen(self.path)
         self._inode = self.path.stat().st_ino
 
@@ -74,7 +76,7 @@ class Server:
             thread.join(5.0)
 
     def _accept(self) -> socket.socket | None:
-        """The next console, or None after `stop`."""
+        """Return the next console's socket, or None after `stop`."""
         while self._listener is not None and not self._stopping.is_set():
             try:
                 return self._listener.accept()[0]
@@ -93,6 +95,9 @@ class Server:
         return None
 
     def _welcome(self, peer: socket.socket) -> None:
+        """Serve a console on a thread of its own, or turn it away. Processes of other users are
+        disconnected.
+        """
         if peer_uid(peer) != os.getuid():
             peer.close()
             return
@@ -111,7 +116,7 @@ class Server:
                 self._connections.pop(connection, None)
 
     def _remove_socket(self) -> None:
-        """Only ours: a successor may have bound the same path already."""
+        """Remove the socket's file if it is ours. A successor may have bound the path already."""
         try:
             if self.path.stat().st_ino == self._inode:
                 self.path.unlink()
@@ -120,6 +125,7 @@ class Server:
 
 
 def _turn_away(peer: socket.socket) -> None:
+    """Tell a console that too many are connected, and close its connection."""
     error = TooManyConsoles(f"This agent serves {CONNECTIONS} consoles already; close one of them.")
     peer.setblocking(False)
     try:

@@ -1,11 +1,11 @@
-"""Launches into a container: the command as an argv for `docker exec`, and which process in there
-is the attempt's own.
+"""Launching into a container: the command as an argv for `docker exec`, and finding the process in
+the container that belongs to the attempt.
 
 What `docker exec` starts is no child of its client: the container's runtime is its parent, and
-descent from our shim ends at the client. So every such launch carries a word that was never used
-before in its environment. The process that has it, lives in the container and whose parent has it
-not is the one that was started; it is written down in the attempt's inside.json, and who descends
-from it is observed, as for a run that was adopted.
+descent from our shim ends at the client. So every such launch carries a word in its environment
+that was never used before. The started process is the one that has the word, lives in the
+container, and has a parent without the word. It is recorded in the attempt's inside.json, and its
+descendants are observed, as for a run that was adopted.
 """
 
 from __future__ import annotations
@@ -29,21 +29,22 @@ from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.processes import Proc, Snapshot
 from bs4_agent.trainers.base import LaunchSpec
 
-#: The variable that tells which attempt a process in a container was started for.
+#: The variable that names the attempt for which a process in a container was started.
 MARK = "BS4_ATTEMPT"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 _INSPECT_S = 20.0
-#: From the client's start to the program in the container: a loaded Docker takes seconds.
+#: Seconds from the client's start to the program in the container. A loaded Docker takes several.
 _START_S, _LOOK_S = 30.0, 0.1
-#: Clocks of processes and of attempts agree to within this.
+#: Seconds. The clocks of processes and of attempts agree to within this.
 _BEFORE_S = 2.0
-#: What Docker's client ends with when nothing was started: its daemon refused, the program cannot
-#: be run, it is not there.
+#: Exit codes of Docker's client if nothing was started: its daemon refused, the program cannot be
+#: run, or it does not exist.
 _NOT_STARTED = (125, 126, 127)
-#: Runs a script that only our side has, handed over as a word. It ends itself in time: what is
-#: started in there is no child of the client, so ending the client would leave it behind. The place
-#: that it names is nowhere: no module may hide one of the environment's.
+#: Runs a script that exists only on the host and is passed as an argument. It ends itself in time:
+#: what is started in the container is no child of the client, so ending the client would leave it
+#: running. The path that it names does not exist, so that no module can hide one of the
+#: environment's.
 _SCRIPT = (
     "import signal, sys; signal.alarm(int(sys.argv[1])); sys.path[0] = '/bs4-probe'; "
     "exec(compile(sys.argv[2], '/bs4-probe/probe.py', 'exec'), {'__name__': '__main__', "
@@ -54,12 +55,12 @@ _SCRIPT = (
 def command(
     spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """(argv, additions to the client's environment) that start `argv`, whose paths are ours, in the
-    container of `spec`.
+    """Return (argv, additions to the client's environment) that start `argv` in the container of
+    `spec`. The paths in `argv` are those of the host.
 
-    Names of variables stand in the argv, values never: Docker's client takes them from its own
-    environment. LaunchFailed when the container does not run, or does not see the directories of
-    the run.
+    Names of variables stand in the argv, values never: Docker's client takes the values from its
+    own environment. Raises LaunchFailed if the container does not run, or does not see the run's
+    directories.
     """
     box = Box(spec.container)
     box.place(spec.output_dir)
@@ -70,8 +71,8 @@ def command(
 
 
 class Box:
-    """A container that runs, by the name that `docker exec` takes. LaunchFailed when it does not
-    run, or may not be looked into.
+    """A running container, by the name that `docker exec` takes. Making one raises LaunchFailed if
+    the container does not run or its files may not be read.
     """
 
     def __init__(self, container: str) -> None:
@@ -79,7 +80,9 @@ class Box:
         self.init, self.view = _first_of(container)
 
     def place(self, path: Path) -> str:
-        """What is our `path` in there. LaunchFailed when it is not mounted."""
+        """Return the container's name for our `path`. Raises LaunchFailed if the path is not
+        mounted.
+        """
         found = self.view.inside(path)
         if found is None:
             raise LaunchFailed(
@@ -89,7 +92,7 @@ class Box:
         return str(found)
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """`environment` with the paths of the container."""
+        """Return `environment` with the paths of the container, without PATH."""
         inner = dict(zip(environment, self.view.words_inside(environment.values()), strict=True))
         inner.pop("PATH", None)  # the container has its own
         return inner
@@ -102,9 +105,10 @@ class Box:
         names: Iterable[str],
         flags: Sequence[str] = (),
     ) -> list[str]:
-        """The argv that runs `words`, whose paths are the container's, in our directory `cwd`
-        (None: where the image says). `names`: the variables whose values Docker's client takes from
-        its own environment; no value ever stands in an argv.
+        """Return the argv that runs `words` in the container. Paths in `words` are the container's.
+        `cwd` is a directory of the host, or None for the image's own. `names` are the variables
+        whose values Docker's client takes from its own environment, because no value may stand in
+        an argv.
         """
         where = [] if cwd is None else ["-w", self.place(cwd)]
         return [
@@ -127,13 +131,14 @@ class Box:
         more: Mapping[str, str],
         cwd: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """See probes.asking.Ask: the container's own interpreter, in its own environment. `python`:
-        our path of one that lies in a mounted directory, else the container's name of it.
+        """Run a probe script with the container's own interpreter and environment; see
+        probes.asking.Ask. `python` is the host's path of an interpreter in a mounted directory, or
+        the container's name for one.
+
+        Returns the exit code and standard output; a negative exit code is a signal. Raises
+        StepFailed if nothing was started, and TimeoutExpired after `timeout` seconds.
         """
-        if python.startswith("/"):
-            program = str(self.view.inside(python) or python)
-        else:
-            program = python
+        program = str(self.view.inside(python) or python) if python.startswith("/") else python
         inner = self.variables(more)
         words = [
             program,
@@ -160,8 +165,8 @@ class Box:
                 argv[:2], timeout, late.output
             ) from None  # the whole argv holds the script
         if done.returncode in _NOT_STARTED:
-            # Docker 20.10 tells what its runtime says on standard output, where the program's own
-            # would be.
+            # Docker 20.10 prints its runtime's message on standard output, where the program's own
+            # output would be.
             said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
             raise StepFailed(
                 f"{program} cannot be run in container {self.name} "
@@ -170,72 +175,56 @@ class Box:
             )
         if done.returncode == 128 + signal.SIGALRM:
             raise subprocess.TimeoutExpired(argv[:2], timeout, done.stdout)
-        if done.returncode <= 128:
-            ended = done.returncode
-        else:
-            ended = 128 - done.returncode
+        ended = done.returncode if done.returncode <= 128 else 128 - done.returncode
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
-        """What every program in there gets; of the image, and as the container was started."""
-        try:
-            words = Path(f"/proc/{self.init}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return {}
-        pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
-        return {name: value for name, _, value in pairs}
+        """Return the environment variables that every program in the container gets, from the image
+        and from its start. Empty if they cannot be read.
+        """
+        pairs = processes.environment(self.init) or ()
+        return {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
 
     def nofile(self) -> dict[str, int | None]:
-        """`{"soft", "hard"}`: how many files a program in there may open; null for what is not
-        told.
+        """Return `{"soft", "hard"}`: how many files a program in the container may open. None means
+        that the limit is unknown.
         """
-        try:
-            lines = Path(f"/proc/{self.init}/limits").read_text().splitlines()
-        except OSError:
-            lines = []
-        words = []
-        for line in lines:
-            if line.startswith("Max open files"):
-                words = line.split()
-                break
-        numbers = [int(word) if word.isdigit() else None for word in words[3:5]] or [None, None]
-        return {"soft": numbers[0], "hard": numbers[1]}
+        soft, hard = processes.nofile(self.init)
+        return {"soft": soft, "hard": hard}
 
 
 def mark() -> str:
-    """A word that no other launch has."""
+    """Return a random word that no other launch has."""
     return os.urandom(16).hex()
 
 
 def claim(runs: Runs, snapshot: Snapshot) -> None:
-    """Note for every attempt that was started into a container which process in there is its own,
-    where that is not known yet.
+    """Record, for every attempt that was started into a container, which process in the container
+    is its own, unless that is recorded already.
     """
-    waiting = {word: (run, attempt) for run, attempt, word in _waiting(runs)}
+    waiting = _waiting(runs)
     if not waiting:
         return
-    first_t = min(attempt.started_t for _, attempt in waiting.values()) - _BEFORE_S
+    first_t = min(attempt.started_t for _, attempt, _ in waiting) - _BEFORE_S
     marks = {}
     for pid, proc in snapshot.items():
         if not proc.ended and proc.started_t >= first_t and (word := _mark_of(pid)):
             marks[pid] = word
-    for word, (run, attempt) in waiting.items():
+    for run, attempt, word in waiting:
         own = []
         for pid, found in marks.items():
             if found == word and marks.get(snapshot[pid].ppid) != word and _apart(pid):
-                own.append(snapshot[pid])
+                own.append(_noted(snapshot[pid]))
         if own:
-            write_json(
-                runs.attempt_directory(run, attempt.number) / NOTE,
-                {"members": [_noted(proc) for proc in own], **stamp()},
-            )
+            path = runs.attempt_directory(run, attempt.number) / NOTE
+            write_json(path, {"members": own, **stamp()})
             runs.membership.recall(run, attempt.number)
             runs.membership.observe(snapshot)
 
 
 def await_start(runs: Runs, run: str, number: int) -> None:
-    """Until the process in the container is known, or Docker's client has ended (its output then
-    says why). LaunchFailed after 30 s.
+    """Wait until the process in the container is known, or until Docker's client has ended (its
+    output then says why). Raises LaunchFailed after 30 seconds.
     """
     directory, deadline = runs.attempt_directory(run, number), time.monotonic() + _START_S
     while time.monotonic() < deadline:
@@ -251,6 +240,7 @@ def await_start(runs: Runs, run: str, number: int) -> None:
 
 
 def _waiting(runs: Runs) -> list[tuple[str, Attempt, str]]:
+    """Return (run, attempt, mark) of each attempt whose process in the container is unknown."""
     found = []
     for run in runs.all():
         attempt = run.attempt
@@ -265,19 +255,17 @@ def _waiting(runs: Runs) -> list[tuple[str, Attempt, str]]:
 
 
 def _mark_of(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    start = f"{MARK}=".encode()
-    for word in words:
-        if word.startswith(start):
-            return word[len(start) :].decode("ascii", "replace")
+    """Return the mark in a process's environment, or "" if it has none or cannot be read."""
+    for name, value in processes.environment(pid) or ():
+        if name == MARK.encode():
+            return value.decode("ascii", "replace")
     return ""
 
 
 def _apart(pid: int) -> bool:
-    """Whether it lives in a container: Docker's client on our side has the mark too."""
+    """Return True if a process lives in a container. Docker's client on the host has the mark, too,
+    and does not.
+    """
     try:
         return processes.View.of(pid) is not None
     except processes.HiddenFiles:
@@ -285,11 +273,14 @@ def _apart(pid: int) -> bool:
 
 
 def _noted(proc: Proc) -> dict[str, object]:
+    """Return a process as inside.json records it."""
     return {"identity": proc.identity.as_dict(), "cmdline": list(proc.cmdline), "comm": proc.comm}
 
 
 def _first_of(container: str) -> tuple[int, processes.View]:
-    """Our pid of its first process, and what that sees."""
+    """Return (the host's pid of the container's first process, its view of files). Raises
+    LaunchFailed if the container is unknown, does not run, or may not be read.
+    """
     if container == processes.UNNAMED or not _NAME.fullmatch(container):
         raise LaunchFailed(
             "The run was found in a container whose name cannot be told from here. Launch it with "
@@ -297,9 +288,7 @@ def _first_of(container: str) -> tuple[int, processes.View]:
         )
     pid = _init_of(container)
     try:
-        view = None
-        if Identity.of(pid) is not None:
-            view = processes.View.of(pid)
+        view = processes.View.of(pid) if Identity.of(pid) is not None else None
     except processes.HiddenFiles as hidden:
         raise LaunchFailed(hidden.message) from None
     if view is None:
@@ -311,11 +300,12 @@ def _first_of(container: str) -> tuple[int, processes.View]:
 
 
 def _init_of(container: str) -> int:
-    """The host's pid of the container's first process, 0 when it does not run."""
-    argv = ["docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", container]
+    """Return the host's pid of the container's first process, or 0 if it does not run. Raises
+    LaunchFailed if Docker does not answer or does not know the container.
+    """
     try:
         done = subprocess.run(
-            argv,
+            ["docker", "inspect", "--type", "container", "--format", "{{.State.Pid}}", container],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

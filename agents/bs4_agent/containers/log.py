@@ -1,14 +1,14 @@
 """A container's own log (`docker logs`: what its entry point printed) as a log of the attempt that
 runs in it.
 
-Docker keeps that log in a place and a form of its own, so it is asked for what is new since the
-last time, never followed: a client that waits for more would be a process that nobody ends. What
-came is put into a file of the attempt, without the times that Docker writes before the lines, and
-that file is followed and rotated like every other log.
+Docker keeps that log in a place and a form of its own. So it is polled for new lines and never
+followed: a client that waits for more would be a process that nothing ends. New lines are written
+to a file of the attempt, without the times that Docker puts before them. That file is followed and
+rotated like every other log.
 
-An attempt that has ended gets what was printed up to its end. A container that was started again
-since (a restart policy, `docker start`) prints into the same log, and that is the next attempt's:
-Docker says when the container's earlier life was over.
+An attempt that has ended gets everything printed up to its end. A container that was started again
+since (by a restart policy or `docker start`) prints into the same log, and those lines belong to
+the next attempt. Docker reports when the container's earlier life ended.
 """
 
 from __future__ import annotations
@@ -27,45 +27,42 @@ from typing import Any, BinaryIO
 from bs4_agent.runs.files import read_json, write_json
 
 FILE, STATE = "container.log", "container-log.json"
-#: Seconds between two questions: a client is a process of 15 ms of a core. Docker reads its log
-#: from the start to find a moment in it, so after a slow answer there is a pause of that many times
-#: as long.
+#: Seconds between two questions, because a client costs 15 ms of a core. Docker reads its log from
+#: the start to find a time in it, so after a slow answer there is a pause of that many times as
+#: long.
 EVERY_S, _PAUSES = 10.0, 10
-#: Seconds that one question may take; doubled after each that brought nothing, up to `_LONGEST_S`.
+#: Seconds that one question may take. Doubled after each that brought nothing, up to `_LONGEST_S`.
 ASK_S, _LONGEST_S = 20.0, 160.0
-#: Bytes of an answer that lie on the disk at most, those that are in memory at once, and how many
-#: such pieces are taken in one poll.
+#: Bytes of an answer on the disk at most, bytes in memory at once, and how many such pieces are
+#: taken in one poll.
 _ANSWER, _AT_ONCE, _PIECES = 64 << 20, 1 << 20, 8
-#: From this size on the file is `container.log.1`, and a new one begins. Docker has the whole of
-#: it.
+#: Bytes. From this size on the file becomes `container.log.1`, and a new one begins. Docker keeps
+#: the whole log.
 FULL = 64 << 20
-#: Docker notes when it has read a line, which is a moment after it was printed. It restarts nothing
-#: sooner than this after an end.
+#: Seconds. Docker stamps a line when it has read it, a moment after it was printed. It restarts
+#: nothing sooner than this after an end.
 _LATE_S = 0.1
-#: How far the start of a process, which the kernel counts in ticks since the boot, may lie from
-#: Docker's clock.
+#: Seconds by which the start of a process, which the kernel counts in ticks since the boot, may
+#: differ from Docker's clock.
 _CLOCKS_S = 1.0
 _LOOK_S = 0.05
 #: `docker logs --timestamps`; podman writes the local time with its offset.
 _LINE = re.compile(rb"(\d{4}-\d\d-\d\dT[\d:.]{8,18}(?:Z|[+-]\d\d:\d\d)) ?([^\n]*\n?)")
-#: As `docker inspect` says it, and podman, which prints a time of Go's.
+#: A time as `docker inspect` prints it, and as podman does, which uses Go's format.
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*\s?(Z|[+-]\d\d:?\d\d)")
 _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.FinishedAt}}"]
 
 
 class ContainerLog:
-    """`directory`: of the attempt. `since_t`: wall seconds from which on lines are its own. Safe to
-    be called from several threads.
+    """The container log of one attempt. `directory` is the attempt's directory. Lines from the wall
+    second `since_t` on belong to the attempt. Thread-safe.
     """
 
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
         self.container = container
         self.path = directory / FILE
-        self._state_path, self._part, self._since_t = (
-            directory / STATE,
-            directory / f"{FILE}.part",
-            since_t,
-        )
+        self._state_path, self._part = directory / STATE, directory / f"{FILE}.part"
+        self._since_t = since_t
         state = read_json(self._state_path) or {
             "since": f"{since_t:.9f}",
             "same": 0,
@@ -75,14 +72,11 @@ class ContainerLog:
             "problem": "",
             "over": False,
         }
-        self._since, self._same, self._until = (
-            str(state["since"]),
-            int(state["same"]),
-            str(state["until"]),
-        )
+        self._since, self._until = str(state["since"]), str(state["until"])
+        self._same = int(state["same"])
         self._size, self._trainers = int(state["size"]), bool(state["trainers"])
         self.problem, self._over = str(state["problem"]), bool(state["over"])
-        #: Lines that were written before a death of ours but not noted: they come again.
+        #: Lines that were written before this agent died and were not recorded. They come again.
         self._again = self._lines_behind(self._size)
         self._process: subprocess.Popen[bytes] | None = None
         self._output: BinaryIO | None = None
@@ -94,22 +88,24 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Whether the trainer prints here: its standard output is that of the container's first
-        process.
+        """Return True if the trainer prints to this log, because its standard output is that of the
+        container's first process.
         """
         return self._trainers
 
     def printed_by(self, pid: int, init: int) -> None:
-        """Note that it is, if so; `init` is our pid of the container's first process."""
+        """Record that the trainer prints to this log, if its process `pid` does. `init` is the
+        host's pid of the container's first process.
+        """
         with self._lock:
             if not self._trainers and _one_output(pid, init):
                 self._trainers = True
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Ask when it is time, and take what has come; whether something is still to come of an
-        attempt that has `ended`, for which is waited `ASK_S`. A disk that takes nothing is the
-        problem, until it does.
+        """Start the next question to Docker if it is due, and write the lines that have arrived.
+        Return True if lines of an attempt that has `ended` are still expected, for at most `ASK_S`
+        seconds. A disk that takes no lines is reported in `problem` until it does.
         """
         with self._lock:
             if not self._over:
@@ -121,8 +117,8 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Everything up to the attempt's end; whether that is so, or cannot be had, after
-        `seconds`.
+        """Poll until everything up to the attempt's end is written, for at most `seconds`. Return
+        True if that is done or can no longer be done.
         """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:
@@ -130,6 +126,7 @@ class ContainerLog:
         return not more
 
     def _step(self, *, ended: bool) -> None:
+        """Process the answer of the running client, and start the next one if it is due."""
         now = time.monotonic()
         if ended and self._ended_m is None:
             self._ended_m = now
@@ -151,8 +148,8 @@ class ContainerLog:
             self._ask(ended=ended)
 
     def _ask(self, *, ended: bool) -> None:
-        """One client: for the end of an attempt that has ended, or for the lines up to there, or up
-        to now.
+        """Start one client: for the time at which an ended attempt ended, or for the lines up to
+        that time or up to now.
         """
         self._bounding = ended and not self._until
         argv = [*_ENDED, self.container]
@@ -166,18 +163,14 @@ class ContainerLog:
                 *(["--until", self._until] * ended),
                 self.container,
             ]
-        self._begun_m, self._cut, self._ended_before, self._passing = (
-            time.monotonic(),
-            False,
-            ended,
-            self._same,
-        )
-        # A file without a name: nothing of it is left when we die.
+        self._begun_m, self._cut = time.monotonic(), False
+        self._ended_before, self._passing = ended, self._same
+        # A file without a name, so that nothing of it is left when this agent dies.
         self._part.unlink(missing_ok=True)
         self._output = open(self._part, "x+b")  # noqa: SIM115 (until it has been read)
         self._part.unlink()
         try:
-            # Both of its outputs into one file: the client writes the lines in the order in which
+            # Both outputs go to one file, because the client writes the lines in the order in which
             # they were printed.
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.DEVNULL, stdout=self._output, stderr=self._output
@@ -190,8 +183,8 @@ class ContainerLog:
     def _answered(
         self, process: subprocess.Popen[bytes], output: BinaryIO, now: float, *, late: bool
     ) -> bool:
-        """Whether the client has ended, or had to be: it took too long, or brought too much at
-        once.
+        """Return True if the client has ended, or was killed because it took too long or brought
+        too much.
         """
         code = process.poll()
         if code is None:
@@ -201,10 +194,7 @@ class ContainerLog:
                 return False
             process.kill()
             process.wait()
-            if size:
-                self._patience = ASK_S
-            else:
-                self._patience = min(2 * self._patience, _LONGEST_S)
+            self._patience = ASK_S if size else min(2 * self._patience, _LONGEST_S)
         self._process = None
         self._due_m = now + max(EVERY_S, _PAUSES * (now - self._begun_m))
         output.seek(0)
@@ -220,6 +210,7 @@ class ContainerLog:
         return True
 
     def _refused(self, output: BinaryIO, code: int) -> None:
+        """Record the error message of a client that failed."""
         output.seek(max(0, os.fstat(output.fileno()).st_size - _AT_ONCE))
         said = output.read().decode("utf-8", "replace").strip().splitlines()
         self._drop()
@@ -229,25 +220,24 @@ class ContainerLog:
         )
 
     def _bound(self, output: BinaryIO) -> None:
-        """Up to when lines are the attempt's: the end of the container's life in which it began, or
-        else now.
+        """Set the time up to which lines belong to the attempt: the end of the container's life in
+        which it began, or else now.
         """
         said = _moment(output.read(200).decode("utf-8", "replace"))
         self._drop()
-        if said is None or said <= self._since_t + _CLOCKS_S:
-            ended_t = time.time()
-        else:
+        ended_t = time.time()
+        if said is not None and said > self._since_t + _CLOCKS_S:
             ended_t = said + _LATE_S
         self._until = f"{ended_t:.9f}"
         self._save()
 
     def _take(self, output: BinaryIO) -> None:
-        """Append the next piece of the answer; at its end the file is closed, and the next question
-        is due when it was cut off.
+        """Append the next piece of the answer to the file. At its end the answer is closed; the
+        next question is due at once if the answer was cut off.
         """
         data = output.read(_AT_ONCE)
         last = len(data) < _AT_ONCE
-        # a longer line than that comes in pieces
+        # a longer line comes in pieces
         if (not last or self._cut) and (whole := data.rfind(b"\n") + 1):
             output.seek(whole - len(data), os.SEEK_CUR)
             data = data[:whole]
@@ -259,17 +249,11 @@ class ContainerLog:
                 self._passing -= 1
                 continue
             self._passing = 0
-            if moment == since:
-                since, same = (moment, same + 1)
-            else:
-                since, same = (moment, 1)
+            since, same = moment, same + 1 if moment == since else 1
             if self._again > 0:
                 self._again -= 1
                 continue
-            if match[2].endswith(b"\n"):
-                fresh += match[2]
-            else:
-                fresh += match[2] + b"\n"
+            fresh += match[2] if match[2].endswith(b"\n") else match[2] + b"\n"
         if fresh:
             self._append(fresh)
         changed = (since, same) != (self._since, self._same)
@@ -284,7 +268,9 @@ class ContainerLog:
             self._save()
 
     def _append(self, fresh: bytes | bytearray) -> None:
-        """Whole, or not at all: what a full disk took of it would come twice."""
+        """Append the lines completely, or not at all. Lines that a full disk took in part would
+        come twice.
+        """
         before = _size(self.path)
         try:
             with open(self.path, "ab") as handle:
@@ -302,19 +288,23 @@ class ContainerLog:
 
     @property
     def _older(self) -> Path:
+        """Return the path of the file that was full and put aside."""
         return self.path.with_name(f"{FILE}.1")
 
     def _drop(self) -> None:
+        """Close the file of the answer."""
         output, self._output = self._output, None
         if output is not None:
             output.close()
 
     def _failed(self, why: str, *, over: bool) -> None:
+        """Record why the log is incomplete. With `over`, nothing more is tried."""
         if why != self.problem or over:
             self.problem, self._over = why, over
             self._save()
 
     def _save(self) -> None:
+        """Write the state file."""
         state: dict[str, Any] = {
             "since": self._since,
             "same": self._same,
@@ -327,11 +317,9 @@ class ContainerLog:
         write_json(self._state_path, state)
 
     def _lines_behind(self, size: int) -> int:
-        # it was put aside, and that was not noted any more
-        if _size(self.path) >= size:
-            path = self.path
-        else:
-            path = self._older
+        """Return how many lines were written after the recorded size."""
+        # The file was put aside, and that was not recorded.
+        path = self.path if _size(self.path) >= size else self._older
         try:
             with open(path, "rb") as handle:
                 handle.seek(size)
@@ -341,13 +329,13 @@ class ContainerLog:
 
 
 def _moment(text: str) -> float | None:
-    """Wall seconds; None for what is no moment (`0001-01-01`: the container has not ended yet)."""
+    """Return a time that Docker printed in wall seconds, or None if it is no time or is
+    `0001-01-01` (the container has not ended yet).
+    """
     found = _MOMENT.match(text.strip())
     if found is None or found[1].startswith("0001"):
         return None
-    zone = "+0000"
-    if found[4] != "Z":
-        zone = found[4].replace(":", "")
+    zone = found[4].replace(":", "") if found[4] != "Z" else "+0000"
     made = datetime.strptime(
         f"{found[1]} {found[2]}{found[3] or '.0'} {zone}", "%Y-%m-%d %H:%M:%S.%f %z"
     )
@@ -355,7 +343,7 @@ def _moment(text: str) -> float | None:
 
 
 def _one_output(pid: int, init: int) -> bool:
-    """Whether both print into the same pipe or terminal."""
+    """Return True if both processes print to the same pipe or terminal."""
     try:
         mine, first = (Path(f"/proc/{one}/fd/1").stat() for one in (pid, init))
     except OSError:
@@ -366,6 +354,7 @@ def _one_output(pid: int, init: int) -> bool:
 
 
 def _size(path: Path) -> int:
+    """Return the size of a file in bytes, or 0 if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -1,13 +1,14 @@
-"""A process in a container, seen from the host: its pid there, and where its paths lie here.
+"""A process in a container, seen from the host: its pid in the container, and where its paths are
+on the host.
 
 Docker gives a run a pid namespace and a mount namespace of its own. /proc on the host shows its
-processes under the host's pids, but their command lines, working directories and open files speak
-of the container's file system. Two mount tables translate: a directory of the host that is mounted
+processes under the host's pids, but their command lines, working directories and open files name
+the container's file system. Two mount tables translate: a directory of the host that is mounted
 into the container is the same part of the same device in both, and `stat` through /proc/PID/root
 proves it.
 """
 
-# These are names in another file system, which pathlib would take for ours.
+# These are names in another file system, which pathlib would take for the host's.
 # ruff: noqa: PTH115, PTH116
 
 from __future__ import annotations
@@ -16,31 +17,32 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bs4_agent.errors import AgentError
 from bs4_agent.identity import Identity
 
-#: Stands for a container whose name cannot be told: a run in it is watched and stopped, but not
-#: started again.
+#: Stands for a container whose name is unknown. A run in it is watched and stopped, but not started
+#: again.
 UNNAMED = "?"
-#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd); Docker takes the first twelve
-#: digits for a name.
+#: `/docker/ID` (cgroup v1) and `docker-ID.scope` (v2 with systemd). Docker accepts the first twelve
+#: digits as a name.
 _DOCKER = re.compile(
     r"(?:/docker/|docker-)([0-9a-f]{12})[0-9a-f]{52}(?:\.scope)?(?:/|$)", re.MULTILINE
 )
 #: An absolute path within a word of a command line: from where a value begins to where it ends.
 _PATH = re.compile(r"(?:^|(?<=[=,:'\"(\[{]))/(?!/)[^'\",:\]\[(){}\s]+")
 _OCTAL = re.compile(r"\\([0-7]{3})")
-#: How long a view is used again. What is mounted into a container is decided when it is made.
+_NOFILE = re.compile(r"^Max open files +(\S+) +(\S+)", re.MULTILINE)
+#: Seconds for which a view is reused. What is mounted into a container is decided when it is made.
 _KEEP_S = 60.0
 _MOST_LINKS = 40
 
 
 class HiddenFiles(AgentError):
-    """The files of a container may not be looked at by this user."""
+    """Raised when this user may not read the files of a container."""
 
     type = "hidden-files"
 
@@ -56,26 +58,30 @@ class Mount(NamedTuple):
 
 
 def mounts(text: str) -> list[Mount]:
-    """The table in the order in which it was mounted: of two at one point the later one is seen."""
-    rows = (line.split(" ") for line in text.splitlines())
+    """Return the mounts in the text of /proc/PID/mountinfo, in the order in which they were
+    mounted. Of two at one point, the later one is seen.
+    """
     result = []
-    for row in rows:
+    for line in text.splitlines():
+        row = line.split(" ")
         if len(row) > 5:
             result.append(Mount(row[2], _plain(row[3]), _plain(row[4])))
     return result
 
 
 def numbers(status: str) -> tuple[int, ...]:
-    """The pids of one process from the text of /proc/PID/status, ours first, its innermost
-    namespace's last; () where it does not say.
+    """Return the pids of one process from the text of /proc/PID/status: the host's first, that of
+    its innermost namespace last. Empty if the text has none.
     """
-    line = next((line for line in status.splitlines() if line.startswith("NSpid:")), "")
-    return tuple(int(word) for word in line.split()[1:])
+    for line in status.splitlines():
+        if line.startswith("NSpid:"):
+            return tuple(map(int, line.split()[1:]))
+    return ()
 
 
 def pids(pid: int) -> tuple[int, ...]:
-    """`numbers` of a live process: more than one says that it lives in a pid namespace of its own.
-    () when it is gone.
+    """Return the pids of a live process as `numbers` does, or () if it is gone. More than one means
+    that it lives in a pid namespace of its own.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as handle:
@@ -84,10 +90,36 @@ def pids(pid: int) -> tuple[int, ...]:
         return ()
 
 
+def environment(pid: int) -> list[list[bytes]] | None:
+    """Return the environment variables of a process as [name, value], or None if they cannot be
+    read.
+    """
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return None
+    return [entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry]
+
+
+def nofile(pid: int) -> tuple[int | None, int | None]:
+    """Return (soft limit, hard limit) of the open files of a process. None means unlimited, or that
+    the limit cannot be read.
+    """
+    try:
+        limits = Path(f"/proc/{pid}/limits").read_text()
+    except OSError:
+        return None, None
+    found = _NOFILE.search(limits)
+    if found is None:
+        return None, None
+    soft, hard = found.groups()
+    return int(soft) if soft.isdigit() else None, int(hard) if hard.isdigit() else None
+
+
 def first_of(pid: int) -> int:
-    """Our pid of the first process of the container that a process descends from in there; 0 for
-    one that lives on the host, and for what was started into a container from outside (`docker
-    exec`).
+    """Return the host's pid of the container's first process from which this process descends.
+    Returns 0 for a process on the host, and for a process that was started into a container from
+    outside (`docker exec`).
     """
     while len(inner := pids(pid)) > 1:
         if inner[-1] == 1:
@@ -101,18 +133,16 @@ def first_of(pid: int) -> int:
 
 
 def name_in(cgroup: str) -> str:
-    """The Docker container of a process, from the text of /proc/PID/cgroup, as `docker exec` takes
-    it; "" where it names none.
+    """Return the name of the Docker container in the text of /proc/PID/cgroup, in the form that
+    `docker exec` takes, or "" if it names none.
     """
     match = _DOCKER.search(cgroup)
-    if match is not None:
-        return match.group(1)
-    return ""
+    return "" if match is None else match.group(1)
 
 
 def name_of(pid: int) -> str:
-    """The container that a process lives in; "" for one that lives on the host, UNNAMED where it
-    lives in one that is not Docker's.
+    """Return the name of the container that a process lives in, "" for a process on the host, and
+    UNNAMED for a container that is not Docker's. Raises HiddenFiles.
     """
     try:
         found = name_in(Path(f"/proc/{pid}/cgroup").read_text(errors="replace"))
@@ -122,7 +152,7 @@ def name_of(pid: int) -> str:
 
 
 class View:
-    """How a process sees files, where that differs from how we do."""
+    """The file system as another process sees it, for a process in another mount namespace."""
 
     def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:
         self.pid = pid
@@ -131,8 +161,8 @@ class View:
 
     @classmethod
     def of(cls, pid: int) -> View | None:
-        """None for a process that sees the files as we do, or that is gone. HiddenFiles when its
-        files may not be looked at.
+        """Return the view of a process, or None if it sees the same files as we do or is gone.
+        Raises HiddenFiles if its files may not be read. A view is reused for a minute.
         """
         identity = Identity.of(pid)
         try:
@@ -160,44 +190,45 @@ class View:
         return known[1]
 
     def here(self, path: str | Path) -> Path | None:
-        """Where what the process calls `path` lies on this side; None where no mount of ours shows
-        it, or shows something else now.
+        """Return where the process's `path` is on the host, or None if no mount of ours shows the
+        same file.
         """
         return self._other_side(str(path), self._inside, self._root, self._here, "")
 
     def inside(self, path: str | Path) -> Path | None:
-        """What the process calls our `path`; None where nothing of that is mounted there."""
+        """Return the process's name for our `path`, or None if it is not mounted there."""
         return self._other_side(str(path), self._here, "", self._inside, self._root)
 
     def has(self, path: str | Path) -> bool:
-        """Whether the process sees a file or directory of that name, on a disk of ours or of its
-        container alone.
+        """Return True if the process sees a file or directory at `path`, on a disk of the host or
+        in its container alone.
         """
         return _stat(self._root + _resolved(str(path), self._root)) is not None
 
     def raw(self, path: str | Path) -> Path:
-        """What the process calls `path`, by the kernel's own name: for a look at a place that no
-        directory of ours shows.
+        """Return the kernel's own name for the process's `path`, which reaches places that no
+        directory of the host shows.
         """
         return Path(self._root + _resolved(str(path), self._root))
 
     def words_here(self, words: Iterable[str]) -> list[str]:
-        """Command line words with every absolute path that can be seen on this side as it is called
-        here.
+        """Return command line words with every absolute path of the process replaced by its name on
+        the host, if there is one.
         """
-        return [
-            _PATH.sub(lambda found: str(self.here(found[0]) or found[0]), word) for word in words
-        ]
+        return _renamed(words, self.here)
 
     def words_inside(self, words: Iterable[str]) -> list[str]:
-        """The other way round."""
-        return [
-            _PATH.sub(lambda found: str(self.inside(found[0]) or found[0]), word) for word in words
-        ]
+        """Return command line words with every absolute path of the host replaced by the process's
+        name for it, if there is one.
+        """
+        return _renamed(words, self.inside)
 
     def _other_side(
         self, path: str, ours: Sequence[Mount], root: str, theirs: Sequence[Mount], their_root: str
     ) -> Path | None:
+        """Return the name of `path` in the other mount table, or None if it is not the same file
+        there.
+        """
         wanted = _named(path, root)
         held = _holding(ours, wanted)
         if held is None:
@@ -215,13 +246,18 @@ class View:
         return None
 
 
-#: Of live processes, with the monotonic second at which they were made.
+def _renamed(words: Iterable[str], name: Callable[[str], Path | None]) -> list[str]:
+    """Return the words with every absolute path replaced by `name(path)`, unless that is None."""
+    return [_PATH.sub(lambda found: str(name(found[0]) or found[0]), word) for word in words]
+
+
+#: Views of live processes, with the monotonic second at which they were made.
 _views: dict[Identity, tuple[float, View]] = {}
 
 
 def here(pid: int, path: Path) -> Path | None:
-    """`path` of a process as it lies on this side; None where that is not shown, or may not be
-    looked at.
+    """Return where a process's `path` is on the host, or None if it is not visible or may not be
+    read.
     """
     try:
         view = View.of(pid)
@@ -233,7 +269,7 @@ def here(pid: int, path: Path) -> Path | None:
 
 
 def share_files(one: int, other: int) -> bool:
-    """Whether two processes live in one mount namespace."""
+    """Return True if two processes share a mount namespace, and False if that cannot be read."""
     try:
         return os.stat(f"/proc/{one}/ns/mnt").st_ino == os.stat(f"/proc/{other}/ns/mnt").st_ino
     except OSError:
@@ -241,11 +277,12 @@ def share_files(one: int, other: int) -> bool:
 
 
 def open_file(pid: int, descriptor: int) -> Path | None:
-    """The regular file that a process has open under this number, as it is called here; None for
-    all else, and for one that has no name.
+    """Return the host's path of the regular file that a process has open under this descriptor.
+    Returns None for anything else, and for a file that has no name.
 
-    The kernel tells the name that the file has where it was opened, so a file of ours that a
-    process took into its container is told by ours already: which of the two it is, its inode says.
+    The kernel shows the name that the file has where it was opened. A file of the host that a
+    process took into its container is already shown with the host's name. The inode decides which
+    of the two it is.
     """
     link = f"/proc/{pid}/fd/{descriptor}"
     try:
@@ -266,8 +303,8 @@ def open_file(pid: int, descriptor: int) -> Path | None:
 
 
 def _named(path: str, root: str) -> str:
-    """Its one name: without symbolic links, but for a last one that leads to no directory (an
-    environment's `bin/python3` is one).
+    """Return the one name of a path: without symbolic links, except for a last one that leads to no
+    directory (an environment's `bin/python3` is one).
     """
     found = _stat(root + (resolved := _resolved(path, root)))
     if found is not None and stat.S_ISDIR(found.st_mode):
@@ -277,8 +314,8 @@ def _named(path: str, root: str) -> str:
 
 
 def _resolved(path: str, root: str) -> str:
-    """`path` without symbolic links, as a process sees it whose root directory is `root`: an
-    absolute link starts there and not at ours.
+    """Return `path` without symbolic links, as seen by a process whose root directory is `root`: an
+    absolute link starts at that root and not at ours.
     """
     found, todo, links = "/", [part for part in path.split("/") if part][::-1], 0
     while todo:
@@ -303,7 +340,9 @@ def _resolved(path: str, root: str) -> str:
 
 
 def _holding(table: Sequence[Mount], path: str) -> Mount | None:
-    """The mount that shows `path`: the longest point, of several there the last."""
+    """Return the mount that shows `path`, or None: the mount with the longest point, and of several
+    at one point the last.
+    """
     best: Mount | None = None
     for mount in table:
         if _is_below(path, mount.point) and (best is None or len(mount.point) >= len(best.point)):
@@ -312,39 +351,35 @@ def _holding(table: Sequence[Mount], path: str) -> Mount | None:
 
 
 def _is_below(path: str, top: str) -> bool:
+    """Return True if `path` is `top` or is below it."""
     return top == "/" or path == top or path.startswith(top + "/")
 
 
 def _below(path: str, top: str) -> str:
-    if top == "/":
-        return path.lstrip("/")
-    return path[len(top) + 1 :]
+    """Return the part of `path` below `top`."""
+    return path.lstrip("/") if top == "/" else path[len(top) + 1 :]
 
 
 def _join(top: str, rest: str) -> str:
-    if not rest:
-        return top
-    return f"{top.rstrip('/')}/{rest}"
+    """Return `rest` below the directory `top`, or `top` if `rest` is empty."""
+    return f"{top.rstrip('/')}/{rest}" if rest else top
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether both are one file; of what is not there yet, whether it would be made in one
+    """Return True if both paths are one file, or, if they do not exist yet, would be made in one
     directory.
     """
     while True:
-        stats = [_stat(path) for path in (one, other)]
-        if stats[0] is not None and stats[1] is not None:
-            return os.path.samestat(stats[0], stats[1])
-        if (
-            stats != [None, None]
-            or os.path.basename(one) != os.path.basename(other)
-            or not os.path.basename(one)
-        ):
+        first, second = _stat(one), _stat(other)
+        if first is not None and second is not None:
+            return os.path.samestat(first, second)
+        (one, name), (other, other_name) = os.path.split(one), os.path.split(other)
+        if first is not None or second is not None or name != other_name or not name:
             return False
-        one, other = os.path.dirname(one), os.path.dirname(other)
 
 
 def _stat(path: str) -> os.stat_result | None:
+    """Return the stat result of a path without following a link, or None if it cannot be read."""
     try:
         return os.lstat(path)
     except OSError:
@@ -352,4 +387,5 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _plain(word: str) -> str:
+    """Return a field of mountinfo with its octal escapes decoded."""
     return _OCTAL.sub(lambda found: chr(int(found[1], 8)), word)

@@ -1,8 +1,9 @@
-"""Which words of a command line show a credential to everybody who can read command lines.
+"""Finding the words of a command line that show a credential to everybody who can read command
+lines.
 
-A program that is given a URL on its own machine's loopback and a key for it (verifiers starts one
-for each rollout) shows nobody a way in: that key is passed over. Whether a key is for that URL is
-judged by their names alone, and in doubt the key is shown.
+A program that gets a URL on its own machine's loopback and a key for it (verifiers starts one for
+each rollout) shows nobody a way in, so that key is ignored. Names alone decide if a key is for that
+URL, and in doubt the key is reported.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from dataclasses import dataclass
 from bs4_agent.credentials.forms import BY_NAME, form_of, names_secret
 from bs4_agent.credentials.loopback import is_loopback
 
-#: Of one command line.
+#: Credentials of one command line that are reported at most.
 _MOST = 8
-#: A script in a script in a script is not looked into any more.
+#: How many levels of scripts inside scripts are read.
 _DEPTH = 3
-#: What is judged of one word.
+#: Characters of one word that are judged.
 _LENGTH = 1 << 16
 
 _NAMED = re.compile(r"([-+~]{0,2}[A-Za-z_][A-Za-z0-9_.-]{0,120})=(.*)", re.DOTALL)
@@ -38,17 +39,18 @@ _SCRIPT = re.compile(r"-[a-z]*c")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _RUN = re.compile(r"[A-Za-z0-9]{12,}")
 
-#: Names of what a person wrote for a model to read: words in it are about anything.
+#: Names of texts that a person wrote for a model to read. Words in such a text are about anything.
 _TEXTS = re.compile(
     r"(?:^|_)(?:prompts?|tasks?|questions?|instructions?|messages?|text|content|input|query|"
     r"problem|answer)$"
 )
-#: Names of where requests go. With the same words before it, the key that goes with them.
+#: Names of addresses to which requests go. A key with the same words before its name belongs to
+#: that address.
 _URLS = ("api_base_url", "base_url", "api_base", "api_url", "url", "endpoint", "host")
 _API_KEY = "api_key"
-#: Names of where else a program finds its key.
+#: Names under which a program finds its key elsewhere.
 _KEY_SOURCES = ("api_key_var", "api_key_file", "api_key_env", "api_key_path")
-#: Tokens that open something. Tokenizers have `eos_token`, `image_token` and many more.
+#: Tokens that give access. Tokenizers have `eos_token`, `image_token` and many more.
 _TOKENS = re.compile(
     r"(?:^|_)(?:hf|hub|hugging_?face|auth|access|api|bearer|refresh|session|git|github|gitlab|gh|"
     r"wandb|slack|discord|telegram|bot|jwt|oauth2?|admin|service|deploy|runpod|vast|client|secret|"
@@ -66,7 +68,7 @@ _VARIABLE = re.compile(
     r"\$[A-Z_][A-Z0-9_]*|\$\{[A-Za-z_][A-Za-z0-9_]*\}|\$\{(?:oc\.)?env:\w+\}|\$\([^)]*\)|"
     r"\$?\{\{.*\}\}|%\(\w+\)s|(?:env:|os\.environ/)\w+"
 )
-#: A slash is a letter of these too, also the first one.
+#: In these keys a slash is a letter, even as the first one.
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _PATH = re.compile(r"@?(?:file://|~|\.{1,2})?/[^\s]*")
 _RELATIVE = re.compile(
@@ -76,7 +78,9 @@ _RELATIVE = re.compile(
 
 @dataclass(frozen=True)
 class Exposed:
-    """A credential in a command line: `kind` in words, and under which `option`, "" if none."""
+    """A credential in a command line. `kind` describes it in words. `option` is the option that it
+    stands in, or "" if there is none.
+    """
 
     kind: str
     option: str
@@ -89,7 +93,9 @@ class Exposed:
 
 @dataclass(frozen=True)
 class _Setting:
-    """`option` as it is written, `name` as a variable's, the word of `index` with the value."""
+    """A name and value in a command line. `option` is the name as written, `name` is its form as a
+    variable, and `index` is the number of the word that holds the value.
+    """
 
     index: int
     option: str
@@ -108,13 +114,15 @@ def exposures(words: Sequence[str]) -> list[Exposed]:
 
 
 def exposed_in(words: Sequence[str]) -> str | None:
-    """Return in words what the first credential of a command line is, None when it shows none."""
-    for one in exposures(words):
-        return str(one)
-    return None
+    """Return a description of the first credential in a command line, or None if it shows none."""
+    first = next(_exposures(words, _DEPTH), None)
+    return None if first is None else str(first)
 
 
 def _exposures(words: Sequence[str], depth: int) -> Iterator[Exposed]:
+    """Yield the credentials of a command line, including those of shell scripts in it, down to
+    `depth` levels.
+    """
     by_word: dict[int, list[_Setting]] = {}
     settings = list(_settings(words))
     for setting in settings:
@@ -154,6 +162,7 @@ def _settings(words: Sequence[str]) -> Iterator[_Setting]:
 
 
 def _setting(index: int, option: str, value: str) -> _Setting:
+    """Return a setting with its name in the form of a variable."""
     name = _CAMEL.sub("_", option.lstrip("-+~")).replace("-", "_").lower()
     return _Setting(index, option, name, value.strip("\"'"))
 
@@ -161,8 +170,9 @@ def _setting(index: int, option: str, value: str) -> _Setting:
 def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
     """Return the settings with a key that is only for this machine's loopback.
 
-    All URLs with the same words before their name lead there, all keys with these words are one,
-    and no URL of another name that goes elsewhere could mean the same key for want of its own.
+    For such a key, all URLs with the same words before their name lead to the loopback, and all
+    keys with these words are the same. No URL of another name may lead elsewhere without a key of
+    its own, because it could mean this key.
     """
     urls: dict[str, bool] = {}
     keys: dict[str, list[_Setting]] = {}
@@ -176,8 +186,7 @@ def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
             sourced.add(source)
         url = _prefix(setting.name, _URLS)
         if url is not None:
-            listening = setting.name == "host"
-            ours = is_loopback(setting.value, listening=listening)
+            ours = is_loopback(setting.value, listening=setting.name == "host")
             urls[url] = ours and urls.get(url, True)
     homeless = [p for p, ours in urls.items() if not ours and p not in keys and p not in sourced]
     own: set[_Setting] = set()
@@ -189,7 +198,9 @@ def _own_keys(settings: Sequence[_Setting]) -> set[_Setting]:
 
 
 def _prefix(name: str, endings: Sequence[str]) -> str | None:
-    """Return what stands before the first of the endings that a name has; None if it has none."""
+    """Return the part of a name before the first of `endings` that it has, or None if it has none
+    of them.
+    """
     for ending in endings:
         if name == ending or name.endswith((f"_{ending}", f".{ending}")):
             return name.removesuffix(ending)
@@ -197,10 +208,10 @@ def _prefix(name: str, endings: Sequence[str]) -> str | None:
 
 
 def _among(settings: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
-    """Return the first of the settings that shows a credential.
+    """Return the first credential among the settings, or None.
 
-    A key of a named service's own form counts also beside a loopback URL: it opens that service
-    from everywhere.
+    A key in a named service's own form counts even beside a loopback URL, because it opens that
+    service from everywhere.
     """
     for setting in settings:
         kind = form_of(_without_names(f"{setting.option}={setting.value}"))
@@ -212,7 +223,7 @@ def _among(settings: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
 
 
 def _after(words: Sequence[str], index: int, word: str) -> Exposed | None:
-    """Return the credential that a word is by what stands before it."""
+    """Return the credential that a word is because of the words before it, or None."""
     before = words[index - 1].lower() if index else ""
     if before in ("bearer", "basic") and _opens(word):
         return Exposed("an authorization", "Authorization")
@@ -222,7 +233,7 @@ def _after(words: Sequence[str], index: int, word: str) -> Exposed | None:
 
 
 def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed | None:
-    """Return the first credential inside a word: of a URL, a header, JSON or a text."""
+    """Return the first credential inside a word (in a URL, a header, JSON or a text), or None."""
     option = named[0].option if named else ""
     for match in _URL.finditer(word):
         inside = _of_url(match[0])
@@ -236,20 +247,19 @@ def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed
         if inside is not None:
             return inside
     kind = form_of(_without_names(word))
-    if kind is None:
-        return None
-    return _shown(kind, option)
+    return None if kind is None else _shown(kind, option)
 
 
 def _of_url(url: str) -> Exposed | None:
-    """Return the credential that a URL carries, unless it leads to this machine's loopback."""
+    """Return the credential that a URL carries, or None. A URL to this machine's loopback carries
+    none.
+    """
     scheme, _, rest = url.partition("://")
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
     user_info, at, host = authority.rpartition("@")
     if is_loopback(f"{scheme}://{host}") and "\\" not in url and "@" not in user_info:
         return None
-    password = user_info.partition(":")[2]
-    if at and _is_value(password):
+    if at and _is_value(user_info.partition(":")[2]):
         return Exposed("a password in a URL", "")
     for query in _QUERY.finditer(url):
         if _is_secret(_setting(0, query[1], query[2])):
@@ -258,10 +268,10 @@ def _of_url(url: str) -> Exposed | None:
 
 
 def _of_pairs(word: str, named: Sequence[_Setting]) -> Exposed | None:
-    """Return the first credential among the names and values inside a word.
+    """Return the first credential among the names and values inside a word, or None.
 
-    In JSON and lists of settings, those between the same braces belong together. In a text, names
-    say little, and only what looks random counts.
+    In JSON and lists of settings, the names between the same braces belong together. In a text,
+    names mean little, and only values that look random count.
     """
     text = word.replace('\\"', '"')
     listed = re.match(r"\s*[\[{]", named[0].value if named else text) is not None
@@ -285,7 +295,7 @@ def _of_pairs(word: str, named: Sequence[_Setting]) -> Exposed | None:
 
 
 def _script(word: str) -> list[str]:
-    """Return the words of a shell script; an empty list for what is none."""
+    """Return the words of a shell script, or an empty list if the word is no script."""
     if not re.search(r"\s", word):
         return []
     try:
@@ -295,7 +305,7 @@ def _script(word: str) -> list[str]:
 
 
 def _is_secret(setting: _Setting) -> bool:
-    """Return whether a setting has the name of a secret, and a value that can be one."""
+    """Return True if a setting has the name of a secret and a value that can be one."""
     if not names_secret(setting.name):
         return False
     last = setting.name.rpartition(".")[2]
@@ -310,15 +320,18 @@ def _is_secret(setting: _Setting) -> bool:
 
 
 def _is_value(value: str) -> bool:
-    """Return whether a value can be a secret: no path, no placeholder, no name of a variable."""
+    """Return True if a value can be a secret: it is no path, no placeholder and no name of a
+    variable.
+    """
     if len(value) < 4 or _PLACEHOLDER.fullmatch(value) or _VARIABLE.fullmatch(value):
         return False
     if value.startswith(("{", "[")):
-        return False  # what is in it is looked at by itself
+        return False  # its contents are judged by themselves
     return not _is_path(value)
 
 
 def _is_path(value: str) -> bool:
+    """Return True if a value is a path."""
     if _RELATIVE.fullmatch(value):
         return True
     # A slash is also a letter of base64.
@@ -326,7 +339,9 @@ def _is_path(value: str) -> bool:
 
 
 def _is_mixed(value: str) -> bool:
-    """Return whether 12 letters and digits in a row are of all three kinds, as names never are."""
+    """Return True if a run of 12 letters and digits has lower case, upper case and digits, as names
+    never have.
+    """
     for run in _RUN.findall(value):
         if all(re.search(kind, run) for kind in ("[a-z]", "[A-Z]", "[0-9]")):
             return True
@@ -334,7 +349,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_random(value: str, least: int) -> bool:
-    """Return whether a value of at least so many characters looks made by a generator."""
+    """Return True if a value has at least `least` characters and looks made by a generator."""
     if len(value) < least or not _is_value(value):
         return False
     for run in _RUN.findall(value):
@@ -344,21 +359,20 @@ def _is_random(value: str, least: int) -> bool:
 
 
 def _opens(value: str) -> bool:
-    """Return whether what stands after `Bearer` can be a token, and no word of a sentence."""
+    """Return True if the text after `Bearer` can be a token and is no word of a sentence."""
     if len(value) < 8 or not _is_value(value):
         return False
     return len(value) >= 20 or re.search(r"[0-9]|[a-z][A-Z]", value) is not None
 
 
 def _without_names(text: str) -> str:
-    """Return a text without the beginnings of paths' parts that look like a key's."""
-    if _URL.search(text):
-        return text
-    return text.replace("/sk-", "/")
+    """Return a text in which parts of paths no longer begin like a key."""
+    return text if _URL.search(text) else text.replace("/sk-", "/")
 
 
 def _shown(kind: str, option: str) -> Exposed:
-    """Return a credential with its option's name, which is left out where it may be a secret."""
-    if len(option) > 64 or form_of(option) or _is_random(option, 16):
-        return Exposed(kind, "")
-    return Exposed(kind, option)
+    """Return a credential with its option's name, which is left out if the name itself may be a
+    secret.
+    """
+    hidden = len(option) > 64 or form_of(option) or _is_random(option, 16)
+    return Exposed(kind, "" if hidden else option)

@@ -1,5 +1,5 @@
-"""What looks like a credential in a command line, a variable or a config: by its form, or by the
-name of what holds it.
+"""Recognising credentials in a command line, a variable or a config: by their form, or by the name
+of what holds them.
 
 Nothing here stops a launch. What is found is not repeated, shown or stored.
 """
@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 
 BY_NAME = "a secret by its name"
 _SK = "an OpenAI or Anthropic key"
-#: Kind and form of keys that have a form. No backtracking: fixed prefixes and bounded classes.
+#: The kind and form of keys that have a form. The expressions do not backtrack: fixed prefixes and
+#: bounded classes.
 _FORMS = (
     ("a Hugging Face token", re.compile(r"\bhf_[A-Za-z0-9]{30,40}\b")),
     (
@@ -50,14 +51,14 @@ _NAMED = re.compile(
     r"(?i)\b[a-z0-9_-]{0,40}(?:api[_-]?key|application[_-]?key|access[_-]?token|"
     r"secret|password)[= ][\"']?[A-Za-z0-9+/_-]{20,200}"
 )
-#: The last part of a name under which people keep one. `prompt_key` and `reward_fn_key` name
-#: columns, `api_key_var` names a variable.
+#: The last part of a name under which people keep a secret. `prompt_key` and `reward_fn_key` name
+#: columns, and `api_key_var` names a variable.
 _NAME = re.compile(
     r"(?i)(?:^|_)(?:(?:api|access|secret|application|private|auth|master|account|wandb|hf|hub|"
     r"b2|openai|anthropic|gemini|mistral|openrouter|deepseek|groq|runpod|signing|encryption)_?key|"
     r"token|secret|(?:pg|db)?passw(?:or)?d|passphrase|credentials?|authorization)$"
 )
-#: What such a name may hold without being one: numbers, switches, and a tokenizer's own tokens.
+#: Values under such a name that are no secret: numbers, switches, and a tokenizer's own tokens.
 _PLAIN = re.compile(r"(?i)[-+0-9.e_]*|true|false|none|null|auto|~|<.*>|\[.*\]|\$\{.*\}?")
 #: `name=value`, `name: value` and `"name": "value"`, also inside a value that is JSON or a
 #: dictionary of Hydra's.
@@ -70,7 +71,9 @@ _USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
 
 
 def form_of(text: str) -> str | None:
-    """Return the kind of the first thing in a text that has a named service's own form, or None."""
+    """Return the kind of the first credential in a text that has a named service's own form, or
+    None.
+    """
     for kind, form in _FORMS:
         if form.search(text):
             return kind
@@ -78,15 +81,17 @@ def form_of(text: str) -> str | None:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether people keep a secret under such a name: `api_key`, `env-vars.HF_TOKEN`."""
-    last = name.rpartition(".")[2].replace("-", "_")
-    return _NAME.search(last) is not None
+    """Return True if people keep secrets under this name, as under `api_key` or
+    `env-vars.HF_TOKEN`.
+    """
+    return _NAME.search(name.rpartition(".")[2].replace("-", "_")) is not None
 
 
 def secret_in(line: str) -> str | None:
-    """Return the kind of the first thing in a text that has the form of a key, or None.
+    """Return the kind of the first text that has the form of a key, or None.
 
-    Rather too much is one than too little: what has one is left out, and nobody is warned of it.
+    It finds rather too much than too little, because its callers leave such a text out and warn
+    nobody.
     """
     kind = form_of(line)
     if kind is None and _BEGINS_LIKE_A_KEY.search(line):
@@ -97,8 +102,9 @@ def secret_in(line: str) -> str | None:
 
 
 def secret_held(text: str) -> str | None:
-    """As `secret_in`, and what stands under the name of a secret too, however short: for what
-    leaves the machine.
+    """Return the kind of the first secret in a text, or None. Besides the forms of `secret_in`,
+    every value under the name of a secret counts, however short. Use it for text that leaves the
+    machine.
     """
     if kind := secret_in(text):
         return kind
@@ -110,7 +116,8 @@ def secret_held(text: str) -> str | None:
 def shown_command(cmdline: Sequence[str], length: int) -> str:
     """Return a command line for evidence and plans, cut to `length` characters.
 
-    Of one that holds a key, whatever the key is for, only the program's name comes back.
+    If the command line holds a key, whatever the key is for, only the program's name and the kind
+    of the key are returned.
     """
     line = " ".join(cmdline)
     kind = secret_held(line)
@@ -123,6 +130,7 @@ def shown_command(cmdline: Sequence[str], length: int) -> str:
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names and values in a text."""
     for found in _OPTION.finditer(text):
         yield found[1], found[2]
     for found in _PAIR.finditer(text):
@@ -130,4 +138,7 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_secret(name: str, value: str) -> bool:
+    """Return True if a name is that of a secret and its value is not a number, a switch or a
+    placeholder.
+    """
     return names_secret(name) and not _PLAIN.fullmatch(value)

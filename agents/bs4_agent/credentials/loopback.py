@@ -1,4 +1,4 @@
-"""Whether an address leads to this machine and nowhere else."""
+"""Deciding if an address leads to this machine and nowhere else."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-#: What a URL may consist of here. A backslash, an at sign or a blank is read differently by
-#: different programs: `http://evil.example\@127.0.0.1/` goes to either of its hosts.
+#: Characters outside those that a URL may consist of here. Different programs read a backslash, an
+#: at sign or a blank differently: `http://evil.example\@127.0.0.1/` leads to either of its hosts.
 _ODD = re.compile(r"[^A-Za-z0-9:/.\[\]?&=%~+,_-]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _HOST = re.compile(r"[0-9a-z.:-]+")
 
 
 def is_loopback(address: str, *, listening: bool = False) -> bool:
-    """Return whether a URL, `host:port` or host leads to this machine's loopback; in doubt False.
+    """Return True if a URL, `host:port` or host leads to this machine's loopback, and False in
+    doubt.
 
-    `0.0.0.0` and `::` lead there for a program that connects. One that is `listening` on them is
-    reached from everywhere.
+    `0.0.0.0` and `::` lead there for a program that connects. With `listening`, the address is one
+    that a program listens on, and these two are reached from everywhere.
     """
     if not address or _ODD.search(address):
         return False
@@ -34,6 +35,7 @@ def is_loopback(address: str, *, listening: bool = False) -> bool:
 
 
 def _is_own(host: str, listening: bool) -> bool:
+    """Return True if a host name or address is this machine's loopback."""
     if host in ("localhost", "localhost."):
         return True
     if _HOST.fullmatch(host) is None:

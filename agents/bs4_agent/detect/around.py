@@ -1,17 +1,19 @@
-"""Single looks at what lies around a run: settings, processes' limits, W&B directories, caches,
-adapters, archives.
+"""Single scans of what surrounds a run: its settings, its processes' limits, W&B directories,
+dataset caches, adapters and log archives.
 
-Each answers None where it cannot know. Of a process's environment only names are kept, of one value
-only a digest.
+Each function returns None if it cannot know. Of a process's environment only the names are kept,
+and of one value only a digest.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +47,14 @@ _COMPONENTS = (
     "env-server",
 )
 _MAX_PROCESSES = 64
-#: Names that a run which continues another one must keep: the key of the lineage and where the
-#: settings have it.
+#: Names that a run must keep if it continues another run: the key of the lineage, and the settings
+#: that hold the name.
 _LINEAGE = {
     "model.name": ("model.name", "trainer.model.name"),
     "lora_name": ("orchestrator.lora_name", "orchestrator.model.lora.name"),
     "wandb.name": ("wandb.name", "monitors.wandb.name"),
 }
-#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3`, `# env_version = "1.2.3"` in the
+#: `# env: owner/name@1.2.3`, `# environment: name==1.2.3` and `# env_version = "1.2.3"` in the
 #: comments at the top of a config.
 _NAMED = re.compile(
     r"^#\s*env(?:ironment)?\s*[:=]\s*([A-Za-z0-9_./-]{1,100}?)(?:@|==)v?(\d[\w.]{0,30})",
@@ -65,12 +67,12 @@ _HEADER = 8192
 
 
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
-    """The settings as flat dotted keys, the words of `argv` (what was really started) laid over
-    them; None where the config is unknown. An empty table is there as True: `[ckpt]` alone switches
-    checkpoints on.
+    """Return the settings as flat dotted keys, with the words of `argv` (what was really started)
+    laid over them. Returns None if the config is unknown. An empty table has the value True,
+    because `[ckpt]` alone switches checkpoints on.
     """
     if spec.trainer == "verl":
-        # Hydra's words, whether there is a file behind them or not
+        # Hydra's words count, with or without a config file behind them.
         return verl_settings.flat(spec, argv) or None
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -87,27 +89,25 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
 
 
 def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, Surroundings]:
-    """(settings, surroundings) as far as a finished run's directory tells: the configs that its
-    launcher wrote, a refusal, W&B runs.
+    """Return (settings, surroundings) as far as a finished run's directory shows them: the configs
+    that its launcher wrote, a config's refusal, and W&B runs. The settings are None if no config
+    was written.
     """
     flat: dict[str, Any] = {}
+    configs = layout.run_dir / "configs"
     if spec.trainer == "verl":
         flat = verl_settings.overrides(verl_settings.recorded(layout.run_dir))
     for component in ("trainer", "orchestrator", "inference"):
-        written = read_passing(layout.run_dir / "configs" / f"{component}.json")
-        flat.update(flatten(written, component + ".") if written else {})
+        flat.update(flatten(read_passing(configs / f"{component}.json") or {}, component + "."))
     try:
-        flat.update(
-            flatten(settings.load_toml(layout.run_dir / "configs" / "orch.toml"), "orchestrator.")
-        )
+        flat.update(flatten(settings.load_toml(configs / "orch.toml"), "orchestrator."))
     except BadConfig:
         pass  # the current generation writes none, and 2026-01 may have died before it did
-    rejected, rejected_t = text_file(layout.run_dir / "configs" / "error.txt")
+    rejected, rejected_t = text_file(configs / "error.txt")
     known = flat or None
-    local = wandb_directories(spec, layout)
     return known, Surroundings(
         looked_t=time.time(),
-        wandb=local,
+        wandb=wandb_directories(spec, layout),
         adapters=adapters(spec, known),
         rejected=rejected,
         rejected_t=rejected_t,
@@ -115,8 +115,8 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`{"a": {"b": 1}, "c": [{"d": 2}]}` -> `{"a.b": 1, "c.0.d": 2}`; lists of plain values stay
-    lists, what is null is left out.
+    """Return nested settings with flat dotted keys: `{"a": {"b": 1}, "c": [{"d": 2}]}` becomes
+    `{"a.b": 1, "c.0.d": 2}`. Lists of plain values stay lists. Null values are left out.
     """
     flat: dict[str, Any] = {}
     for key, value in data.items():
@@ -132,24 +132,27 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def processes(members: Sequence[Member]) -> list[ProcessFacts]:
-    """Limits, environment names and directories of the run's own components that live."""
-    chosen = [m for m in members if m.component in _COMPONENTS][:_MAX_PROCESSES]
-    return [_process(member) for member in chosen]
+    """Return the limits, environment names and directories of the run's own processes. At most 64
+    processes are read.
+    """
+    chosen = (_process(member) for member in members if member.component in _COMPONENTS)
+    return list(islice(chosen, _MAX_PROCESSES))
 
 
 def _process(member: Member) -> ProcessFacts:
-    place = Path(f"/proc/{member.identity.pid}")
-    nofile = _soft_nofile(place)
-    names, wandb_id, shared = _environment(place)
-    try:
-        open_files: int | None = sum(1 for _ in (place / "fd").iterdir())
-    except OSError:
-        open_files = None
-    try:
-        cwd = containers.here(member.identity.pid, (place / "cwd").readlink())
-    except OSError:
-        cwd = None
-    if not member.identity.alive():  # the pid may be somebody else's by now
+    """Return what /proc shows of one process. Only its identity and component are set if it has
+    ended.
+    """
+    pid = member.identity.pid
+    place = Path(f"/proc/{pid}")
+    nofile, _ = containers.nofile(pid)
+    names, wandb_id, shared = _environment(pid)
+    cwd = open_files = None
+    with contextlib.suppress(OSError):
+        open_files = len(list((place / "fd").iterdir()))
+    with contextlib.suppress(OSError):
+        cwd = containers.here(pid, (place / "cwd").readlink())
+    if not member.identity.alive():  # the pid may belong to another process by now
         return ProcessFacts(identity=member.identity, component=member.component)
     return ProcessFacts(
         identity=member.identity,
@@ -163,86 +166,54 @@ def _process(member: Member) -> ProcessFacts:
     )
 
 
-def _soft_nofile(place: Path) -> int | None:
-    try:
-        lines = (place / "limits").read_text().splitlines()
-    except OSError:
-        return None
-    words = []
-    for line in lines:
-        if line.startswith("Max open files"):
-            words = line.split()
-            break
-    if len(words) > 3 and words[3].isdigit():
-        return int(words[3])
-    return None
-
-
-def _environment(place: Path) -> tuple[frozenset[str] | None, str | None, bool]:
-    """(names, digest of WANDB_RUN_ID, W&B's shared mode). A process that wrote its title over its
-    environment has no names left.
+def _environment(pid: int) -> tuple[frozenset[str] | None, str | None, bool]:
+    """Return (variable names, digest of WANDB_RUN_ID, True if W&B's shared mode is on). The names
+    are None if the environment cannot be read or the process wrote its title over it.
     """
-    try:
-        raw = (place / "environ").read_bytes()
-    except OSError:
-        return None, None, False
-    pairs = []
-    for entry in raw.split(b"\0"):
-        if b"=" in entry:
-            pairs.append(entry.partition(b"="))
+    pairs = containers.environment(pid)
     if not pairs:
         return None, None, False
-    names = frozenset(name.decode("utf-8", "replace") for name, _, _ in pairs)
-    wandb = None
-    for name, _, value in pairs:
-        if name == b"WANDB_RUN_ID" and value:
-            wandb = value
-            break
-    shared = any(
-        name == b"WANDB_SHARED_MODE" and value not in (b"", b"0") for name, _, value in pairs
-    )
-    return names, None if wandb is None else sha256(wandb).hexdigest()[:16], shared
+    names = frozenset(name.decode("utf-8", "replace") for name, _ in pairs)
+    wandb, shared = None, False
+    for name, value in pairs:
+        if name == b"WANDB_RUN_ID" and value and wandb is None:
+            wandb = sha256(value).hexdigest()[:16]
+        elif name == b"WANDB_SHARED_MODE":
+            shared = shared or value not in (b"", b"0")
+    return names, wandb, shared
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
-    """The newest local W&B runs, where W&B puts them: below the working directory or the output. Of
-    the newest attempt with their step.
+    """Return the local W&B runs from the places where W&B puts them: below the working directory or
+    the output directory. The directories of the newest attempt also have their step.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
-    newest = set()
     for one in wandb_files.together(found):
-        newest.add(one.path)
-    rows = []
-    for one in found:
-        rows.append(
-            dataclasses.replace(one, step=wandb_files.newest_step(one))
-            if one.path in newest
-            else one
-        )
-    return rows
+        found[found.index(one)] = dataclasses.replace(one, step=wandb_files.newest_step(one))
+    return found
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
-    """The trainers give their own directory; the working directory is what W&B takes without
-    one.
+    """Return the directories in which W&B may keep this run's data. The trainers name their own
+    directory; without a name W&B takes the working directory.
     """
-    return list(
-        dict.fromkeys((spec.cwd / "wandb", layout.output_dir / "wandb", layout.run_dir / "wandb"))
-    )
+    places = dict.fromkeys((spec.cwd, layout.output_dir, layout.run_dir))
+    return [place / "wandb" for place in places]
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Cache entries of `datasets` that are being built or were left so: `<hash>.incomplete`; a
-    whole one has `dataset_info.json`.
+    """Return the cache entries of the `datasets` library for the processes of a run, or None if the
+    cache cannot be found. An unfinished entry is named `<hash>.incomplete`; a complete one has
+    `dataset_info.json`.
     """
     root = _datasets_root(members)
-    if root is None:
-        return None
-    return dataset_caches_in(root)
+    return None if root is None else dataset_caches_in(root)
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
-    """The same of one cache directory; None where it is not there."""
+    """Return the `datasets` entries of one cache directory, or None if the directory does not
+    exist.
+    """
     if not root.is_dir():
         return None
     found: list[DatasetCache] = []
@@ -260,7 +231,7 @@ def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
     return found
 
 
-#: What names the place of the caches, and where below it they are.
+#: The variables that name the place of the caches, and the directory below it.
 _DATASETS = {
     b"HF_DATASETS_CACHE": "",
     b"HF_HOME": "datasets",
@@ -269,15 +240,11 @@ _DATASETS = {
 
 
 def _datasets_root(members: Sequence[Member]) -> Path | None:
-    """HF_DATASETS_CACHE or HF_HOME of the run's own processes (a place, not a secret), else the
-    default.
+    """Return the cache directory that HF_DATASETS_CACHE, HF_HOME or HOME of the run's own processes
+    name, or None if no process can be read. These values are places, not secrets.
     """
     for member in members:
-        try:
-            raw = Path(f"/proc/{member.identity.pid}/environ").read_bytes()
-        except OSError:
-            continue
-        values = dict(entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry)
+        values = dict(containers.environment(member.identity.pid) or ())
         for name, below in _DATASETS.items():
             if name in values:
                 return containers.here(member.identity.pid, Path(os.fsdecode(values[name])) / below)
@@ -287,8 +254,8 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
 def environment_versions(
     spec: LaunchSpec, config: Mapping[str, Any] | None
 ) -> list[EnvironmentVersion] | None:
-    """Environments that the comments at the top of the config pin, beside what the run's own .venv
-    has.
+    """Return the environments that the comments at the top of the config pin, each with the version
+    in the run's own `.venv`. Returns None if the config cannot be read.
     """
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -298,21 +265,22 @@ def environment_versions(
     except OSError:
         return None
     pins: dict[str, str] = dict(_NAMED.findall(header))
-    first = (config or {}).get("orchestrator.env.0.id") or (config or {}).get(
+    known = config or {}
+    first = known.get("orchestrator.env.0.id") or known.get(
         "orchestrator.train.source.0.env.taskset.id"
     )
     if not pins and first is not None and (match := _VERSION.search(header)):
         pins[str(first)] = match.group(1)
-    found = []
-    for name, version in pins.items():
-        installed, where = _installed(spec.cwd, name)
-        found.append(EnvironmentVersion(name, version, installed, where))
-    return found
+    return [
+        EnvironmentVersion(name, version, *_installed(spec.cwd, name))
+        for name, version in pins.items()
+    ]
 
 
 def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
-    """The version of a package in `cwd/.venv`, by its dist-info directory; names are compared as
-    packaging normalises them.
+    """Return (version of a package in `cwd/.venv`, the path that shows it), from its dist-info
+    directory. The version is None if the package is not installed. Names are compared as packaging
+    normalises them.
     """
     wanted = re.sub(r"[-_.]+", "_", name.rsplit("/", 1)[-1]).lower()
     for packages in sorted((cwd / ".venv" / "lib").glob("python3*/site-packages")):
@@ -324,29 +292,29 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
 
 
 def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
-    """LoRA adapters that the settings start from by a local path."""
+    """Return the LoRA adapters that the settings load from a local path, each with its missing
+    files. Returns None if the settings are unknown.
+    """
     if config is None:
         return None
     found = []
     for key, value in config.items():
-        if (
-            key.rsplit(".", 1)[-1] not in ("lora_adapter_path", "adapter_path")
-            or not isinstance(value, str)
-            or not value
-        ):
+        named = key.rsplit(".", 1)[-1] in ("lora_adapter_path", "adapter_path")
+        if not named or not isinstance(value, str) or not value:
             continue
         path = spec.cwd / value
-        missing = []
-        if not (path / "adapter_config.json").exists():
-            missing = ["adapter_config.json"]
-        if not any((path / f"adapter_model.{kind}").exists() for kind in ("safetensors", "bin")):
-            missing.append("adapter_model.safetensors")
+        missing = ["adapter_config.json"] if not (path / "adapter_config.json").exists() else []
+        weights = path / "adapter_model.safetensors"
+        if not weights.exists() and not weights.with_suffix(".bin").exists():
+            missing.append(weights.name)
         found.append(Adapter(path, missing))
     return found
 
 
 def text_file(path: Path) -> tuple[str | None, float]:
-    """(at most 4 kB of a file, its mtime); (None, 0) where there is none."""
+    """Return (at most 4096 bytes of a file as text, its mtime in wall seconds), or (None, 0.0) if
+    it cannot be read.
+    """
     try:
         with path.open("rb") as handle:
             return handle.read(4096).decode("utf-8", "replace"), os.fstat(handle.fileno()).st_mtime
@@ -355,8 +323,8 @@ def text_file(path: Path) -> tuple[str | None, float]:
 
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
-    """Whether a log from before this attempt still lies in the run's log directories or in the
-    archive.
+    """Return True if a log from before this attempt is still in the run's log directories or in the
+    archive, False if all logs are newer, and None if there are no logs.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
@@ -368,16 +336,15 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
                 changed = mtime(Path(root) / name)
                 if changed is not None and changed < attempt.started_t:
                     return True
-    if seen:
-        return False
-    return None
+    return False if seen else None
 
 
 def lineage(
     directory: Path, config: Mapping[str, Any] | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """(the names that this attempt runs under, those of the newest earlier attempt that wrote them
-    down). Written once, beside its spec.
+    """Return (the names that this attempt runs under, the names that the newest earlier attempt
+    recorded). Each is None if unknown. The names of this attempt are written once, to
+    `lineage.json` in `directory`, the attempt's directory.
     """
     if config is None or not directory.is_dir():
         return None, None
@@ -389,7 +356,9 @@ def lineage(
 
 
 def names_before(attempts: Path, number: int) -> dict[str, str] | None:
-    """What the newest attempt before `number` wrote down of its names; None where none did."""
+    """Return the names that the newest attempt before `number` recorded, or None if none of the
+    last 19 attempts recorded any. `attempts` is the directory of all attempts.
+    """
     for earlier in range(number - 1, max(0, number - 20), -1):
         before = read_passing(attempts / str(earlier) / "lineage.json")
         if before is not None:
@@ -398,30 +367,28 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
 
 
 def names(config: Mapping[str, Any]) -> dict[str, str]:
-    """The names in the settings that a continued run must keep."""
+    """Return the names in the settings that a run must keep when it continues another run, by their
+    lineage key. Names that are not set are left out.
+    """
     found = {}
     for name, keys in _LINEAGE.items():
-        found[name] = next((config[key] for key in keys if key in config), None)
-    rows = {}
-    for name, value in found.items():
+        value = next((config[key] for key in keys if key in config), None)
         if value is not None:
-            rows[name] = str(value)
-    return rows
+            found[name] = str(value)
+    return found
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """How often the kernel has killed in our control group (v2 memory.events, v1
-    memory.oom_control); None where that is not told.
+    """Return how many times the kernel's out-of-memory killer has acted in our control group, or
+    None if the kernel does not show it. Reads memory.events (cgroup v2) or memory.oom_control (v1).
     """
-    own = next(
-        (line[3:] for line in _lines(proc / "self" / "cgroup") if line.startswith("0::")), "/"
-    )
-    candidates = (
+    lines = _lines(proc / "self" / "cgroup")
+    own = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    for path in (
         groups / own.lstrip("/") / "memory.events",
         groups / "memory.events",
         groups / "memory" / "memory.oom_control",
-    )
-    for path in candidates:
+    ):
         for line in _lines(path):
             name, _, value = line.partition(" ")
             if name == "oom_kill" and value.isdigit():
@@ -430,6 +397,7 @@ def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup"))
 
 
 def _lines(path: Path) -> list[str]:
+    """Return the lines of a file, or an empty list if it cannot be read."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -437,4 +405,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _newest(path: Path) -> float:
+    """Return the newest mtime of a directory and its entries in wall seconds, or 0.0 if none can be
+    read.
+    """
     return max((m for one in (path, *listed(path)) if (m := mtime(one)) is not None), default=0.0)

@@ -1,5 +1,5 @@
-"""A file as blocks of whole lines, and the lines of a block by number. Offsets are those of the
-file, whatever is cut or left out.
+"""Reading a file as blocks of whole lines, and the lines of a block by number. Offsets are always
+offsets in the file, whatever is cut or left out.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ LINE_CAP = 64 * 1024
 
 @dataclass
 class Block:
-    """Whole lines. `offset` and `line` (0-based) of the first one; `t`: the log's time before
-    it.
+    """A piece of a file that holds whole lines. `offset` (bytes) and `line` (0-based) belong to its
+    first line; `t` is the log's time before the block, in seconds, or None if unknown.
     """
 
     data: bytes
@@ -34,52 +34,56 @@ class Block:
 
 
 class Lines:
-    """The lines of a block by number; found when first asked for."""
+    """The lines of a block by number. The line starts are computed at first use."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self._count = -1
         self._starts: array[int] | None = None
         self.dated = 0
-        """Lines above this one have told their time."""
+        """The times of the lines above this one have been taken."""
 
     def _index(self) -> array[int]:
-        """How many bytes stand before each line, and before one behind the last, line ends not
-        counted.
+        """Return how many bytes, without line ends, stand before each line, with a last entry for
+        the end.
         """
         if self._starts is None:
             self._starts = array("q", accumulate(map(len, self.data.split(b"\n")), initial=0))
         return self._starts
 
     def any(self, find: Callable[[bytes, int, int], object], first: int, last: int) -> bool:
-        """Whether `find` finds anything in these lines, or they hold what hides words."""
+        """Return True if `find` finds a match in the lines `first` to `last`, or if these lines
+        hold an escape sequence, which could hide words. `find(data, begin, end)` searches a range
+        of bytes and returns None for no match.
+        """
         starts = self._index()
         begin, end = starts[first] + first, starts[last + 1] + last
         return find(self.data, begin, end) is not None or self.data.find(b"\x1b", begin, end) >= 0
 
     def at(self, number: int) -> tuple[int, bytes]:
-        """(offset in the block, the line without LF; of a long one at most LINE_CAP of what a
-        terminal shows).
+        """Return (byte offset in the block, the line without LF) of one line. A line longer than
+        LINE_CAP is cut to the first LINE_CAP bytes of what a terminal would show.
         """
         starts = self._index()
         start = starts[number] + number
         raw = self.data[start : starts[number + 1] + number]
-        # A progress bar draws itself a thousand times before the line ends: what counts is what was
-        # drawn last.
+        # A progress bar draws itself a thousand times before the line ends. The last drawing
+        # counts.
         return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
     def index(self, offset: int) -> int:
-        """The number of the first line that begins at or behind `offset`."""
+        """Return the number of the first line that begins at or after `offset` in the block."""
         starts = self._index()
         return bisect_left(range(len(starts)), offset, key=lambda number: starts[number] + number)
 
     def count(self) -> int:
+        """Return the number of lines in the block."""
         if self._count < 0:
             self._count = self.data.count(b"\n") + (not self.data.endswith(b"\n"))
         return self._count
 
     def last_written(self) -> int:
-        """The number of the last line with anything but white space in it, -1 where there is
+        """Return the number of the last line that holds more than white space, or -1 if there is
         none.
         """
         end = len(self.data.rstrip())
@@ -88,13 +92,14 @@ class Lines:
         return -1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
+        """Yield (byte offset in the block, line without LF) for every line in order."""
         for number in range(self.count()):
             yield self.at(number)
 
 
 def blocks(handle: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
-    """(offset, whole lines), about `size` bytes each. Of a line without end only the beginning is
-    kept, so memory stays what it is.
+    """Yield (offset, whole lines) for the whole file, about `size` bytes each. Only the first
+    LINE_CAP bytes of an overlong line are kept, so memory stays bounded.
     """
     offset, rest, dropped = 0, b"", 0
     while True:

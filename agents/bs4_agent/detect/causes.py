@@ -1,5 +1,5 @@
-"""Which of several findings is the cause: what follows from another one is dropped, the rest is put
-in order.
+"""Choosing the cause among several findings: findings that follow from another one are dropped, and
+the rest are sorted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.states import Role
 
-#: Processes write what happened to them in their own time: a consequence may be in a log before its
-#: cause. Another rank's broken connection is printed when it happens, the exit code of the rank
-#: that was killed only when torchrun has ended the others (30 s and more).
+#: Processes write at their own time, so a consequence may be in a log before its cause. Another
+#: rank's broken connection is printed when it happens. The exit code of the killed rank is printed
+#: only when torchrun has ended the others (30 s and more).
 _EARLIER_S = 120.0
 _EARLIER_LINES = 200
 _ROLES: dict[Role | None, int] = {
@@ -23,7 +23,7 @@ _ROLES: dict[Role | None, int] = {
     "warning": 2,
     "maintenance": 3,
 }
-#: Which processes write a log, as components of a run.
+#: The components of a run that write each log.
 _WRITERS = {
     "trainer": ("rank", "trainer"),
     "inference": ("inference", "engine", "worker", "router"),
@@ -35,20 +35,20 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding with its playbook. `t`: when it began, in the time of its log (None: no log
-    tells).
+    """A finding with its playbook. `t` is when the finding began, in the time of its log, or None
+    if no log shows it.
     """
 
     finding: Finding
     playbook: Playbook
     t: float | None = None
     since_m: float | None = None
-    """When it began on the clock of `Facts.now_m`; None: now."""
+    """When the finding began on the clock of `Facts.now_m`, or None for now."""
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Sorting key, causes first: roots, the newest attempt, the process that ended first, role,
-    then time.
+    """Return the sorting key that puts causes first: root findings, then the newest attempt, then
+    the process that ended first, then the role, then the time.
     """
     item = cause.finding
     return (
@@ -61,21 +61,20 @@ def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
 
 
 def _exit_t(item: Finding, facts: Facts) -> float:
-    """When the process that wrote the evidence ended; infinite when it lives or nobody knows."""
-    run = next(
-        (run for run in facts.runs if run.name == item.run and run.attempt == item.attempt), None
-    )
-    if run is None or not item.evidence:
-        return float("inf")
-    return first_exit(run, str(item.evidence[0].get("source", "")))
+    """Return the wall second at which the process that wrote the evidence ended, or infinity if it
+    lives or its end is unknown.
+    """
+    for run in facts.runs:
+        if item.evidence and (run.name, run.attempt) == (item.run, item.attempt):
+            return first_exit(run, str(item.evidence[0].get("source", "")))
+    return float("inf")
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Wall second at which the first process that writes `source` ended badly; infinite when none
-    did.
+    """Return the wall second at which the first process that writes `source` ended badly, or
+    infinity if none did. A bad end is a signal or an exit code that is not 0.
     """
-    family = "env" if source.startswith("env") else source
-    writers = _WRITERS.get(family, ())
+    writers = _WRITERS.get("env" if source.startswith("env") else source, ())
     return min(
         (e.t for e in run.exits if e.component in writers and (e.signal or e.code)),
         default=float("inf"),
@@ -83,15 +82,17 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-    """`found` (by incident) less those that another of the same attempt explains, causes first.
+    """Return the findings that no other finding of the same attempt explains, causes first. `found`
+    maps incident ids to findings.
 
-    Two that explain each other: the one that comes first in `order` stays. What is dropped still
-    explains, so a chain leaves its head.
+    If two findings explain each other, the one that comes first in `order` stays. A dropped finding
+    still explains others, so only the head of a chain remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}
     for key in keys:
-        by_attempt.setdefault((found[key].finding.run, found[key].finding.attempt), []).append(key)
+        item = found[key].finding
+        by_attempt.setdefault((item.run, item.attempt), []).append(key)
     kept: set[str] = set()
     for group in by_attempt.values():
         kept.update(_heads(group, found))
@@ -99,25 +100,21 @@ def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
 
 
 def _heads(group: Sequence[str], found: Mapping[str, Cause]) -> list[str]:
-    # an edge per pair: a dozen findings at most
+    """Return the keys of one attempt's findings that no other finding of it explains."""
+    # One edge for each pair; there are a dozen findings at most.
     explains = {
         key: {other for other in group if other != key and _explains(found[key], found[other])}
         for key in group
     }
-    place = {key: index for index, key in enumerate(group)}
-    for key in group:
-        reached = _reached(key, explains)
-        for other in reached:
-            if key in explains[other] and place[key] < place[other]:
-                explains[other].discard(key)
-    if explains:
-        explained = set().union(*explains.values())
-    else:
-        explained = set()
+    for place, key in enumerate(group):
+        for other in _reached(key, explains).intersection(group[place + 1 :]):
+            explains[other].discard(key)
+    explained = set[str]().union(*explains.values())
     return [key for key in group if key not in explained]
 
 
 def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
+    """Return the keys of all findings that `key` explains, directly or through others."""
     reached: set[str] = set()
     todo = list(explains[key])
     while todo:
@@ -129,28 +126,25 @@ def _reached(key: str, explains: Mapping[str, set[str]]) -> set[str]:
 
 
 def _explains(cause: Cause, other: Cause) -> bool:
+    """Return True if `cause` explains `other`: its playbook lists the failure, and `other` did not
+    come well before it.
+    """
     return other.finding.failure in cause.playbook.explains and not _before(other, cause)
 
 
 def _before(other: Cause, cause: Cause) -> bool:
-    """Whether `other` was there so long before `cause` that it cannot have come of it."""
-    if other.t is not None and cause.t is not None and _comparable(other.t, cause.t):
+    """Return True if `other` came so long before `cause` that it cannot be its consequence."""
+    # A kernel log counts seconds from the boot, other logs from 1970.
+    if other.t is not None and cause.t is not None and (other.t < 1e8) == (cause.t < 1e8):
         return other.t < cause.t - _EARLIER_S
     one, two = _first_line(other), _first_line(cause)
-    return (
-        one is not None
-        and two is not None
-        and one[0] == two[0]
-        and one[1] < two[1] - _EARLIER_LINES
-    )
-
-
-def _comparable(one: float, two: float) -> bool:
-    """A kernel log counts from the boot, others tell the date."""
-    return (one < 1e8) == (two < 1e8)
+    if one is None or two is None:
+        return False
+    return one[0] == two[0] and one[1] < two[1] - _EARLIER_LINES
 
 
 def _first_line(cause: Cause) -> tuple[tuple[str, str], int] | None:
+    """Return ((stream, file), line number) of the first evidence, or None if it has no line."""
     if not cause.finding.evidence or not cause.finding.evidence[0].get("line"):
         return None
     first = cause.finding.evidence[0]

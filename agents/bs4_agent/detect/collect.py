@@ -1,6 +1,6 @@
-"""Looks around every run, seldom: what `Surroundings` holds, the settings, and the disks. One
-thread of its own, because a dead network volume answers never, and a directory of ten thousand
-steps not at once.
+"""Scanning, at long intervals, what surrounds every run: the fields of `Surroundings`, the settings
+and the disks. It has a thread of its own, because a dead network volume never answers, and a
+directory of ten thousand steps answers slowly.
 """
 
 from __future__ import annotations
@@ -16,28 +16,30 @@ from bs4_agent.checkpoints.inventory import inventory, size_of, step_directories
 from bs4_agent.detect import around
 from bs4_agent.detect.surroundings import Disk, Heap, Surroundings
 from bs4_agent.errors import AgentError
-from bs4_agent.runs.model import Attempt, Member, Run
+from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.guard import Background
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import Trainer
 
-#: Seconds between two rounds (disks, new attempts), and between two looks at the same run. A look
-#: at a run of the usual size is 5 to 20 ms.
+#: Seconds between two rounds (disks, new attempts), and between two scans of the same run. A scan
+#: of a run of the usual size takes 5 to 20 ms.
 ROUND_S = 5.0
 LOOK_S = 60.0
-#: A young attempt is looked at more often: a refused or half configured run shows itself in its
-#: first minutes.
+#: Seconds. A young attempt is scanned more often, because a refused or half configured run shows
+#: itself in its first minutes.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 15.0
-#: Older than this the readings of a disk are no readings any more.
+#: Seconds. Older readings of a disk are not used.
 STALE_S = 60.0
-#: Over how long the growth of a filesystem is measured.
+#: Seconds over which the growth of a filesystem is measured.
 GROWTH_S = 300.0
 _SETTLED_S = 120.0
 
 
 @dataclass
 class _Look:
+    """What one scan of an attempt found, at monotonic second `m`."""
+
     attempt: int
     m: float
     config: Mapping[str, Any] | None
@@ -47,7 +49,7 @@ class _Look:
 
 @dataclass
 class _Sizes:
-    """Steps whose size is final, and the heaps as they were at each new checkpoint."""
+    """The steps whose size is final, and the sizes of all steps at each new checkpoint."""
 
     settled: dict[Path, tuple[int, float]] = field(default_factory=dict)
     at_checkpoint: deque[tuple[int, Mapping[str, Heap]]] = field(
@@ -56,7 +58,9 @@ class _Sizes:
 
 
 class Collector:
-    """`of` and `disks` answer at once with what the last round saw."""
+    """Scans the surroundings of all runs in a background thread; one per pod. `of` and `disks`
+    return at once with the result of the last round.
+    """
 
     def __init__(self, runs: Runs) -> None:
         self._runs = runs
@@ -69,15 +73,19 @@ class Collector:
         self._background: Background[None] | None = None
 
     def start(self) -> None:
-        """Begin to look; without it `round` is called by hand."""
+        """Start the background thread. Without it, a caller must call `round` itself."""
         if self._background is None:
             self._background = Background("surroundings", self.round, ROUND_S)
 
     def stop(self) -> None:
+        """Stop the background thread, if it was started."""
         if self._background is not None:
             self._background.stop()
 
     def round(self) -> None:
+        """Scan the disks, and each run whose last scan is old enough. A run that cannot be read
+        keeps the result of its last scan.
+        """
         now = time.monotonic()
         runs = [(run, run.attempt) for run in self._runs.all()]
         self._look_at_disks(now, [run for run, _ in runs])
@@ -87,32 +95,33 @@ class Collector:
             try:
                 self._looks[run.name] = self._look(run, attempt)
             except (OSError, AgentError):
-                # a directory that goes away meanwhile, a config that makes no sense: what was seen
-                # before stays, or nothing
+                # A directory has gone meanwhile, or a config makes no sense. The result of the last
+                # scan stays.
                 continue
 
     def of(
         self, run: str, attempt: int
     ) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
-        """(settings, the step to resume from, surroundings) of one attempt; all None before it was
-        looked at.
+        """Return (settings, the step to resume from, surroundings) of one attempt. All three are
+        None until the attempt has been scanned.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
-            return (None, None, None)
-        return (look.config, look.resume, look.around)
+            return None, None, None
+        return look.config, look.resume, look.around
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
-        """(the runs' filesystems, shared memory); None when the last readings are too old to be
-        true.
+        """Return (the filesystems of the runs, the shared memory). Both are None if the last
+        readings are older than 60 seconds.
         """
         if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
             return None, None
-        return self._disks[1], self._disks[2]
+        return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """(how often the kernel has killed in our control group since this began to look, when that
-        was last seen to have grown).
+        """Return (how many times the kernel has killed in our control group since this object was
+        made, the monotonic second at which that count was last seen to grow). The count is None if
+        the kernel does not show it, and the time is None if the count has not grown.
         """
         count = around.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:
@@ -124,6 +133,9 @@ class Collector:
         )
 
     def _due(self, run: Run, attempt: Attempt, now: float) -> bool:
+        """Return True if the attempt is to be scanned now: it is new, or its last scan is old
+        enough.
+        """
         look = self._looks.get(run.name)
         if look is None or look.attempt != attempt.number:
             return True
@@ -132,33 +144,24 @@ class Collector:
         return not ended and now - look.m >= (YOUNG_LOOK_S if young else LOOK_S)
 
     def _look(self, run: Run, attempt: Attempt) -> _Look:
-        trainer = self._runs.trainer(run)
-        members = []
-        for m in self._runs.membership.members(run.name, attempt.number):
-            if m.alive:
-                members.append(m)
+        """Scan one attempt of a run and return what was found."""
         config = around.flat_settings(run.spec, attempt.argv)
-        if attempt.resume is not None or not attempt.adopted:
-            resume = attempt.resume
-        else:
-            resume = trainer.resume_requested(run.spec)
-        return _Look(
-            attempt.number,
-            time.monotonic(),
-            config,
-            resume,
-            self._surroundings(run, attempt, trainer, members, config),
-        )
+        resume = attempt.resume
+        if resume is None and attempt.adopted:
+            resume = self._runs.trainer(run).resume_requested(run.spec)
+        looked_m = time.monotonic()
+        surroundings = self._surroundings(run, attempt, config)
+        return _Look(attempt.number, looked_m, config, resume, surroundings)
 
     def _surroundings(
-        self,
-        run: Run,
-        attempt: Attempt,
-        trainer: Trainer,
-        members: Sequence[Member],
-        config: Mapping[str, Any] | None,
+        self, run: Run, attempt: Attempt, config: Mapping[str, Any] | None
     ) -> Surroundings:
+        """Return the surroundings of one attempt from a fresh scan."""
+        trainer = self._runs.trainer(run)
         layout = trainer.layout(run.spec)
+        seen = self._runs.membership.members(run.name, attempt.number)
+        members = [member for member in seen if member.alive]
+        logs = [source.path.exists() for source in trainer.log_sources(run.spec)]
         heaps, earlier = self._heaps(run, trainer)
         rejected, rejected_t = around.text_file(layout.run_dir / "configs" / "error.txt")
         directory = self._runs.attempt_directory(run.name, attempt.number)
@@ -175,9 +178,7 @@ class Collector:
             rejected=rejected,
             rejected_t=rejected_t,
             logs_kept=around.logs_kept(run, attempt, trainer),
-            logs_found=any(places)
-            if (places := [source.path.exists() for source in trainer.log_sources(run.spec)])
-            else None,
+            logs_found=any(logs) if logs else None,
             lineage=lineage,
             lineage_before=before,
         )
@@ -185,15 +186,17 @@ class Collector:
     def _heaps(
         self, run: Run, trainer: Trainer
     ) -> tuple[Mapping[str, Heap], Mapping[str, Heap] | None]:
+        """Return (the sizes of the step directories now, their sizes two checkpoints ago). The
+        second is None until three different newest checkpoints were seen.
+        """
         layout = trainer.layout(run.spec)
         sizes = self._sizes.setdefault(run.name, _Sizes())
-        roots = {
-            "broadcasts": layout.broadcasts,
-            "rollouts": layout.rollouts,
-            "weights": layout.weights,
-        }
         heaps = {}
-        for name, root in roots.items():
+        for name, root in (
+            ("broadcasts", layout.broadcasts),
+            ("rollouts", layout.rollouts),
+            ("weights", layout.weights),
+        ):
             if root is not None:
                 heaps[name] = _heap(root, sizes.settled)
         newest = max((c.step for c in inventory(trainer, run.spec) if c.complete), default=-1)
@@ -202,23 +205,24 @@ class Collector:
         return heaps, sizes.at_checkpoint[0][1] if len(sizes.at_checkpoint) == 3 else None
 
     def _look_at_disks(self, now: float, runs: Sequence[Run]) -> None:
+        """Measure each filesystem that holds the output of a run, and the shared memory."""
         by_device: dict[int, tuple[Path, list[str]]] = {}
         for run in runs:
-            place = None
-            for p in (run.spec.output_dir, *run.spec.output_dir.parents):
-                if p.exists():
-                    place = p
-                    break
+            output = run.spec.output_dir
+            place = next((path for path in (output, *output.parents) if path.exists()), None)
             try:
                 if place is not None:
                     by_device.setdefault(place.stat().st_dev, (place, []))[1].append(run.name)
             except OSError:
-                continue  # gone in between, or a mount that is broken: unknown
+                continue  # gone in between, or a broken mount: unknown
         disks = [self._disk(now, place, names) for place, names in by_device.values()]
         shm = self._disk(now, self._runs.scope.dev / "shm", [])
         self._disks = (time.monotonic(), disks, shm)
 
     def _disk(self, now: float, path: Path, runs: Sequence[str]) -> Disk:
+        """Measure one filesystem. `growth` is bytes per second over the last five minutes, or None
+        if the readings cover less than half of that.
+        """
         usage = disk_usage(path)
         used = usage["used"]
         growth = None
@@ -228,7 +232,6 @@ class Collector:
             while now - seen[0][0] > GROWTH_S:
                 seen.popleft()
             elapsed = now - seen[0][0]
-            growth = None
             if elapsed >= GROWTH_S / 2:
                 growth = (used - seen[0][1]) / elapsed
         return Disk(
@@ -243,8 +246,9 @@ class Collector:
 
 
 def _heap(root: Path, settled: dict[Path, tuple[int, float]]) -> Heap:
-    """Sizes by step. A step whose newest file is older than two minutes is never measured again:
-    ten thousand rollout directories of a long run cost one listing, not ten thousand.
+    """Return the size and time of each step's directory below `root`. A step whose newest file is
+    older than two minutes is never measured again, so the ten thousand rollout directories of a
+    long run cost one listing.
     """
     sizes: dict[int, int] = {}
     changed: dict[int, float] = {}

@@ -1,15 +1,15 @@
-"""From findings to incidents: hold times, keep-firing, one incident a cause, roots before what
-follows from them.
+"""Turning findings into incidents: hold times, keep times, one incident for each cause, and root
+causes before their consequences.
 
-The engine is given facts, lines and a clock and keeps no other state than what it has seen hold;
-live watching and `diagnose` use the same one.
+The engine receives facts, log lines and a clock, and its only state is what it has seen hold. Live
+watching and `diagnose` use the same engine.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from bs4_agent.detect.causes import Cause, causes
@@ -24,30 +24,34 @@ from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.states import Transit
 from bs4_agent.trainers.base import LogLine
 
-#: Lines shown of one finding.
+#: Pieces of evidence that one finding shows at most.
 _EVIDENCE = 8
 _SUMMARY = 300
-#: Seconds between two updates of one incident that only say it in other numbers.
+#: Seconds between two updates of one incident that change only the numbers in its summary.
 UPDATE_S = 30.0
-#: A kernel log may count from the boot; what is larger is a date.
+#: A kernel log may count seconds from the boot. A larger number is a date.
 _UPTIMES = 1e8
 _LogKey = tuple[str, int, str]
 
 
 @dataclass
 class _Held:
+    """A finding that is held: first seen at `first_m`, last seen at `last_m` (monotonic seconds).
+    `fired` is True once it has become an incident.
+    """
+
     finding: Finding
     first_m: float
     last_m: float
     fired: bool = False
     told: Finding | None = None
-    """As it was last told, at `told_m`."""
+    """The finding as it was last reported, at `told_m`."""
     told_m: float = float("-inf")
 
 
 @dataclass(frozen=True)
 class Transition:
-    """`event`: opened, updated, cleared. `incident` is the stable id."""
+    """A change of one incident: opened, updated or cleared. `incident` is its stable id."""
 
     event: Transit
     incident: str
@@ -56,64 +60,63 @@ class Transition:
 
 
 def incident_id(item: Finding) -> str:
-    """hash(run, attempt, failure id, first evidence): two observers of one cause make one
-    incident.
+    """Return the id of the incident that a finding belongs to: a hash of run, attempt, failure id
+    and first evidence. Two observers of one cause get the same id.
     """
     text = "\0".join((item.run, str(item.attempt), item.failure, item.anchor))
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def _overtaking(facts: Facts) -> dict[str, int]:
-    """The newest attempt of each run that makes steps: what was wrong with an earlier one is
-    history.
+    """Return the newest attempt of each run that makes steps, by run name. Failures of earlier
+    attempts are history.
     """
-    rows = {}
-    for run in facts.runs:
-        if run.trainer_side.steps > 0:
-            rows[run.name] = run.attempt
-    return rows
+    return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
 
 
 class Engine:
-    """`evaluate` after every look; `feed` for every log line."""
+    """Turns facts and log lines into incidents. Call `feed` for every log line and `evaluate` after
+    every scan.
+    """
 
     def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
-        """`live`: lines come as they are written, and holds are counted from when they were seen;
-        else from the lines' own time.
+        """Prepare the engine. With `live`, lines arrive as they are written, and hold times count
+        from when a line was seen. Otherwise they count from the lines' own time.
         """
-        self._playbooks = [p for p in playbooks if p.detect]
-        self._detecting = [
-            (p, p.detector, p.parameters) for p in self._playbooks if p.detector is not None
-        ]
+        self._for: dict[str, Playbook] = {}
+        self._signatures: list[tuple[Signature, Playbook]] = []
+        for playbook in playbooks:
+            if playbook.detect:
+                self._for[playbook.id] = playbook
+                for data in playbook.signatures:
+                    signature = Signature.from_compiled(playbook.id, data)
+                    self._signatures.append((signature, playbook))
         self._live = live
         self._held: dict[str, _Held] = {}
-        self._signatures = [
-            (Signature.from_compiled(p.id, s), p) for p in self._playbooks for s in p.signatures
-        ]
-        self._for: dict[str, Playbook] = {p.id: p for p in self._playbooks}
         self._rules: dict[tuple[str, str], SourceRules] = {}
         self._matchers: dict[_LogKey, Matcher] = {}
         self._adopted: dict[_LogKey, list[Finding]] = {}
-        self._reasons = EndReasons(self._playbooks)
+        self._reasons = EndReasons(list(self._for.values()))
 
     def rules(self, trainer: str, source: str) -> SourceRules:
-        """The signatures that count in one log; of every generation where `trainer` is ""."""
+        """Return the signatures that apply to one log. With `trainer` "", those of every trainer
+        generation are included.
+        """
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
         if key not in self._rules:
-            self._rules[key] = SourceRules(
-                [
-                    (s, p)
-                    for s, p in self._signatures
-                    if family in s.sources and (not trainer or p.applies_to(trainer))
-                ]
-            )
+            own = [entry for entry in self._signatures if family in entry[0].sources]
+            if trainer:
+                own = [entry for entry in own if entry[1].applies_to(trainer)]
+            self._rules[key] = SourceRules(own)
         return self._rules[key]
 
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """The one log's matcher; `anchor` as in `Matcher`, counts the first time only."""
+        """Return the matcher of one log, and create it at the first call. `anchor` is that of
+        `Matcher` and is used at the first call only.
+        """
         key = (run, attempt, source)
         if key not in self._matchers:
             made = self._matchers[key] = Matcher(
@@ -132,8 +135,8 @@ class Engine:
         line: LogLine,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Match one line; what matches counts at the next `evaluate`. Whether a signature has
-        fired, so that this is worth doing now.
+        """Match one log line. A match counts at the next `evaluate`. Returns True if a signature
+        has fired, so that evaluating now is worthwhile.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -141,26 +144,29 @@ class Engine:
         return matcher.news
 
     def due(self) -> float | None:
-        """Monotonic second at which the next hold that is running will be over; None while nothing
-        is held.
+        """Return the monotonic second at which the next running hold time ends, or None if no
+        finding is being held.
         """
-        waits = []
-        for held in self._held.values():
-            if not held.fired:
-                waits.append(held.first_m + self._for[held.finding.failure].hold_s)
-        return min(waits, default=None)
+        ends = (
+            held.first_m + self._for[held.finding.failure].hold_s
+            for held in self._held.values()
+            if not held.fired
+        )
+        return min(ends, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
-        """The sources of an attempt of which any line came."""
+        """Return the log sources of an attempt that have delivered at least one line that is not
+        blank.
+        """
         return frozenset(
-            s
-            for (name, number, s), matcher in self._matchers.items()
-            if (name, number) == (run, attempt) and matcher.last_line
+            key[2]
+            for key, matcher in self._matchers.items()
+            if key[:2] == (run, attempt) and matcher.last_line
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """What changed, causes first. `complete`: nothing more will come (finished files), so
-        nothing waits for its hold time.
+        """Return the incidents that changed, causes first. With `complete`, nothing more will come
+        (the files are finished), so no finding waits for its hold time.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -184,62 +190,52 @@ class Engine:
         return kept
 
     def _seen_once(self, found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-        """Return the open incidents that stay until their attempt ends, as they were told.
+        """Return the open incidents that stay until their attempt ends, as they were last reported.
 
-        One that is found again with more evidence than was told is not among them: it is news.
+        An incident that is found again with more evidence than before is left out, because the new
+        evidence is to be reported.
         """
-        going: set[tuple[str, int]] = set()
-        for run in facts.runs:
-            if run.state in ("starting", "running"):
-                going.add((run.name, run.attempt))
+        going = {
+            (run.name, run.attempt) for run in facts.runs if run.state in ("starting", "running")
+        }
         kept: dict[str, Cause] = {}
         for key, held in self._held.items():
             item, playbook = held.finding, self._for[held.finding.failure]
-            if not held.fired or not playbook.until_attempt_ends:
-                continue
             again = found.get(key)
-            if again is None and (item.run, item.attempt) not in going:
-                continue
-            if again is None or len(again.finding.evidence) <= len(item.evidence):
+            if again is None:
+                stays = (item.run, item.attempt) in going
+            else:
+                stays = len(again.finding.evidence) <= len(item.evidence)
+            if held.fired and playbook.until_attempt_ends and stays:
                 kept[key] = Cause(item, playbook)
         return kept
 
     def _found(self, facts: Facts, complete: bool) -> Iterator[Cause]:
-        """One finding of the logs for each failure and attempt; a detector that says the same adds
-        its evidence to it.
+        """Yield one finding for each failure and attempt. If a detector and the logs report the
+        same failure, the detector's evidence is added to the finding of the logs.
         """
-        stopped = set()
-        for run in facts.runs:
-            if run.stop_requested:
-                stopped.add((run.name, run.attempt))
+        stopped = {(run.name, run.attempt) for run in facts.runs if run.stop_requested}
         runs = {run.name: run for run in facts.runs}
-        told = []
-        for c in self._logged(complete):
-            if self._counts(c, stopped) and not _followed(c, runs.get(c.finding.run)):
-                told.append(c)
         logged = {}
-        for c in told:
-            logged[(c.finding.run, c.finding.attempt, c.finding.failure)] = c
-        for playbook, name, parameters in self._detecting:
-            for item in self._detect(playbook, name, parameters, facts):
+        for cause in list(self._logged(complete)):
+            item = cause.finding
+            if self._counts(cause, stopped) and not _followed(cause, runs.get(item.run)):
+                logged[item.run, item.attempt, item.failure] = cause
+        for playbook in self._for.values():
+            for item in self._detect(playbook, facts):
                 same = logged.get((item.run, item.attempt, item.failure))
                 if same is None:
                     yield Cause(item, playbook)
                     continue
                 evidence = [*same.finding.evidence, *item.evidence][:_EVIDENCE]
-                if incident_id(item) in self._held:
-                    anchor = item.anchor
-                else:
-                    anchor = same.finding.anchor
-                merged = dataclasses.replace(item, evidence=evidence, anchor=anchor)
-                logged[item.run, item.attempt, item.failure] = dataclasses.replace(
-                    same, finding=merged
-                )
+                anchor = item.anchor if incident_id(item) in self._held else same.finding.anchor
+                joined = replace(same, finding=replace(item, evidence=evidence, anchor=anchor))
+                logged[item.run, item.attempt, item.failure] = joined
         yield from logged.values()
 
     def _counts(self, cause: Cause, stopped: set[tuple[str, int]]) -> bool:
-        """What a run's logs say while we stop it is our own doing; what they said before has been
-        held since then.
+        """Return True if a finding of the logs is to be reported. What a run logs while we stop it
+        is our own doing, unless it was held before the stop.
         """
         item = cause.finding
         return (
@@ -249,39 +245,41 @@ class Engine:
         )
 
     def _logged(self, complete: bool) -> Iterator[Cause]:
+        """Yield the findings of the logs: incidents from before a restart, then the signatures that
+        have fired.
+        """
         fired: dict[tuple[str, int, str], list[tuple[Track, str]]] = {}
         for (run, attempt, source), matcher in self._matchers.items():
             for playbook, track in matcher.fired(complete=complete):
                 fired.setdefault((run, attempt, playbook.id), []).append((track, source))
-        for items in self._adopted.values():
-            yield from (Cause(item, self._for[item.failure]) for item in items)
+        for item in chain.from_iterable(self._adopted.values()):
+            yield Cause(item, self._for[item.failure])
         for (run, attempt, failure), tracks in fired.items():
             yield self._cause(run, attempt, self._for[failure], tracks)
 
     def _cause(
         self, run: str, attempt: int, playbook: Playbook, tracks: Sequence[tuple[Track, str]]
     ) -> Cause:
-        """Several signatures (or logs) of one failure are one finding; the first that fired gives
-        it its name for good.
+        """Return one finding for several signatures (or logs) of the same failure. Its anchor is
+        the evidence that came first.
         """
-        sightings = []
+        firsts, latests, times, fired = [], [], [], []
         for track, _ in tracks:
             if track.first is not None and track.latest is not None:
-                sightings.append((track.first, track.latest))
-        places = [dict(first.place) for first, _ in sightings]
-        places += [dict(latest.place) for first, latest in sightings if latest is not first]
-        times = [first.moment.t for first, _ in sightings if first.moment.t is not None]
-        fired = []
-        for track, _ in tracks:
+                firsts.append(dict(track.first.place))
+                if track.latest is not track.first:
+                    latests.append(dict(track.latest.place))
+                if track.first.moment.t is not None:
+                    times.append(track.first.moment.t)
             if track.fired is not None and track.fired.moment.t is not None:
                 fired.append(track.fired.moment.t)
-        first = places[0]
+        first = firsts[0]
         finding = Finding(
             failure=playbook.id,
             run=run,
             attempt=attempt,
             summary=str(first["text"])[:_SUMMARY],
-            evidence=places[:_EVIDENCE],
+            evidence=(firsts + latests)[:_EVIDENCE],
             anchor=_anchor(first),
             severity=playbook.severity,
             role=playbook.role,
@@ -291,23 +289,22 @@ class Engine:
         return Cause(finding, playbook, min(times, default=None), since)
 
     @staticmethod
-    def _detect(
-        playbook: Playbook, name: str, parameters: Mapping[str, Any], facts: Facts
-    ) -> list[Finding]:
-        found: list[Finding] = []
-        detector = DETECTORS[name]
+    def _detect(playbook: Playbook, facts: Facts) -> Iterator[Finding]:
+        """Yield what the playbook's detector, if it has one, finds in all runs that the playbook
+        applies to. A finding without a role takes role and severity from the playbook.
+        """
+        if playbook.detector is None:
+            return
+        detector, given = DETECTORS[playbook.detector], playbook.parameters
         for run in facts.runs:
             if playbook.applies_to(run.spec.trainer):
-                for item in detector(facts, run, parameters):
+                for item in detector(facts, run, given):
                     if item.role is None:
-                        item = dataclasses.replace(
-                            item, role=playbook.role, severity=playbook.severity
-                        )
-                    found.append(item)
-        return found
+                        item = replace(item, role=playbook.role, severity=playbook.severity)
+                    yield item
 
     def _drop_overtaken(self, facts: Facts) -> None:
-        """What the logs of an earlier attempt said is history once a later one makes steps."""
+        """Forget the logs of each attempt that a later attempt has overtaken by making steps."""
         if not self._live:
             return
         newest = _overtaking(facts)
@@ -320,15 +317,13 @@ class Engine:
     def _transitions(
         self, found: Mapping[str, Cause], facts: Facts, complete: bool
     ) -> list[Transition]:
+        """Update the held findings with `found` and return what was opened, updated or cleared."""
         out: list[Transition] = []
         for key, cause in found.items():
             item, playbook = cause.finding, cause.playbook
             held = self._held.get(key)
             if held is None:
-                if cause.since_m is None:
-                    since = facts.now_m
-                else:
-                    since = cause.since_m
+                since = facts.now_m if cause.since_m is None else cause.since_m
                 held = self._held[key] = _Held(item, since, facts.now_m)
             held.finding, held.last_m = item, facts.now_m
             if not held.fired and (complete or facts.now_m - held.first_m >= playbook.hold_s):
@@ -348,7 +343,9 @@ class Engine:
         return out
 
     def forget(self, incident: str) -> None:
-        """The incident was resolved by an action: a new sighting is a new hold."""
+        """Forget an incident that an action has resolved. If it is seen again, its hold time starts
+        again.
+        """
         held = self._held.pop(incident, None)
         if held is None:
             return
@@ -360,9 +357,9 @@ class Engine:
             items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """An incident that was open before the agent restarted: it stays fired and clears in its
-        own time. One that a log line made stays as long as it would have, by the line that it fired
-        on.
+        """Take over an incident that was open before the agent restarted. It stays fired and clears
+        in its own time. An incident of a log keeps the duration that it would have had, by the line
+        that fired it.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:
@@ -371,7 +368,7 @@ class Engine:
         if not playbook.signatures or not item.evidence:
             return
         first = item.evidence[0]
-        logged = dataclasses.replace(item, anchor=_anchor(first))
+        logged = replace(item, anchor=_anchor(first))
         if incident_id(logged) == incident:
             self._adopted.setdefault((item.run, item.attempt, str(first["source"])), []).append(
                 logged
@@ -379,12 +376,10 @@ class Engine:
 
 
 def _followed(cause: Cause, run: RunFacts | None) -> bool:
-    """Whether what a finished run's logs say came of a stop: it was said after it, or a later
-    attempt made the stopped one history.
+    """Return True if a finding in a finished run's logs is a consequence of a stop: it was logged
+    after the stop, or a later attempt has overtaken the stopped one.
     """
-    stop = None
-    if run is not None:
-        stop = run.stops.get(cause.finding.attempt)
+    stop = run.stops.get(cause.finding.attempt) if run is not None else None
     if run is None or stop is None:
         return False
     if stop.ordered and cause.finding.attempt < run.attempt:
@@ -393,8 +388,9 @@ def _followed(cause: Cause, run: RunFacts | None) -> bool:
 
 
 def _worth_telling(held: _Held, now_m: float) -> bool:
-    """New evidence at once; new words (a disk's percent) at most every half minute: each is a line
-    of a journal that is kept.
+    """Return True if an open incident is to be reported again: at once for new evidence, and at
+    most every 30 seconds for a new summary (a disk's percent), because each report is a line of a
+    journal that is kept.
     """
     told = held.told
     if told is None or len(told.evidence) != len(held.finding.evidence):
@@ -403,13 +399,14 @@ def _worth_telling(held: _Held, now_m: float) -> bool:
 
 
 def _anchor(place: Mapping[str, Any]) -> str:
+    """Return the text that names one piece of evidence: stream or file, then cursor or offset."""
     return (
         f"{place.get('stream') or place.get('file')}:{place.get('cursor') or place.get('offset')}"
     )
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:
-    """The journal fields of one transition (type `incident`)."""
+    """Return the journal fields of one transition, for a record of type `incident`."""
     item, playbook = transition.finding, transition.playbook
     return {
         "event": transition.event,

@@ -1,5 +1,5 @@
-"""Facts: all that detectors may look at. Plain data with times, so that a live pod and a finished
-directory look alike.
+"""Facts: everything that detectors may look at. They are plain data with times, so that a live pod
+and a finished directory look alike.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True, kw_only=True)
 class LogEvent:
-    """An event of a log with its place. `m` is monotonic seconds when it was read (live) or the
-    line's own time (offline).
+    """An event of a log with its place. `m` is the monotonic second at which it was read (live) or
+    the line's own time (offline).
     """
 
     event: Event
@@ -33,6 +33,7 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> dict[str, Any]:
+        """Return the event as evidence of an incident."""
         return {
             "source": self.source,
             "stream": self.stream,
@@ -46,7 +47,9 @@ class LogEvent:
 
 @dataclass(frozen=True)
 class Side:
-    """Progress of one side (trainer or orchestrator) in this attempt."""
+    """The progress of one side (trainer or orchestrator) in this attempt: its last step, the
+    monotonic second of it, and the number of steps seen.
+    """
 
     last_step: int | None = None
     last_step_m: float | None = None
@@ -55,8 +58,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Stop:
-    """`t`: when it began, wall seconds of the logs' own time. `ordered`: somebody signalled the
-    launcher; else one of its children may have failed, so that it ended the others.
+    """A stop that the logs of a finished run show. `t` is when it began, in wall seconds of the
+    logs' own time. `ordered` is True if somebody signalled the launcher; otherwise a child may have
+    failed, so that the launcher ended the others.
     """
 
     t: float
@@ -65,17 +69,19 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerProbe:
-    """What the run's inference server answered last. `None` = not asked or not known. Times are
-    monotonic.
+    """The last answers of the run's inference server. None means not probed or not known. Times are
+    monotonic seconds.
     """
 
     url: str = ""
     ever_ok_m: float | None = None
     health: str = "unknown"
-    """ok, refused, timeout, reset, http, unknown"""
+    """ok, refused, timeout, reset, http or unknown."""
     health_m: float | None = None
     answer: str = "unknown"
-    """ok, refused, timeout, ..., unknown: the one-token request, asked only on suspicion"""
+    """The result of the one-token request, which is sent only on suspicion: ok, refused, timeout,
+    ..., unknown.
+    """
     answer_m: float | None = None
     failures: int = 0
     """Consecutive one-token requests without an answer while the generation counter stood still."""
@@ -83,7 +89,7 @@ class ServerProbe:
 
 @dataclass(frozen=True)
 class StepFiles:
-    """The 2026-01 file hand-off: which steps exist on which side. mtimes are wall seconds."""
+    """The steps of the 2026-01 file hand-off on each side, each with its mtime in wall seconds."""
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
     rollouts: Mapping[int, float] = field(default_factory=dict)
@@ -92,13 +98,17 @@ class StepFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
+    """Everything known about one attempt of a run. Fields that end in `_m` are monotonic seconds,
+    fields that end in `_t` are wall seconds.
+    """
+
     name: str
     spec: LaunchSpec
     layout: RunLayout
     attempt: int
     state: SeenState
-    """starting, running, ended, lost (as Attempt.state); "files" offline, where no process can be
-    seen
+    """starting, running, ended or lost, as Attempt.state. It is "files" offline, where no process
+    can be seen.
     """
     started_m: float
     started_t: float
@@ -106,7 +116,7 @@ class RunFacts:
     orchestrator_side: Side = Side()
     median_step_s: float | None = None
     last_activity_m: float | None = None
-    """When any log of the run last grew."""
+    """The monotonic second at which any log of the run last grew."""
     members: Sequence[Member] = ()
     exits: Sequence[Exit] = ()
     events: Sequence[LogEvent] = ()
@@ -115,35 +125,40 @@ class RunFacts:
     server: ServerProbe = ServerProbe()
     good_end: bool = False
     stop_requested: bool = False
-    """A stop of ours is under way or ended this attempt: nothing that follows from it is a
+    """A stop of ours is under way or has ended this attempt, so nothing that follows from it is a
     failure.
     """
     stops: Mapping[int, Stop] = field(default_factory=dict)
-    """By attempt, what the logs of a finished run say about its being stopped."""
+    """By attempt: the stop that the logs of a finished run show."""
     history: Sequence[Mapping[str, Any]] = ()
     """The last records of steps/<run> in this attempt (both sides, in order): `side`, `step`, `m`
     (as an event's) and the numbers of the step, without `at`. Bounded: see runs/history.py.
     """
     resume: int | None = None
-    """The step that this attempt was asked to resume from, -1 for "the latest"; None afresh."""
+    """The step that this attempt was to resume from, -1 for "the latest", or None afresh."""
     config: Mapping[str, Any] | None = None
-    """The run's settings as flat dotted keys, the command line laid over the file; None where they
-    are not known.
+    """The run's settings as flat dotted keys, with the command line laid over the file, or None if
+    they are unknown.
     """
     around: Surroundings | None = None
-    """What is looked at seldom: sizes, limits, local W&B runs; None before the first look."""
+    """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
     with_pod: bool = False
     """The attempt ended because the whole pod did: it was rebooted, or its container was stopped
     and started again.
     """
     leaving: Mapping[str, Any] | None = None
-    """What the agent wrote of this attempt when it was told to leave: `t`, `signal`, `local_step`,
-    `local_known`, `remote_step`.
+    """What the agent recorded of this attempt when it was told to leave: `t`, `signal`,
+    `local_step`, `local_known`, `remote_step`.
     """
 
+    @property
+    def over(self) -> bool:
+        """Return True if the attempt is known to have ended."""
+        return self.state in ("ended", "lost")
+
     def setting(self, *keys: str) -> Any:
-        """The first of these settings that has a value; None where none is set or nothing is
-        known.
+        """Return the first of these settings that has a value, or None if none is set or the
+        settings are unknown.
         """
         for key in keys:
             if self.config is not None and key in self.config:
@@ -151,35 +166,79 @@ class RunFacts:
         return None
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """The settings below a table, keys as they are."""
-        found = {}
-        for key, value in (self.config or {}).items():
-            if key.startswith(prefix + "."):
-                found[key] = value
+        """Return the settings below a table, with their full keys. Empty if there are none or the
+        settings are unknown.
+        """
+        given = (self.config or {}).items()
+        return {key: value for key, value in given if key.startswith(prefix + ".")}
+
+    def alive(self, *components: str) -> list[Member]:
+        """Return the living processes of these components, for example "trainer", by component."""
+        found = []
+        for component in components:
+            found += [m for m in self.living if m.component == component]
         return found
 
-    def alive(self, component: str) -> list[Member]:
-        found = []
-        for member in self.members:
-            if member.alive and member.component == component:
-                found.append(member)
-        return found
+    @property
+    def living(self) -> list[Member]:
+        """Return all living processes of the attempt."""
+        return [m for m in self.members if m.alive]
+
+    def exit_of(self, member: Member) -> Exit | None:
+        """Return how a process ended, or None if that is unknown."""
+        return next((end for end in self.exits if end.identity == member.identity), None)
+
+    def first(self, component: str) -> Member | None:
+        """Return the first process of this component, alive or ended, or None if there was none."""
+        return next((m for m in self.members if m.component == component), None)
 
     def ever(self, component: str) -> bool:
-        return any(member.component == component for member in self.members)
+        """Return True if this attempt has, or had, a process of this component."""
+        return self.first(component) is not None
 
-    def last_event(self, kind: str, side: str | None = None) -> LogEvent | None:
-        for event in reversed(self.events):
-            if event.event.kind == kind and side in (None, event.event.side):
+    def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
+        """Return the events of this kind, from this side if one is given, oldest first."""
+        return [e for e in self.events if e.event.kind == kind and side in (None, e.event.side)]
+
+    def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
+        """Return the newest event of this kind, from this side if one is given, with these values,
+        or None if there is none.
+        """
+        for event in reversed(self.events_of(kind, side)):
+            if values.items() <= event.event.values.items():
                 return event
         return None
+
+    @property
+    def steps(self) -> list[int]:
+        """Return the steps of all checkpoints, complete or not, oldest first."""
+        return [c.step for c in self.checkpoints]
+
+    @property
+    def complete(self) -> dict[int, Checkpoint]:
+        """Return the complete checkpoints by step, oldest first."""
+        return {c.step: c for c in self.checkpoints if c.complete}
+
+    @property
+    def newest_complete(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint, or None if none is complete."""
+        complete = self.complete
+        return complete[max(complete)] if complete else None
+
+    @property
+    def fallback(self) -> str | None:
+        """Return "start-afresh", the playbook for a run that cannot resume, or None if a checkpoint
+        is complete.
+        """
+        return None if self.complete else "start-afresh"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """A process with GPU memory. `mem` None: unknown (NVML speaks of foreign pids). `run`: owner
-    while that attempt lives; `dead_run`: the run of ours to whose ended attempt it provably
-    belonged; both None: nobody we know.
+    """A process that holds GPU memory. `mem` is bytes, or None if unknown (NVML reports foreign
+    pids). `run` is the run that the process belongs to while its attempt lives. `dead_run` is the
+    run of ours to whose ended attempt the process provably belonged. Both are None if the process
+    is not known.
     """
 
     identity: Identity
@@ -194,8 +253,8 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuFacts:
-    """`state` as in telemetry. `used` and `total` are bytes by device index. `settled` = all of it
-    was true in the previous scan too.
+    """The GPUs of a pod in the last sample. `state` is that of the telemetry. `used` and `total`
+    are bytes by device index.
     """
 
     state: str = "absent"
@@ -204,24 +263,30 @@ class GpuFacts:
     total: Mapping[int, int] = field(default_factory=dict)
     holders: Sequence[Holder] = ()
     errors: Mapping[int, str] = field(default_factory=dict)
-    """By index: what the driver says of a GPU that it cannot reach."""
+    """By device index: the driver's message about a GPU that it cannot reach."""
     remaps: Mapping[int, str] = field(default_factory=dict)
-    """By index: "pending" or "failed" row remapping, or retired pages that wait for a reboot."""
+    """By device index: "pending" or "failed" row remapping, or retired pages that wait for a
+    reboot.
+    """
     actions: Mapping[int, str] = field(default_factory=dict)
-    """By index: the recovery that the driver asks for: reset, reboot, drain."""
+    """By device index: the recovery that the driver asks for: reset, reboot or drain."""
     names: Mapping[int, str] = field(default_factory=dict)
     util: Mapping[int, float] = field(default_factory=dict)
-    """Percent 0..100, of the last sample."""
+    """Percent, 0 to 100, of the last sample."""
     power: Mapping[int, float] = field(default_factory=dict)
-    """Share of the power limit, 0..1, of the last sample."""
+    """The share of the power limit, 0 to 1, of the last sample."""
     mean_util: Mapping[int, float] = field(default_factory=dict)
-    """Percent over the last ten minutes; only of devices that were seen for most of them."""
+    """Percent over the last ten minutes, only for devices that were seen for most of them."""
+
+    def held_by(self, run: RunFacts, components: Sequence[str]) -> set[int]:
+        """Return the devices on which processes of these components of a run hold memory."""
+        return {h.gpu for h in self.holders if h.run == run.name and h.component in components}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """One look at a pod. `coverage`: what could not be seen, as short phrases; part of every
-    verdict.
+    """One scan of a pod. `coverage` lists what could not be seen, as short phrases, and is part of
+    every verdict.
     """
 
     now_m: float
@@ -232,20 +297,26 @@ class Facts:
     disks: Sequence[Disk] | None = None
     shm: Disk | None = None
     oom_kills: int | None = None
-    """Of our control group since this agent began to look."""
+    """Kills in our control group since this agent began to scan."""
     oom_kill_m: float | None = None
-    """When that number was last seen to have grown."""
+    """The monotonic second at which that number was last seen to grow."""
     console: ConsoleFacts | None = None
 
     def disk(self, run: str) -> Disk | None:
-        """The filesystem that holds a run's output."""
+        """Return the filesystem that holds a run's output, or None if it is unknown."""
         return next((disk for disk in self.disks or () if run in disk.runs), None)
+
+    def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
+        """Return the console's rows of one run in its list `what`, for example "pods". Empty if the
+        console has not supplied that list.
+        """
+        return self.console.of(what, run.name) if self.console is not None else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A detector's word. `anchor` names the first evidence and makes the incident's id stable: the
-    same cause seen again is the same incident.
+    """A failure that a detector or a log signature reports now. `anchor` names the first evidence
+    and makes the incident's id stable, so that the same cause seen again is the same incident.
     """
 
     failure: str
@@ -256,19 +327,17 @@ class Finding:
     anchor: str
     severity: Severity | None = "critical"
     role: Role | None = "root"
-    """None here and in `severity`: what the playbook of the failure says."""
+    """None here and in `severity` means that the failure's playbook decides."""
     coverage: Sequence[str] = ()
     playbook: str | None = None
-    """Another playbook than the failure's own, where the default fix cannot apply
-    (start-afresh).
-    """
+    """Another playbook than the failure's own, if the default fix cannot apply (start-afresh)."""
     title: str = ""
     count: int = 1
-    """How often it was seen; evidence has the first and the latest."""
+    """How many times the failure was seen. The evidence has the first and the latest."""
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:
-    """Evidence that is a file or directory, not a line of it."""
+    """Return evidence that is a file or directory as a whole, not one of its lines."""
     return {
         "source": "files",
         "stream": "",
@@ -281,6 +350,7 @@ def file_evidence(path: Path, text: str) -> dict[str, Any]:
 
 
 def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
+    """Return evidence that is a process, described by its identity and `text`."""
     return {
         "source": "process",
         "stream": "",

@@ -1,4 +1,4 @@
-"""One log of one attempt against the signatures of its source."""
+"""Matching one log of one attempt against the signatures of its source."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import Clock
 
 if TYPE_CHECKING:
-    from bs4_agent.detect.sieve import Sieve  # only readers of whole files need it
+    from bs4_agent.detect.sieve import Sieve  # only readers of whole files use it
 
-#: Evidence shows at most this much of a line.
+#: Characters of a line that evidence shows at most.
 TEXT_CAP = 2000
-#: Which signature, and which of its expressions.
+#: The index of a signature, and the role of one of its expressions.
 Key = tuple[int, str]
-#: These are asked for only while they can change anything: their words ("Step ") stand in every
-#: other line of a healthy log.
+#: Roles that are searched for only while they can change anything. Their words ("Step ") are in
+#: every other line of a healthy log.
 SELDOM = ("cleared_by", "near")
-#: Matches of these change what else has to be looked for.
+#: Roles whose matches change what else has to be searched for.
 _TURNS = frozenset({"not_after", "only_after", "cleared_by"})
-#: What was ended so often is ended again and again: see `Matcher.flapping`.
+#: Ends after which a signature is expected to end again and again: see `Matcher.flapping`.
 _FLAPS = 3
 
-#: A kernel log may count from the boot; what is larger is a date.
+#: A kernel log may count seconds from the boot. A larger number is a date.
 _UPTIMES = 1e8
-#: Lines whose meaning is remembered, and how long one may be that means nothing.
+#: How many lines are remembered with their result, and how long a line without a match may be to be
+#: remembered.
 _REMEMBERED, _SHORT = 512, 300
 _BLANK = " \t\r\n\v\f"
 
 
 class SourceRules:
-    """The signatures that count in one source, with the words to look for: the same for every
-    attempt and every run of a trainer.
+    """The signatures that apply to one log source, with the words to search for. They are shared by
+    all attempts and all runs of a trainer.
     """
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
@@ -48,42 +49,36 @@ class SourceRules:
             for index, (signature, _) in enumerate(rules)
             for role, expression in signature.roles.items()
         )
-        self.seldom = [
-            [role for role in SELDOM if role in signature.roles] for signature, _ in rules
-        ]
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
         self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
-        """What readers of whole files made of the words: see reading.py."""
+        """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Of which signatures a line matches which expressions. Lines of a failure come again and
-        again: what was found is remembered.
+        """Return the signatures that a line matches, as (index of the signature, roles of its
+        matching expressions). Results are remembered, because the lines of a failure repeat.
         """
         key = (text, level, logger)
-        found = self._known.get(key)
-        if found is None:
-            found = self._look(text, level, logger)
-            if found or len(text) < _SHORT:
-                if len(self._known) >= _REMEMBERED:
-                    self._known.clear()
-                self._known[key] = found
-        return found
-
-    def _look(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
+        if key in self._known:
+            return self._known[key]
         roles: dict[int, set[str]] = {}
         for index, role in self.words.keys(text):
             if self.rules[index][0].matched(role, text, level, logger):
                 roles.setdefault(index, set()).add(role)
-        return [(index, frozenset(found)) for index, found in sorted(roles.items())]
+        matches = [(index, frozenset(found)) for index, found in sorted(roles.items())]
+        if matches or len(text) < _SHORT:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            self._known[key] = matches
+        return matches
 
 
 def blank(line: LogLine) -> bool:
-    """Whether a line says nothing at all; such a line ends no silence."""
+    """Return True if a line has no level and no text. Such a line ends no silence."""
     return not line.level and not line.text.strip(_BLANK)
 
 
 def dated(line: LogLine) -> bool:
-    """Whether a line tells its time: 99:99:99 has two digits each and is none."""
+    """Return True if a line shows a valid time. 99:99:99 has the right form and is not a time."""
     clock = line.clock
     return line.timestamp is not None or (
         clock is not None
@@ -94,24 +89,22 @@ def dated(line: LogLine) -> bool:
 
 
 def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
-    """(text, level, logger) of each line that a plain log would have for this record: a JSON record
-    has its message's lines, and the traceback behind them, in one. Only the first has a header; the
-    others have no level, unless the record tells of no failure: what stands below an INFO line of
-    its own record is a quotation.
+    """Yield (text, level, logger) for each line that a plain log would have for this record.
+
+    A JSON record holds all lines of its message and the traceback after it. Only the first line has
+    a header. The other lines have no level, unless the record reports no failure: what stands below
+    the INFO line of its own record is a quotation.
     """
-    first, *rest = line.text.split("\n")
-    yield first, line.level, line.logger
-    if line.level in CALM:
-        level, logger = (line.level, line.logger)
-    else:
-        level, logger = ("", "")
-    for part in rest:
+    level, logger = line.level, line.logger
+    for part in line.text.split("\n"):
         yield part, level, logger
+        if line.level not in CALM:
+            level = logger = ""
 
 
 class LineClock:
-    """The time of the newest line that has one. `anchor`: wall seconds near the first line, for
-    lines with a time of day only.
+    """The time of the newest dated line of a log. `anchor` is a wall time in seconds near the first
+    line, for lines that show only a time of day. `tz` is their UTC offset in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -121,8 +114,8 @@ class LineClock:
         self._t: float | None = None
 
     def date(self, line: LogLine) -> None:
-        """Remembers the newest time; works it out when the hour changes (midnights would be lost)
-        and when somebody asks.
+        """Remember the newest time. The time is computed when the hour changes (otherwise midnights
+        would be lost) and when `time` is called.
         """
         if not dated(line):
             return
@@ -134,17 +127,18 @@ class LineClock:
 
     @property
     def tz(self) -> int:
-        """The UTC offset in seconds that times of day are read in."""
+        """Return the UTC offset, in seconds, in which times of day are read."""
         return self._clock.tz
 
     def time(self) -> float | None:
+        """Return the time of the newest dated line in seconds, or None if no line had one."""
         line, self._dated = self._dated, None
         if line is None:
             return self._t
         if line.timestamp is not None:
             self._t = line.timestamp
             if line.timestamp > _UPTIMES:
-                # times of day that follow are of that day
+                # times of day that follow belong to that day
                 self._clock = Clock(line.timestamp, self._clock.tz)
         elif line.clock is not None:
             self._t = self._clock.resolve(line.clock)
@@ -152,13 +146,14 @@ class LineClock:
 
 
 class Matcher:
-    """`feed` every line in order, or at least every one that holds a word of `rules`; then
-    `fired`.
+    """Matches the lines of one log against `rules`. Call `feed` for every line in order, or at
+    least for every line that holds a word of `rules`. Then call `fired`.
     """
 
     def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
-        """`live`: lines come as they are written. `anchor`: wall seconds near the first line (None:
-        now), for those that carry only a time of day; see `lines.Clock`.
+        """Prepare a matcher. With `live`, lines come as they are written. `anchor` is a wall time
+        in seconds near the first line (None means now), for lines that show only a time of day; see
+        `lines.Clock`.
         """
         self.live = live
         self._rules = rules
@@ -171,24 +166,24 @@ class Matcher:
         """
         self.done: set[Key] = set()
         """Expressions that change nothing any more: what had to come first has come, what must not
-        has, or it was seen often enough.
+        come has come, or the failure was seen often enough.
         """
         self.flapping: set[int] = set()
-        """Signatures that something has ended several times. Before their last end in a block of
-        lines no match of them counts.
+        """Signatures that were ended several times. Before their last end in a block of lines,
+        their matches do not count.
         """
         self.standing: set[int] = set()
-        """Signatures that hold only as the last line and were seen often enough: of a block of
-        lines only the last one counts.
+        """Signatures that hold only as the last line and were seen often enough. Of a block of
+        lines, only the last one counts.
         """
         self._quotes = Quotes()
         self.last_line = 0
-        """Number of the last line that is not blank."""
+        """The number of the last line that is not blank."""
         self.news = False
-        """A signature has fired since somebody last set this to False."""
+        """A signature has fired since this was last set to False."""
 
     def wants(self, line: LogLine) -> bool:
-        """Whether a line by itself is what any expression looks for."""
+        """Return True if a line by itself matches any expression of the rules."""
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
     def feed(
@@ -198,22 +193,23 @@ class Matcher:
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """`place`: the line as evidence. For a reader that does not feed every line: `back` looks
-        into the lines above, `date_above` tells (`date`) the last of them that has a time.
+        """Match one line. `place` is the line as evidence. Two arguments are for a reader that does
+        not feed every line: `back` reads the lines above, and `date_above` calls `date` with the
+        last of them that shows a time.
         """
-        number = int(place["line"])
+        number, source = int(place["line"]), str(place["source"])
         if not blank(line):
             self.last_line = max(number, self.last_line)
         quotes = self._quotes
-        over = samples(str(place["source"])) and sample_over(line)
+        over = samples(source) and sample_over(line)
         if quotes.held and (line.level or over or not quotes.may_be(line, number)):
-            quotes.decide(line if line.level or over else None, self._held)
+            quotes.decide(line if line.level or over else None, self._one)
         if over:
             quotes.begin(None, number)
-        elif samples(str(place["source"])) and sample(line):
+        elif samples(source) and sample(line):
             quotes.begin(line, number)
         elif line.level:
-            quotes.header(line, number, str(place["source"]))
+            quotes.header(line, number, source)
         elif opens(line):
             quotes.open()
         if not line.level and quotes.may_be(line, number):
@@ -222,19 +218,19 @@ class Matcher:
             return
         self.date(line)
         for text, level, logger in parts(line):
-            self._one(text, level, logger, number, place, back, date_above)
+            self._one(level, logger, number, text, place, back, date_above)
 
     @property
     def doubting(self) -> bool:
-        """Whether the next line with a header decides over lines that came: who does not feed every
-        line feeds all up to that one.
+        """Return True if the next line with a header will decide about lines that were held back. A
+        reader that does not feed every line must then feed all lines up to that header.
         """
         return bool(self._quotes.held)
 
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
-        """The nearest line with a header above the next one to be fed, from a reader that does not
-        feed every line; None: it was told before. `opened`: a line between them begins somebody's
-        words.
+        """Report the nearest line with a header above the next line to be fed. Only a reader that
+        does not feed every line needs this. `line` is None if that header was reported before. With
+        `opened`, a line between the two begins a quotation.
         """
         if line is not None:
             self._quotes.header(line, number, source)
@@ -242,33 +238,22 @@ class Matcher:
             self._quotes.open()
 
     def sample_above(self, line: LogLine | None, number: int) -> None:
-        """As `header_above`: the nearest part of a printed sample above the next line to be fed;
-        None: its end.
+        """Report the nearest part of a printed sample above the next line to be fed, or None for
+        the sample's end. See `header_above`.
         """
         self._quotes.begin(line, number)
 
-    def _held(
-        self,
-        level: str,
-        logger: str,
-        number: int,
-        text: str,
-        place: Mapping[str, Any],
-        back: Back | None,
-        date: Any,
-    ) -> None:
-        self._one(text, level, logger, number, place, back, date)
-
     def _one(
         self,
-        text: str,
         level: str,
         logger: str,
         number: int,
+        text: str,
         place: Mapping[str, Any],
         back: Back | None,
         date_above: Callable[[], None] | None,
     ) -> None:
+        """Match one text and step the tracks of all signatures that it matches."""
         matched = self._rules.matched(text, level, logger)
         if not matched:
             return
@@ -286,7 +271,7 @@ class Matcher:
             before = track.fired
             track.step(roles, seen, back)
             self.news = self.news or (before is None and track.fired is not None)
-            for role in self._rules.seldom[index]:
+            for role in track.signature.roles.keys() & SELDOM:
                 (self.armed.add if track.armed(role) else self.armed.discard)((index, role))
             if track.full or not roles.isdisjoint(_TURNS):
                 self._turn(index, track)
@@ -294,6 +279,7 @@ class Matcher:
                 self.standing.add(index)
 
     def _turn(self, index: int, track: Track) -> None:
+        """Update which expressions of a signature still have to be searched for."""
         if track.ends >= _FLAPS:
             self.flapping.add(index)
         for role in track.signature.roles:
@@ -304,31 +290,36 @@ class Matcher:
                     self.armed.discard(key)
             elif key in self.done:
                 self.done.discard(key)
-                # who reads a whole block at once looks for it from the next line on
+                # a reader of whole blocks searches for it from the next line on
                 self.armed.add(key)
 
     def date(self, line: LogLine) -> None:
-        """A line that nobody looked at tells the time."""
+        """Take the time from a line that is not matched."""
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Seconds of the newest line that has a time."""
+        """Return the time of the newest line that shows one, in seconds, or None if no line did."""
         return self._clock.time()
 
     def clock_at(self, t: float | None) -> LineClock:
-        """A clock that goes on from `t`, to read some lines once more."""
+        """Return a clock that continues from `t` (None: from the anchor), to read some lines a
+        second time.
+        """
         return LineClock(self._anchor if t is None else t, self._clock.tz)
 
     @property
     def rules(self) -> SourceRules:
+        """Return the signatures that this log is matched against."""
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
-        """What holds now. `complete`: no more lines will come."""
+        """Yield the signatures that hold now, each with its playbook. With `complete`, no more
+        lines will come.
+        """
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S
         ):
-            self._quotes.decide(None, self._held)
+            self._quotes.decide(None, self._one)
         for index, track in sorted(self._tracks.items()):
             track.settle(None if complete else self.last_line)
             if track.fired is None or track.latest is None:
@@ -338,8 +329,8 @@ class Matcher:
             yield self._rules.rules[index][1], track
 
     def restore(self, failure: str, evidence: Mapping[str, Any]) -> None:
-        """An incident of this log was open before: its signatures are taken as fired, by the line
-        that they fired on.
+        """Mark the signatures of a failure as fired by the line in `evidence`. It restores an
+        incident of this log that was open before a restart.
         """
         text = str(evidence.get("text", ""))
         for index, (signature, _) in enumerate(self._rules.rules):
@@ -347,6 +338,7 @@ class Matcher:
                 self._tracks.setdefault(index, Track(signature)).restore(evidence)
 
     def forget(self, failure: str) -> None:
+        """Forget what was seen of a failure, so that it can fire again."""
         for track in self._tracks.values():
             if track.signature.failure == failure:
                 track.clear()

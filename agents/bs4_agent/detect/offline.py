@@ -1,19 +1,20 @@
-"""Facts from finished files: a run's output directory, loose logs, standard input. The engine above
-is the same as on a live pod.
+"""Making facts from finished files: a run's output directory, loose logs, or standard input. The
+engine that receives them is the same as on a live pod.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
 from bs4_agent.detect import around, wandb_files
 from bs4_agent.detect.engine import Engine
-from bs4_agent.detect.facts import Facts, LogEvent, RunFacts, Side, Stop
+from bs4_agent.detect.facts import Facts, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
 from bs4_agent.detect.stepfiles import step_files
 from bs4_agent.runs.runlog import RunLog
@@ -24,17 +25,18 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 from bs4_agent.trainers.steps import records_of
 from bs4_agent.trainers.verl import VERL, numbered, wrote_here
 
-#: How a log of an unknown generation is taken apart: the formats of its lines are the same, and
-#: newer.
+#: The trainer that parses a log of an unknown generation. It reads the lines of all generations.
 UNKNOWN = "prime-rl"
 ALL_COVERAGE = ("kernel log", "processes", "GPU memory", "inference server")
-#: Logs that every run has; which of them nobody has shown is part of the verdict.
+#: Logs that every run has. Those that are missing are part of the verdict.
 EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
 
 @dataclass(frozen=True)
 class Loose:
-    """A log that belongs to no run directory. `name` as the person gave it."""
+    """A log that belongs to no run directory. `name` is the path as the person gave it, or "-" for
+    standard input.
+    """
 
     source: str
     name: str
@@ -42,8 +44,11 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """2026-01 has run_default or *.stdout logs; the current generation keeps logs/attempt_N and one
-    flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
+    """Return the trainer id of the run that wrote a directory, or None if the directory does not
+    show it.
+
+    A 2026-01 run has run_default or *.stdout logs. The current generation keeps logs/attempt_N and
+    one flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
     """
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"
@@ -55,24 +60,21 @@ def guess_trainer(directory: Path) -> str | None:
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
-    """The logs of every attempt that left any, by attempt: the current generation keeps them all,
-    2026-01 only the last one's.
+    """Return the existing logs of a run directory, by attempt number. The current generation of
+    prime-rl keeps the logs of all attempts, 2026-01 only those of the last one.
     """
-    found = {}
+    found: dict[int, list[LogSource]] = {}
     if trainer_id == "prime-rl":
-        found = {
-            number: sources_in(path) for number, path in attempts_in(directory / "logs").items()
-        }
+        for number, path in attempts_in(directory / "logs").items():
+            found[number] = sources_in(path)
     if trainer_id == VERL:
-        found = {}
         for number, path in numbered(directory).items():
             found[number] = [LogSource("metrics", path)]
     if not found:
-        found = {1: registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))}
-    rows = {}
+        found[1] = registry.get(trainer_id).log_sources(spec_of(directory, trainer_id))
     for number, logs in found.items():
-        rows[number] = [log for log in logs if log.path.is_file()]
-    return rows
+        found[number] = [log for log in logs if log.path.is_file()]
+    return found
 
 
 def directory_facts(
@@ -83,110 +85,83 @@ def directory_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Facts of one run directory: of 2026-01 its output_dir, of the current generation
-    output_dir/<run name>. What the logs of earlier attempts say goes to the engine only. `extra`:
-    logs that lie there too and are nobody's own.
+    """Read a run directory and return its facts: the output_dir of a 2026-01 run, or
+    output_dir/<run name> of the current generation.
+
+    The logs of earlier attempts are fed to the engine only. `extra` are further logs in the
+    directory that are not the run's own. `thorough` parses every line.
     """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
     attempts = directory_logs(directory, trainer_id)
     newest = max(attempts, default=1)
-    reads: list[Read] = []
-    for number, logs in attempts.items():
-        for log in logs:
-            if log.path.is_relative_to(directory):
-                name = str(log.path.relative_to(directory))
-            else:
-                name = str(log.path)
-            reads.append(
-                _read_file(
-                    log.path,
-                    Log(log.source, name, number),
-                    trainer,
-                    engine,
-                    spec.run,
-                    thorough=thorough,
-                )
-            )
+    logs: list[tuple[Path, Log]] = []
+    for number, sources in attempts.items():
+        for source in sources:
+            inside = source.path.is_relative_to(directory)
+            name = str(source.path.relative_to(directory) if inside else source.path)
+            logs.append((source.path, Log(source.source, name, number)))
     for loose in (*extra, *_wandb_logs(directory, trainer.layout(spec))):
-        reads.append(
-            _read_file(
-                loose.path,
-                Log(loose.source, loose.name, newest),
-                trainer,
-                engine,
-                spec.run,
-                thorough=thorough,
-            )
-        )
-    facts = _facts(
-        trainer,
-        spec,
-        [read for read in reads if read.log.attempt == newest],
-        newest,
-        _started(directory, trainer, spec),
-    )
-    stops = {
-        number: stop
-        for number in attempts
-        if (stop := _stop(read for read in reads if read.log.attempt == number)) is not None
-    }
+        logs.append((loose.path, Log(loose.source, loose.name, newest)))
+    reads: dict[int, list[Read]] = {number: [] for number in (*attempts, newest)}
+    for path, log in logs:
+        with path.open("rb") as handle:
+            read = _read(handle, log, trainer, engine, spec.run, known=True, thorough=thorough)
+        reads[log.attempt].append(read)
+    facts = _facts(trainer, spec, reads[newest], newest, _started(directory, trainer, spec))
+    stops = {}
+    for number in attempts:
+        if (stop := _stop(reads[number])) is not None:
+            stops[number] = stop
     return replace(facts, stops=stops, stop_requested=newest in stops and stops[newest].ordered)
 
 
 def _wandb_logs(directory: Path, layout: RunLayout) -> list[Loose]:
-    """What W&B's client wrote beside the newest attempt, below the directory that was given: the
-    working directory may be anybody's.
+    """Return the logs that W&B's client wrote beside the newest attempt, if they are below the
+    given directory. The working directory may belong to other programs.
     """
     roots = []
     for root in dict.fromkeys((layout.output_dir / "wandb", layout.run_dir / "wandb")):
         if root.is_relative_to(directory):
             roots.append(root)
-    found = wandb_files.together(wandb_files.directories(roots))
-    rows = []
-    for one in found:
+    found = []
+    for one in wandb_files.together(wandb_files.directories(roots)):
         for path in wandb_files.logs(one.path):
-            rows.append(Loose("wandb", str(path.relative_to(directory)), path))
-    return rows
+            found.append(Loose("wandb", str(path.relative_to(directory)), path))
+    return found
 
 
 def _stop(reads: Iterable[Read]) -> Stop | None:
-    """When the launcher was signalled, else when the orchestrator was. What a server says of its
-    own end has no time of its own.
+    """Return when the launcher was signalled, or else when the orchestrator was, or None if neither
+    was. A server's message about its own end carries no time.
     """
-    events = []
-    for read in reads:
-        for e in read.events:
-            if e.event.kind == "terminating":
-                events.append(e)
-    signalled = []
-    for e in events:
-        if e.event.side == "launcher" and "signal" in e.event.values:
-            signalled.append(e.m)
-    interrupted = []
-    for e in events:
-        if e.event.side == "orchestrator":
-            interrupted.append(e.m)
+    signalled, interrupted = [], []
+    for event in chain.from_iterable(read.events for read in reads):
+        if event.event.kind != "terminating":
+            continue
+        if event.event.side == "launcher" and "signal" in event.event.values:
+            signalled.append(event.m)
+        elif event.event.side == "orchestrator":
+            interrupted.append(event.m)
     times = signalled or interrupted
-    if times:
-        return Stop(min(times), ordered=bool(signalled))
-    return None
+    return Stop(min(times), ordered=bool(signalled)) if times else None
 
 
 def loose_facts(
     logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False
 ) -> RunFacts:
-    """Facts of logs that lie together and are taken for one attempt of one run. `trainer_id` "":
-    nobody knows the generation.
+    """Read loose logs as one attempt of one run and return its facts. `trainer_id` is "" if the
+    trainer generation is unknown. `thorough` parses every line.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
-    known = trainer_id != ""
-    reads = [
-        _read_file(
-            log.path, Log(log.source, log.name), trainer, engine, "", known=known, thorough=thorough
-        )
-        for log in logs
-    ]
+    reads = []
+    for loose in logs:
+        log = Log(loose.source, loose.name)
+        with loose.path.open("rb") as handle:
+            read = _read(
+                handle, log, trainer, engine, "", known=trainer_id != "", thorough=thorough
+            )
+        reads.append(read)
     return _facts(trainer, _nobody(trainer.id), reads, 1, 0.0)
 
 
@@ -199,8 +174,8 @@ def log_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Facts of a single log (or standard input, name "-"), read as it comes. `trainer_id` "":
-    nobody knows the generation.
+    """Read a single log (or standard input, name "-") as it comes and return its facts.
+    `trainer_id` is "" if the trainer generation is unknown.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
     read = _read(
@@ -210,31 +185,28 @@ def log_facts(
 
 
 def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
-    """The spec of a finished run as far as its directory tells: where it wrote, and nothing of its
-    config.
+    """Return the launch spec of a finished run as far as its directory shows it: the paths, and
+    nothing of its config.
     """
-    if trainer_id == "prime-rl-2026-01":
-        output_dir, run = (directory, directory.name)
-    else:
-        output_dir, run = (directory.parent, directory.name)
     return LaunchSpec(
-        run=run,
+        run=directory.name,
         trainer=trainer_id,
         config=UNKNOWN_CONFIG,
         cwd=directory.parent,
-        output_dir=output_dir,
+        output_dir=directory if trainer_id == "prime-rl-2026-01" else directory.parent,
     )
 
 
 def _nobody(trainer_id: str) -> LaunchSpec:
+    """Return a launch spec for logs that belong to no known run."""
     return LaunchSpec(
         run="", trainer=trainer_id, config=UNKNOWN_CONFIG, cwd=Path(), output_dir=Path()
     )
 
 
 def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
-    """When the attempt began, as far as files tell: orch.toml (2026-01) or the resolved configs
-    (current) are written at start.
+    """Return the wall second at which the attempt began, as far as files show it: orch.toml
+    (2026-01) or the resolved configs (current generation) are written at start.
     """
     for candidate in (
         directory / "run_default" / "configs" / "orch.toml",
@@ -243,25 +215,8 @@ def _started(directory: Path, trainer: Trainer, spec: LaunchSpec) -> float:
     ):
         if candidate.exists():
             return candidate.stat().st_mtime
-    logs = []
-    for s in trainer.log_sources(spec):
-        if s.path.exists():
-            logs.append(s.path.stat().st_mtime)
-    return min(logs, default=time.time())
-
-
-def _read_file(
-    path: Path,
-    log: Log,
-    trainer: Trainer,
-    engine: Engine,
-    run: str,
-    *,
-    known: bool = True,
-    thorough: bool,
-) -> Read:
-    with path.open("rb") as handle:
-        return _read(handle, log, trainer, engine, run, known=known, thorough=thorough)
+    logs = (log.path for log in trainer.log_sources(spec))
+    return min((path.stat().st_mtime for path in logs if path.exists()), default=time.time())
 
 
 def _read(
@@ -274,9 +229,11 @@ def _read(
     known: bool,
     thorough: bool,
 ) -> Read:
-    """`known`: the generation is; else the signatures of all of them count."""
-    # Lines with a time of day only: the file was last written within half a day of them. A pipe is
-    # being written now.
+    """Read a log. `known` is True if the trainer generation is known; otherwise the signatures of
+    all generations apply.
+    """
+    # The file was last written within half a day of its lines, which dates lines with a time of day
+    # only. A pipe is being written now.
     matcher = engine.matcher(
         run, log.attempt, trainer.id if known else "", log.source, anchor=_written(handle)
     )
@@ -284,34 +241,34 @@ def _read(
 
 
 def _written(handle: BinaryIO) -> float:
+    """Return the wall second at which the file was last written, or now for a pipe."""
     try:
         return os.fstat(handle.fileno()).st_mtime
     except OSError:
-        return time.time()  # no file behind it
+        return time.time()  # there is no file behind it
 
 
 def _facts(
     trainer: Trainer, spec: LaunchSpec, reads: Sequence[Read], attempt: int, started_t: float
 ) -> RunFacts:
-    """The same as the follower of a live run makes of these lines: the last events of every kind,
-    steps, numbers of steps.
+    """Return the same facts that the follower of a live run makes of these lines: the last events
+    of every kind, the steps, and the numbers of the steps.
     """
     log = RunLog(run=spec.run, attempt=attempt)
     events = [event for read in reads for event in read.events]
-    for event in _in_time(events):
+    # Events of one log keep the order of their lines.
+    for event in sorted(events, key=lambda event: event.m):
         log.add(event)
         if event.event.kind == "step" and event.event.step is not None:
             for record in records_of(event.event):
                 log.record(record)
     ended = max((read.t for read in reads if read.t is not None), default=None)
-    if spec.run:
-        config, surroundings = around.of_files(spec, trainer.layout(spec))
-    else:
-        config, surroundings = (None, None)
+    layout = trainer.layout(spec)
+    config, surroundings = around.of_files(spec, layout) if spec.run else (None, None)
     return RunFacts(
         name=spec.run,
         spec=spec,
-        layout=trainer.layout(spec),
+        layout=layout,
         attempt=attempt,
         state="files",
         started_m=min((event.m for event in events), default=ended or 0.0),
@@ -322,7 +279,7 @@ def _facts(
         last_activity_m=ended,
         events=log.events,
         checkpoints=trainer.checkpoints(spec) if spec.run else (),
-        files=step_files(trainer.layout(spec)),
+        files=step_files(layout),
         good_end=trainer.good_end([e.event for e in events]),
         history=log.history.records(),
         config=config,
@@ -330,12 +287,8 @@ def _facts(
     )
 
 
-def _in_time(events: Sequence[LogEvent]) -> Sequence[LogEvent]:
-    """Across logs by time; within one log the order of its lines."""
-    return sorted(events, key=lambda event: event.m)
-
-
 def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
+    """Return the progress of one side, including the steps that were only counted."""
     side = log.side(name)
     return Side(
         side.last_step,
@@ -345,29 +298,24 @@ def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
 
 
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
-    """`idle_s`: how long ago the last line was written. Coverage names what nobody can see in
-    files, and logs that were not there.
+    """Return the facts of one scan of finished files. `idle_s` is how many seconds ago the last
+    line was written. The coverage names what files cannot show, and the logs that were missing if
+    `engine` is given.
     """
     now = (
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)
         + idle_s
     )
-    seen: Mapping[str, frozenset[str]] = {}
+    known: set[str] = set()
     if engine is not None:
-        seen = {}
         for run in runs:
-            seen[run.name] = engine.seen(run.name, run.attempt)
-    if seen:
-        known = frozenset().union(*seen.values())
-    else:
-        known = frozenset()
-    coverage = []
-    for phrase in ALL_COVERAGE:
-        if phrase != "kernel log" or "kernel" not in known:
-            coverage.append(phrase)
-    # What a driver prints for everybody (verl) is one log.
+            known.update(engine.seen(run.name, run.attempt))
+    coverage = list(ALL_COVERAGE)
+    if "kernel" in known:
+        coverage.remove("kernel log")
+    # verl's driver prints one log for all sides.
     expected = EXPECTED if any(run.layout.own_log == "launcher" for run in runs) else ("trainer",)
-    for source in expected if seen else ():
+    for source in expected if engine is not None and runs else ():
         if source not in known:
             coverage.append(f"{source} log (never seen)")
     return Facts(now_m=now, now_t=now if now > 1e8 else time.time(), runs=runs, coverage=coverage)

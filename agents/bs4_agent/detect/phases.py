@@ -1,16 +1,15 @@
-"""What each side of a run is doing, as far as its lines tell: the phase, since when, what it said
-last, and whom it waits for.
+"""What each side of a run is doing, as far as its log lines show: its phase, since when, its last
+message, and the side that it waits for.
 
-Nothing here judges. The numbers that link the sides: batch N of the orchestrator is trained by the
-trainer's step N and gives policy N (2026-01: policy N + 1), in both generations; a side that has
-what it needs is working, a side that has not waits for the other.
+Nothing here judges. Step numbers link the sides: the trainer's step N trains batch N of the
+orchestrator and gives policy N (policy N + 1 on 2026-01). A side that has what it needs is working.
+A side that lacks it waits for the other side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts, Side
 from bs4_agent.states import Phase
@@ -18,9 +17,9 @@ from bs4_agent.trainers import verl_processes
 
 TRAINER, ORCHESTRATOR = "trainer", "orchestrator"
 
-#: Kinds that say that work was done. A heartbeat counts only with new numbers; warnings about
-#: failed rollouts do not count, and neither does anything the inference server says of itself: it
-#: finishes what it was asked before, whoever has stopped meanwhile.
+#: Kinds of events that show that work was done. A heartbeat counts only with new numbers. Warnings
+#: about failed rollouts do not count, and neither do the inference server's own lines: it finishes
+#: earlier requests even if every other side has stopped.
 _NEWS = frozenset(
     {
         "step",
@@ -47,12 +46,12 @@ _PHASES: dict[str, Phase] = {
 
 @dataclass(frozen=True)
 class Activity:
-    """One side now.
+    """What one side of a run is doing now.
 
-    `phase`: start-up, rollout, train, weight sync, checkpoint, evaluation, rate-limit wait,
-    waiting, end. `since_m`: when its present piece of work began (it got what it needed) or, later,
-    gave its last sign. `waits_for`: the other side's name, "" when it has to move itself. `awaits`:
-    what it waits for or works on, as words. `last`: its newest line that counts.
+    `since_m` is the monotonic second at which its present work began (it got what it needed) or, if
+    later, at which it gave its last sign of life. `waits_for` is the other side's name, or "" if
+    the side itself has to move. `awaits` says in words what it waits for or works on. `last` is its
+    newest log line that shows work.
     """
 
     side: str
@@ -64,8 +63,8 @@ class Activity:
 
 
 def activities(run: RunFacts) -> dict[str, Activity]:
-    """Both sides; only the trainer where the run has no orchestrator (verl). Pure: looks at the
-    facts only.
+    """Return what each side of a run is doing, by side name. A run without an orchestrator (verl)
+    has only the trainer. The result depends on the facts only.
     """
     events = _by_side(run.events)
     trainer, orchestrator = run.trainer_side, run.orchestrator_side
@@ -78,8 +77,8 @@ def activities(run: RunFacts) -> dict[str, Activity]:
 
 
 def start_up(run: RunFacts) -> str:
-    """Where a run that has not finished a step yet is: `trainer: start-up (its model),
-    orchestrator: rollout (the first batch)`.
+    """Return a phrase that says where a run is that has not finished a step yet, for example
+    `trainer: start-up (its model), orchestrator: rollout (the first batch)`.
     """
     if run.spec.component == "inference":
         return "inference: start-up (its model)"
@@ -98,80 +97,75 @@ def start_up(run: RunFacts) -> str:
 
 
 def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
+    """Return the events grouped by the side that wrote them."""
     sides: dict[str, list[LogEvent]] = {}
     for event in events:
         sides.setdefault(event.event.side, []).append(event)
     return sides
 
 
-def next_step(run: RunFacts, events: Iterable[LogEvent], side: Side) -> int | None:
-    """The number of the step that the trainer does now: after its last one, or where it said that
-    it begins.
+def next_step(run: RunFacts) -> int | None:
+    """Return the number of the step that the trainer works on now: the step after its last one, or
+    the step at which it said that it starts. Returns None if neither is known.
     """
-    if side.last_step is not None:
-        return side.last_step + 1
-    for event in events:
-        if event.event.kind == "starting" and event.event.values.get("what") == "position":
+    if run.trainer_side.last_step is not None:
+        return run.trainer_side.last_step + 1
+    for event in run.events_of("starting", TRAINER):
+        if event.event.values.get("what") == "position":
             return event.event.step
     return None
 
 
 def _trainer(run: RunFacts, events: list[LogEvent], own: Side, other: Side) -> Activity:
+    """Return what the trainer is doing now."""
     last = _news(events)
-    said_m = _latest(own.last_step_m, last)
-    if _finished(events):
-        return Activity(TRAINER, "end", _or(said_m, run.started_m), "", "nothing more", last)
-    if said_m is None:
-        return Activity(TRAINER, "start-up", run.started_m, "", "its model", last)
-    if own.steps == 0 and not _in_loop(events):
+    said_m = _said_m(run, own, last)
+    if _has(events, "finished"):
+        return Activity(TRAINER, "end", said_m, "", "nothing more", last)
+    silent = last is None and own.last_step_m is None
+    if silent or (own.steps == 0 and not _in_loop(events)):
         return Activity(TRAINER, "start-up", said_m, "", "its model", last)
-    wanted = next_step(run, events, own)
+    wanted = next_step(run)
     if _phase_of(events) == "checkpoint":
         saved_m = _saved_m(run, last)
         if saved_m is None:
-            return Activity(
-                TRAINER, "checkpoint", said_m, "", f"the checkpoint of step {_step(last)}", last
-            )
+            step = "?" if last is None or last.event.step is None else last.event.step
+            what = f"the checkpoint of step {step}"
+            return Activity(TRAINER, "checkpoint", said_m, "", what, last)
         said_m = max(said_m, saved_m)
     if run.spec.trainer == "verl":
-        # No line says what it does within a step; the title of its busiest worker does.
+        # No line says what it does within a step, but the title of its busiest worker does.
         doing = verl_processes.phase(
             member.cmdline[0] for member in run.members if member.alive and member.cmdline
         )
         return Activity(TRAINER, doing or "train", said_m, "", f"step {wanted}", last)
     if other.last_step is None or (wanted is not None and other.last_step < wanted):
-        return Activity(
-            TRAINER,
-            "waiting",
-            said_m,
-            ORCHESTRATOR,
-            f"batch {wanted}" if wanted is not None else "the first batch",
-            last,
-        )
+        batch = f"batch {wanted}" if wanted is not None else "the first batch"
+        return Activity(TRAINER, "waiting", said_m, ORCHESTRATOR, batch, last)
     since = max(said_m, _step_m(run, ORCHESTRATOR, wanted) or said_m)
     return Activity(TRAINER, "train", since, "", f"step {wanted}", last)
 
 
 def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side) -> Activity:
+    """Return what the orchestrator is doing now."""
     last = _news(events)
-    said_m = _latest(own.last_step_m, last)
-    if _finished(events):
-        return Activity(ORCHESTRATOR, "end", _or(said_m, run.started_m), "", "nothing more", last)
-    if said_m is None:
-        return Activity(ORCHESTRATOR, "start-up", run.started_m, "", "the inference server", last)
+    said_m = _said_m(run, own, last)
+    if _has(events, "finished"):
+        return Activity(ORCHESTRATOR, "end", said_m, "", "nothing more", last)
+    if last is None and own.last_step_m is None:
+        return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
     needs = _needed_step(run, events, own)
-    done = _done(run, other)
+    done = _done(run)
     if needs is not None and (done is None or done < needs):
         return Activity(
             ORCHESTRATOR, "waiting", said_m, TRAINER, f"the policy after step {needs}", last
         )
-    # Whenever it has been waiting, it began anew when the trainer let it go on.
+    # If it had been waiting, its work began again when the trainer let it continue.
     since = max(said_m, _step_m(run, TRAINER, needs) or said_m)
-    batch = "the first batch"
-    if own.last_step is not None:
-        batch = f"batch {own.last_step + 1}"
+    batch = f"batch {own.last_step + 1}" if own.last_step is not None else "the first batch"
     phase = _phase_of(events)
-    if phase == "rollout" and own.steps == 0 and not _began(events):
+    began = _has(events, "ready", "start-step", "policy-update", "heartbeat")
+    if phase == "rollout" and own.steps == 0 and not began:
         return Activity(ORCHESTRATOR, "start-up", said_m, "", "the inference server", last)
     awaits = {
         "evaluation": "the evaluation",
@@ -182,13 +176,13 @@ def _orchestrator(run: RunFacts, events: list[LogEvent], other: Side, own: Side)
 
 
 def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None:
-    """The trainer's step without which the orchestrator does not go on, as far as it said so after
-    its own last step.
+    """Return the trainer's step without which the orchestrator does not continue, as its log shows
+    it, or None if it needs none.
     """
     for event in reversed(events):
         kind, values = event.event.kind, event.event.values
         if kind == "barrier":
-            # Policy K: 2026-01's step K - 1 makes it, the current generation's step K.
+            # 2026-01's step K - 1 makes policy K, and the current generation's step K does.
             if "checkpoint" in values:
                 return int(values["checkpoint"]) - (
                     1 if run.spec.trainer == "prime-rl-2026-01" else 0
@@ -197,24 +191,24 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])
         if kind == "holding" and values.get("dispatcher") == "paused":
-            if own.last_step is None:
-                return None
-            return own.last_step - 1
+            return None if own.last_step is None else own.last_step - 1
         if kind == "holding" and values.get("dispatcher") == "resumed":
             return None
     return None
 
 
-def _done(run: RunFacts, trainer: Side) -> int | None:
-    """The trainer's last finished step, of this attempt or of the checkpoint that it began from."""
-    first = next_step(run, [e for e in run.events if e.event.side == TRAINER], trainer)
-    if first is None:
-        return None
-    return first - 1
+def _done(run: RunFacts) -> int | None:
+    """Return the trainer's last finished step, of this attempt or of the checkpoint that it started
+    from, or None if it is unknown.
+    """
+    first = next_step(run)
+    return None if first is None else first - 1
 
 
 def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
-    """When that side's line of that step was written; None where it is not known any more."""
+    """Return the monotonic second at which `side` wrote its line of `step`, or None if that line is
+    no longer known.
+    """
     for event in reversed(run.events):
         if event.event.kind == "step" and event.event.side == side and event.event.step == step:
             return event.m
@@ -222,8 +216,8 @@ def _step_m(run: RunFacts, side: str, step: int | None) -> float | None:
 
 
 def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
-    """When the trainer's part of the checkpoint that `save` announced was whole; None while it is
-    not. No line says so, the files do.
+    """Return the monotonic second at which the trainer's part of the checkpoint announced by `save`
+    was complete, or None while it is not. The files show this, no log line does.
     """
     for checkpoint in run.checkpoints:
         if (
@@ -236,30 +230,26 @@ def _saved_m(run: RunFacts, save: LogEvent | None) -> float | None:
 
 
 def _phase_of(events: list[LogEvent]) -> Phase:
-    """By the newest line that opens a phase, unless a later one closes it."""
+    """Return the phase that the newest opening line shows, or "rollout" if a later line has closed
+    it.
+    """
     for event in reversed(events):
         kind = event.event.kind
         if kind in _PHASES:
             return _PHASES[kind]
-        if kind == "heartbeat" and _evals(event.event.values):
+        if kind == "heartbeat" and int(event.event.values.get("eval", 0) or 0) > 0:
             return "evaluation"
         if kind in _NEWS or (kind == "heartbeat" and "have" in event.event.values):
             break
     return "rollout"
 
 
-def _evals(values: Mapping[str, Any]) -> bool:
-    return int(values.get("eval", 0) or 0) > 0
-
-
 def _news(events: list[LogEvent]) -> LogEvent | None:
-    """The newest line that says that work was done. Of heartbeats with the same numbers the first
-    one counts.
+    """Return the newest event that shows that work was done, or None. Of heartbeats with equal
+    numbers, the first one counts.
     """
     newest: LogEvent | None = None
     for event in events:
-        if event.event.kind == "heartbeat":
-            continue
         if event.event.kind in _NEWS or event.event.kind == "rate-limited":
             newest = event
     beat = _changed_beat([e for e in events if e.event.kind == "heartbeat"])
@@ -269,7 +259,7 @@ def _news(events: list[LogEvent]) -> LogEvent | None:
 
 
 def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
-    """The first heartbeat of the run of equal ones at the end."""
+    """Return the first of the equal heartbeats at the end, or None if there are no heartbeats."""
     first: LogEvent | None = None
     for beat in reversed(beats):
         if first is not None and beat.event.values != first.event.values:
@@ -278,39 +268,23 @@ def _changed_beat(beats: list[LogEvent]) -> LogEvent | None:
     return first
 
 
-def _finished(events: list[LogEvent]) -> bool:
-    return any(e.event.kind == "finished" for e in events)
+def _has(events: list[LogEvent], *kinds: str) -> bool:
+    """Return True if any event is of one of these kinds."""
+    return any(event.event.kind in kinds for event in events)
 
 
 def _in_loop(events: list[LogEvent]) -> bool:
+    """Return True if the trainer has reported that its training loop or its broadcast starts."""
     for e in events:
         if e.event.kind == "starting" and e.event.values.get("what") in ("loop", "broadcast"):
             return True
     return False
 
 
-def _began(events: list[LogEvent]) -> bool:
-    for e in events:
-        if e.event.kind in ("ready", "start-step", "policy-update", "heartbeat"):
-            return True
-    return False
-
-
-def _latest(step_m: float | None, event: LogEvent | None) -> float | None:
-    moments = []
-    for m in (step_m, event.m if event else None):
-        if m is not None:
-            moments.append(m)
-    return max(moments, default=None)
-
-
-def _or(value: float | None, default: float) -> float:
-    if value is None:
-        return default
-    return value
-
-
-def _step(event: LogEvent | None) -> str:
-    if event is None or event.event.step is None:
-        return "?"
-    return str(event.event.step)
+def _said_m(run: RunFacts, side: Side, last: LogEvent | None) -> float:
+    """Return the monotonic second at which a side last showed work, by its last step or its newest
+    event, or at which the run started if neither is known.
+    """
+    if last is None:
+        return run.started_m if side.last_step_m is None else side.last_step_m
+    return last.m if side.last_step_m is None else max(side.last_step_m, last.m)

@@ -1,5 +1,5 @@
-"""Asks the runs' inference servers how they are, without ever being the load: /health often, a
-one-token request only on suspicion.
+"""Probing the runs' inference servers without putting load on them: /health often, and a one-token
+request only on suspicion.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from bs4_agent.probes.vllm import Probe, ProbeFailed, health, metrics, one_token
 
 #: Seconds between two rounds.
 ROUND_S = 2.0
-#: Each question is a line in the server's own log.
+#: Seconds. Each probe is a line in the server's own log.
 HEALTH_EVERY_S = 5.0
 HEALTH_TIMEOUT_S = 3.0
-#: A run is suspicious when nothing moved for this many of its own steps, and never before
-#: SUSPICION_MIN_S.
+#: A run is suspicious if nothing moved for this many of its own steps, and never before
+#: SUSPICION_MIN_S seconds.
 SUSPICION_STEPS = 2.0
 SUSPICION_MIN_S = 5.0
-#: Bounds of the one-token timeout. A busy engine answers one token within a few of its iterations;
-#: 30 s is ten times the slowest seen.
+#: Seconds: the bounds of the one-token timeout. A busy engine answers one token within a few of its
+#: iterations. 30 s is ten times the slowest seen.
 TOKEN_TIMEOUT_S = (5.0, 30.0)
 TOKEN_EVERY_S = 2.0
-#: A server that answers while its run stands still is asked again after this share of the silence:
-#: a long evaluation or checkpoint is no reason to ask every two seconds for an hour.
+#: A server that answers while its run stands still is probed again after this share of the silence:
+#: a long evaluation or checkpoint is no reason to probe every two seconds for an hour.
 TOKEN_EVERY_SHARE, TOKEN_EVERY_MAX_S = 0.1, 60.0
 _COUNTER = "vllm:generation_tokens_total"
 
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose server is asked. `quiet_s`: seconds since either side finished a step; `pace_s`:
-    its median step time.
+    """A run whose inference server is probed. `quiet_s` is the seconds since either side finished a
+    step; `pace_s` is the run's median step time in seconds, or None if unknown.
     """
 
     run: str
@@ -46,8 +46,8 @@ class Watched:
 
 
 class Prober:
-    """`watched` names what is to be asked now; `probe` is the last answer. One thread: a server
-    that hangs delays only the next question.
+    """Probes the inference servers of the runs that `watched` returns, and keeps each last answer.
+    It uses one thread, so a server that hangs only delays the next probe.
     """
 
     def __init__(self, watched: Callable[[], Sequence[Watched]]) -> None:
@@ -56,22 +56,28 @@ class Prober:
         self._counter: dict[str, float] = {}
 
     def probe(self, run: str, attempt: int) -> ServerProbe:
+        """Return the last answers of a run's server. All fields are unset if it has not been
+        probed.
+        """
         return self._last.get((run, attempt), ServerProbe())
 
     def run(self, stop: threading.Event) -> None:
+        """Probe the watched servers every two seconds until `stop` is set."""
         while not stop.wait(ROUND_S):
             watched = self._watched()
             current = {(w.run, w.attempt) for w in watched}
-            for key in [k for k in self._last if k not in current]:
+            for key in self._last.keys() - current:
                 del self._last[key]
             for item in watched:
                 self._ask(item)
 
     def _ask(self, item: Watched) -> None:
+        """Probe the health of one server if it is due, and then try a token if the server is
+        healthy.
+        """
         key = (item.run, item.attempt)
         before = self._last.get(key, ServerProbe(url=item.url))
-        now = time.monotonic()
-        if before.health_m is None or now - before.health_m >= HEALTH_EVERY_S:
+        if before.health_m is None or time.monotonic() - before.health_m >= HEALTH_EVERY_S:
             answer = health(item.url, HEALTH_TIMEOUT_S)
             ever = before.ever_ok_m or (time.monotonic() if answer.ok else None)
             before = dataclasses.replace(
@@ -86,8 +92,8 @@ class Prober:
             self._last[key] = self._ask_for_a_token(item, before)
 
     def _ask_for_a_token(self, item: Watched, before: ServerProbe) -> ServerProbe:
-        limit = max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0))
-        if item.quiet_s < limit:
+        """Request one token if the run is suspiciously quiet, and return the updated answers."""
+        if item.quiet_s < max(SUSPICION_MIN_S, SUSPICION_STEPS * (item.pace_s or 0.0)):
             if before.failures == 0:
                 return before
             return dataclasses.replace(before, answer="unknown", failures=0)
@@ -111,8 +117,8 @@ class Prober:
 
     @staticmethod
     def _generated(url: str) -> float | None:
-        """Tokens generated so far. An engine that is merely busy moves it while our own request
-        waits.
+        """Return the number of tokens generated so far, or None if the server does not report it. A
+        server that is merely busy increases it while our own request waits.
         """
         try:
             return metrics(url, HEALTH_TIMEOUT_S).get(_COUNTER)
@@ -121,6 +127,7 @@ class Prober:
 
 
 def _word(answer: Probe) -> str:
+    """Return "ok", or the error word of a failed probe."""
     if answer.ok:
         return "ok"
     return answer.error or "unknown"

@@ -1,17 +1,17 @@
-"""A finished log in one pass and constant memory: to the signatures the lines that could matter to
-one, to the detectors its events.
+"""Reading a finished log in one pass and constant memory. The signatures get the lines that could
+matter to them, the detectors get its events.
 
-Taking a line apart costs 6 us, looking at it 0.01 us a byte: so blocks of a megabyte are looked
-through for the words that signatures and event rules need, and only the lines that hold one are
-taken apart (`sieve.py`). A signature that something ends again and again (errors between two steps)
-counts from its last end on: what a block says of it before that is passed over. `thorough` takes
-every line apart; the findings are the same.
+Parsing a line costs 6 us, searching it costs 0.01 us a byte. So blocks of a megabyte are searched
+for the words that signatures and event rules need, and only the lines that hold a word are parsed
+(`sieve.py`). A signature that is ended again and again (errors between two steps) counts from its
+last end on, and earlier lines of a block are passed over. With `thorough`, every line is parsed;
+the findings are the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
@@ -31,11 +31,11 @@ from bs4_agent.detect.quotes import (
 from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
 from bs4_agent.detect.words import Words
-from bs4_agent.trainers.base import LogLine, Trainer
+from bs4_agent.trainers.base import Event, LogLine, Trainer
 
 _BLOCK = 1 << 20
-#: Events that healthy runs write all the time. As on a live pod, of each kind only the last few
-#: dozen count: they are read from the log's last megabyte. All other kinds are looked for
+#: Events that healthy runs write all the time. As on a live pod, only the last few dozen of each
+#: kind count, so they are read from the log's last megabyte. All other kinds are searched for
 #: everywhere.
 _FREQUENT = frozenset(
     {
@@ -52,30 +52,30 @@ _FREQUENT = frozenset(
         "waiting-inference",
     }
 )
-#: Events kept of one log.
+#: Events of one log that are kept at most.
 _EVENTS_KEPT = 20_000
 _TEXT = 2000
 _ANSI = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-#: Lines that are remembered as taken apart, and how long one may be.
+#: How many parsed lines are remembered, and how long such a line may be.
 _REMEMBERED, _SHORT = 512, 300
-_NOTHING, _ANYTHING = re.compile(rb"(?!)"), re.compile(b"")
+_NOTHING = re.compile(rb"(?!)")
 _CLOCK = re.compile(rb"\d\d:\d\d|\.\d{6}|,-;")
-#: Words of signatures that are done may be found so often before the words are put together anew,
-#: which takes 25 ms.
+#: Finds of words of finished signatures after which the expression is built again, which takes 25
+#: ms.
 _IDLE = 10_000
-#: Of an event word as a key, in place of a signature's number.
+#: Stands for an event's word in a key, in place of a signature's index.
 _EVENT = -1
-#: Lines that may look like the end of a signature and be none before looking for the last end is
-#: given up.
+#: Lines that may look like the end of a signature without being one before the search for the last
+#: end is given up.
 _TRIES = 16
-#: Bytes between two lines whose time is noted, so that no midnight is lost; and how far to look
-#: back for a line that has one.
+#: Bytes between two lines whose time is taken, so that no midnight is lost; and lines to search
+#: back for one with a time.
 _SAMPLE, _BACK = 128 * 1024, 400
 
 
 @dataclass
 class Log:
-    """One log as it lies there. `name`: for evidence; `attempt`: 1 where nothing tells."""
+    """A finished log. `name` is used in evidence; `attempt` is 1 if the attempt is unknown."""
 
     source: str
     name: str
@@ -84,8 +84,9 @@ class Log:
 
 @dataclass
 class Read:
-    """What a log gave. `events` in order; `steps`: how many lines of steps there were before those
-    of the events; `t`: the time of its last line that has one; `lines`: how many it has.
+    """The result of reading one log. `events` are in order. `steps` counts the step lines before
+    those in `events`. `t` is the time of the last dated line, in seconds. `lines` is the number of
+    lines.
     """
 
     log: Log
@@ -96,49 +97,42 @@ class Read:
 
 
 class Reader:
-    """`read` one log through."""
+    """Reads one log through and feeds it to a matcher."""
 
     def __init__(
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
     ) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
-        if thorough:
-            self._sieve = None
-        else:
-            self._sieve = _main(matcher, trainer, log.source, frozenset())
+        self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
-        if not words:
-            self._eventful = _NOTHING
-        elif "" in words:
-            self._eventful = _ANYTHING
-        else:
-            self._eventful = _finder(words)
+        self._eventful = _finder(words) if words else _NOTHING
         self._events_done = frozenset((_EVENT, word) for word in words)
         self._finders: dict[str, re.Pattern[bytes]] = {}
         self._sieves: dict[Key, Sieve[Key]] = {}
         self._parsed: dict[bytes, LogLine] = {}
         self._found = Read(log)
         self._walked = 0
-        """Number of the last line whose header was looked for."""
-        self._rare: list[tuple[int, LogEvent]] = []
+        """The number of the last line whose header was searched for."""
+        self._rare: list[LogEvent] = []
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
-        """Errors: OSError of the handle."""
+        """Read the log and return its events and numbers. Raises OSError if the handle cannot be
+        read.
+        """
         for offset, data in blocks(handle, _BLOCK):
             block = Block(data, offset, self._found.lines, self._matcher.time())
             self._kept.append(block)
             self._block(block)
-            while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK:
-                self._count_steps(self._kept.pop(0))
+            self._release(_BLOCK)
         self._found.t = self._matcher.time()
-        while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= _BLOCK - LINE_CAP:
-            self._count_steps(self._kept.pop(0))
+        self._release(_BLOCK - LINE_CAP)
         self._found.events = self._events(self._kept)
         return self._found
 
     def _block(self, block: Block) -> None:
+        """Search one block and feed the lines that could matter."""
         view, lines = block.data, block.lines
         last = self._last_line(lines)
         self._adjust()
@@ -158,14 +152,14 @@ class Reader:
             self._matcher.last_line = max(self._matcher.last_line, block.line + last + 1)
 
     def _last_line(self, lines: Lines) -> int:
-        """The number of the last line that is not blank, -1 where there is none."""
+        """Return the number of the last line that is not blank, or -1 if there is none."""
         for index in range(lines.last_written(), -1, -1):
             if not blank(self._trainer.parse_line(self._log.source, lines.at(index)[1])):
                 return index
         return -1
 
     def _adjust(self) -> None:
-        """What the next block is to be looked through for."""
+        """Update the keys that the next block is searched for."""
         matcher, sieve = self._matcher, self._sieve
         if sieve is None:
             return
@@ -188,8 +182,8 @@ class Reader:
         sieve.skip(self._settled)
 
     def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
-        """0-based numbers of the lines to take apart, in order. `last`: the last one that is not
-        blank.
+        """Yield the 0-based numbers of the lines to parse, in order. `last` is the last line that
+        is not blank.
         """
         main = self._sieve
         if main is None:
@@ -215,10 +209,7 @@ class Reader:
                     if nexts.get(key, -1) < place:
                         nexts[key] = self._own(key).next_line(view, place)
                 soonest = min((nexts[key] for key in keys), default=len(view))
-            if self._matcher.doubting:
-                start = place
-            else:
-                start = min(first, soonest)
+            start = place if self._matcher.doubting else min(first, soonest)
             if start == len(view):
                 return
             number += view.count(b"\n", place, start)
@@ -227,7 +218,9 @@ class Reader:
             number += 1
 
     def _late(self, view: bytes, lines: Lines, last: int) -> Iterator[tuple[Key, int]]:
-        """Expressions that count only from some place of a block on, with that place."""
+        """Yield (key, byte offset) for each expression that counts only from an offset of the block
+        on.
+        """
         for index in self._matcher.standing:
             yield (index, "pattern"), lines.at(last)[0] if last >= 0 and view is lines.data else 0
         for index in self._matcher.flapping:
@@ -236,15 +229,13 @@ class Reader:
             yield (index, "pattern"), end
 
     def _last_end(self, index: int, view: bytes, lines: Lines) -> int:
-        """Where the last line begins that ends this signature; 0 where none does and where that is
-        too hard to tell.
+        """Return the offset of the last line that ends this signature, or 0 if no line does or it
+        is too expensive to find.
         """
         expression = self._matcher.rules.rules[index][0].roles["cleared_by"]
         if not expression.needs or any(text.startswith("(?i)") for text in expression.needs):
             return 0
-        texts = []
-        for text in expression.needs:
-            texts.append(text.encode("ascii"))
+        texts = [text.encode("ascii") for text in expression.needs]
         end = len(view)
         for _ in range(_TRIES):
             at = max(view.rfind(text, 0, end) for text in texts)
@@ -257,39 +248,42 @@ class Reader:
         return 0
 
     def _own(self, key: Key) -> Sieve[Key]:
-        """For one expression that counts only at times."""
+        """Return the prefilter of one expression that counts only at times."""
         if key not in self._sieves:
             expression = self._matcher.rules.rules[key[0]][0].roles[key[1]]
             self._sieves[key] = Sieve([(key, expression.needs, expression.raw)])
         return self._sieves[key]
 
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
-        """The last of these lines (1-based) that matches, as far back as lines are kept."""
+        """Return the number (1-based) of the last line from `first` to `last` that matches, or
+        None. Only lines of the kept blocks are searched.
+        """
         if expression.text not in self._finders:
-            if expression.needs:
-                self._finders[expression.text] = _finder(expression.needs)
-            else:
-                self._finders[expression.text] = _ANYTHING
+            self._finders[expression.text] = _finder(expression.needs)
         find = self._finders[expression.text].search
-        for block in reversed(self._kept):
-            lowest, highest = (
-                max(0, first - block.line - 1),
-                min(last - block.line, block.lines.count()) - 1,
-            )
-            if lowest > highest or not block.lines.any(find, lowest, highest):
+        for number, raw in self._holding(find, first, last):
+            if find(raw) is None and b"\x1b" not in raw:
                 continue
-            for index in range(highest, lowest - 1, -1):
-                _, raw = block.lines.at(index)
-                if find(raw) is None and b"\x1b" not in raw:
-                    continue
-                text = self._parse(raw).text
-                if any(expression.search(part) for part in text.split("\n")):
-                    return block.line + index + 1
+            if any(expression.search(part) for part in self._parse(raw).text.split("\n")):
+                return number
         return None
 
+    def _holding(
+        self, find: Callable[[bytes, int, int], object], first: int, last: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """Yield (1-based number, line) for the kept lines from `last` back to `first`. Blocks in
+        which `find` finds nothing are left out.
+        """
+        for block in reversed(self._kept):
+            lowest = max(0, first - block.line - 1)
+            highest = min(last - block.line, block.lines.count()) - 1
+            if lowest <= highest and block.lines.any(find, lowest, highest):
+                for index in range(highest, lowest - 1, -1):
+                    yield block.line + index + 1, block.lines.at(index)[1]
+
     def _parse(self, raw: bytes) -> LogLine:
-        """Lines without a time of their own (of tracebacks) come again and again: they are taken
-        apart once.
+        """Parse a line. Lines without a time of their own (in tracebacks) repeat, so their result
+        is remembered.
         """
         line = self._parsed.get(raw)
         if line is None:
@@ -301,6 +295,7 @@ class Reader:
         return line
 
     def _line(self, lines: Lines, index: int, block: Block, start: int, raw: bytes) -> None:
+        """Feed one line to the matcher if it is wanted, and keep its event if it is a rare one."""
         line = self._parse(raw)
 
         def date_above() -> None:
@@ -308,20 +303,11 @@ class Reader:
 
         place = self._place(block.offset + start, block.line + index + 1)
         if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
-            if (
-                self._sieve is not None
-                and asks(self._log.source)
-                and headless(line)
-                and not self._matcher.doubting
-            ):
-                self._header_above(place["line"])
-            elif (
-                self._sieve is not None
-                and samples(self._log.source)
-                and headless(line)
-                and not self._matcher.doubting
-            ):
-                self._sample_above(place["line"])
+            if self._sieve is not None and headless(line) and not self._matcher.doubting:
+                if asks(self._log.source):
+                    self._header_above(place["line"])
+                elif samples(self._log.source):
+                    self._sample_above(place["line"])
             self._matcher.feed(line, place, self._back, None if dated(line) else date_above)
         if len(self._rare) >= _EVENTS_KEPT or (
             self._eventful.search(raw) is None and b"\x1b" not in raw
@@ -331,15 +317,11 @@ class Reader:
         if event is not None and event.kind not in _FREQUENT:
             date_above()
             self._matcher.date(line)
-            moment = self._matcher.time()
-            text = line.text[:_TEXT]
-            self._rare.append(
-                (place["line"], LogEvent(event=event, m=moment or 0.0, text=text, **place))
-            )
+            self._rare.append(_event(event, self._matcher.time(), line, place))
 
     def _header_above(self, number: int) -> None:
-        """Tell the matcher the nearest header above line `number` (1-based), as far up as it can
-        matter, and whether what stands between them begins somebody's words.
+        """Report to the matcher the nearest header above line `number` (1-based), as far up as it
+        can matter, and whether a line between them begins a quotation.
         """
         opened = False
         for block in reversed(self._kept):
@@ -349,7 +331,7 @@ class Reader:
                 -1,
             ):
                 place = block.line + index + 1
-                # The header above a line that was walked from was told.
+                # The header above a line from which the search began was reported.
                 told = place <= self._walked
                 line = self._parse(block.lines.at(index)[1])
                 opened = opened or opens(line)
@@ -361,30 +343,19 @@ class Reader:
                     return
 
     def _sample_above(self, number: int) -> None:
-        """Tell the matcher the nearest part of a printed sample above line `number` (1-based),
-        unless it was told.
+        """Report to the matcher the nearest part of a printed sample above line `number` (1-based),
+        unless it was reported before.
         """
         first, last = max(1, number - MOST_LINES, self._walked + 1), number - 1
         self._walked = last
-        for block in reversed(self._kept):
-            lowest, highest = (
-                max(0, first - block.line - 1),
-                min(last - block.line, block.lines.count()) - 1,
-            )
-            if lowest > highest or not block.lines.any(SAMPLE_PARTS.search, lowest, highest):
-                continue
-            for index in range(highest, lowest - 1, -1):
-                raw = block.lines.at(index)[1]
-                line = None
-                if SAMPLE_PARTS.search(raw) is not None:
-                    line = self._parse(raw)
-                if line is not None and (sample(line) or sample_over(line)):
-                    self._matcher.sample_above(
-                        line if sample(line) else None, block.line + index + 1
-                    )
-                    return
+        for place, raw in self._holding(SAMPLE_PARTS.search, first, last):
+            line = self._parse(raw) if SAMPLE_PARTS.search(raw) is not None else None
+            if line is not None and (sample(line) or sample_over(line)):
+                self._matcher.sample_above(line if sample(line) else None, place)
+                return
 
     def _place(self, offset: int, number: int) -> dict[str, Any]:
+        """Return the place of a line, as evidence without its text."""
         return {
             "source": self._log.source,
             "stream": "",
@@ -395,8 +366,8 @@ class Reader:
         }
 
     def _date_before(self, lines: Lines, index: int) -> None:
-        """Tell the matcher the time of the nearest line above `index` that has one, unless it was
-        told already.
+        """Report to the matcher the time of the nearest dated line above `index`, unless it was
+        reported before.
         """
         for number in range(index - 1, max(lines.dated, index - _BACK) - 1, -1):
             _, raw = lines.at(number)
@@ -408,13 +379,18 @@ class Reader:
                 break
         lines.dated = max(lines.dated, index)
 
-    def _count_steps(self, block: Block) -> None:
-        self._found.steps += block.data.count(b"SUCCESS Step ") + block.data.count(
-            b'"message": "Step '
-        )
+    def _release(self, least: int) -> None:
+        """Count the step lines of the oldest blocks, and drop them, as long as at least `least`
+        bytes are kept after them.
+        """
+        while len(self._kept) > 1 and sum(len(b.data) for b in self._kept[1:]) >= least:
+            data = self._kept.pop(0).data
+            self._found.steps += data.count(b"SUCCESS Step ") + data.count(b'"message": "Step ')
 
     def _events(self, kept: list[Block]) -> list[LogEvent]:
-        """The rare ones of the whole log and the frequent ones of its end, in order."""
+        """Return the rare events of the whole log and the frequent events of its end, in the order
+        of their lines.
+        """
         events = list(self._rare)
         for block in kept:
             clock = self._matcher.clock_at(block.t)
@@ -424,29 +400,20 @@ class Reader:
                 event = self._trainer.event(self._log.source, line)
                 if event is not None and event.kind in _FREQUENT:
                     place = self._place(block.offset + start, block.line + index + 1)
-                    events.append(
-                        (
-                            place["line"],
-                            LogEvent(
-                                event=event, m=clock.time() or 0.0, text=line.text[:_TEXT], **place
-                            ),
-                        )
-                    )
-        return [event for _, event in sorted(events, key=lambda entry: entry[0])][-_EVENTS_KEPT:]
+                    events.append(_event(event, clock.time(), line, place))
+        return sorted(events, key=lambda event: event.line)[-_EVENTS_KEPT:]
 
 
 def _main(
     matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]
 ) -> Sieve[Key] | None:
-    """For all that counts wherever it stands, and for events; None where every line has to be taken
-    apart.
+    """Return the prefilter for everything that counts anywhere in a block, and for events, or None
+    if every line must be parsed.
     """
     rules = matcher.rules
-    if (trainer.id, source, without) not in rules.sieves:
-        words = []
-        for word in trainer.event_words(source, _FREQUENT):
-            if (_EVENT, word) not in without:
-                words.append(word)
+    key = (trainer.id, source, without)
+    if key not in rules.sieves:
+        words = [w for w in trainer.event_words(source, _FREQUENT) if (_EVENT, w) not in without]
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
             for index, (signature, _) in enumerate(rules.rules)
@@ -455,15 +422,23 @@ def _main(
         ]
         for word in words:
             needs.append(((_EVENT, word), [word], ""))
-        if rules.words.always or "" in words:
-            rules.sieves[trainer.id, source, without] = None
-        else:
-            rules.sieves[trainer.id, source, without] = Sieve(needs, shapes=True)
-    sieve = rules.sieves[trainer.id, source, without]
+        everything = rules.words.always or "" in words
+        rules.sieves[key] = None if everything else Sieve(needs, shapes=True)
+    sieve = rules.sieves[key]
     if sieve is not None:
         sieve.skip(without)
     return sieve
 
 
+def _event(event: Event, t: float | None, line: LogLine, place: Mapping[str, Any]) -> LogEvent:
+    """Return an event of a line with its place. `t` is its time in seconds, or None."""
+    return LogEvent(event=event, m=t or 0.0, text=line.text[:_TEXT], **place)
+
+
 def _finder(words: Sequence[str]) -> re.Pattern[bytes]:
+    """Return an expression that finds any of the words, plain or escaped as in JSON, or anything if
+    there are no words or one is empty.
+    """
+    if not words or "" in words:
+        return re.compile(b"")
     return re.compile(Words([("", (*words, *ESCAPED))]).expression().encode("ascii"))

@@ -1,15 +1,15 @@
 """Why an attempt ended: a root cause that was open when the run ended by itself stays open as the
 reason of the end.
 
-Many detectors look at running runs only, so their findings vanish with the run. That the run is
-over does not mean that its failure is.
+Many detectors judge running runs only, so their findings vanish with the run. That the run is over
+does not mean that its failure is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from bs4_agent.detect.facts import Facts, Finding, RunFacts
+from bs4_agent.detect.facts import Facts, Finding
 from bs4_agent.playbooks.compiled import Playbook
 
 
@@ -17,14 +17,8 @@ class EndReasons:
     """Remembers which open incidents are the reason why their attempt ended."""
 
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
-        critical = []
-        for playbook in playbooks:
-            if playbook.severity == "critical":
-                critical.append(playbook)
-        symptoms = set()
-        for playbook in critical:
-            if playbook.role != "root":
-                symptoms.add(playbook.id)
+        critical = [p for p in playbooks if p.severity == "critical"]
+        symptoms = {p.id for p in critical if p.role != "root"}
         self._fatal = frozenset(
             p.id for p in critical if p.role == "root" and p.explains & symptoms
         )
@@ -35,24 +29,22 @@ class EndReasons:
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
         """Return the incidents among `opened` that stay open although nothing finds them any more.
 
-        `opened` are the findings of all open incidents, `found` the incidents that were found at
-        this look. While the ended attempt is the newest one, a detector that judges ended runs may
-        still say that a failure is over: it is found after the end, and then not any more. Once
-        another attempt has begun, nobody looks at the earlier one.
+        `opened` are the findings of all open incidents, and `found` are the incidents that were
+        found in this scan. While the ended attempt is the newest one, a detector that judges ended
+        runs may still say that a failure is over: its incident is found after the end, and then not
+        any more. Once another attempt has begun, nothing scans the earlier attempt.
         """
         self._kept &= opened.keys()
         for run in facts.runs:
-            if run.state not in ("ended", "lost"):
+            if not run.over:
                 continue
-            own = set()
+            own, fatal = set(), set()
             for key, item in opened.items():
                 if (item.run, item.attempt) == (run.name, run.attempt):
                     own.add(key)
-            fatal = set()
-            for key in own:
-                if self._is_fatal(opened[key]):
-                    fatal.add(key)
-            if not _ended_by_itself(run):
+                    if item.role == "root" and item.failure in self._fatal:
+                        fatal.add(key)
+            if run.good_end or run.stop_requested or run.with_pod:
                 self._kept -= own
             elif self._ended.get(run.name) != run.attempt:
                 self._kept |= fatal
@@ -62,10 +54,3 @@ class EndReasons:
             self._ended[run.name] = run.attempt
         self._seen = frozenset(found)
         return [key for key in self._kept if key not in found]
-
-    def _is_fatal(self, item: Finding) -> bool:
-        return item.role == "root" and item.failure in self._fatal
-
-
-def _ended_by_itself(run: RunFacts) -> bool:
-    return not (run.good_end or run.stop_requested or run.with_pod)

@@ -1,9 +1,9 @@
-"""The numbers of the last steps, as detectors ask for them."""
+"""The numbers of a run's last steps, in the forms that detectors use."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,15 +12,15 @@ from bs4_agent.detect.facts import RunFacts
 Point = tuple[int, float]
 
 
-#: By run: its history and what was read of it. A dozen detectors ask every two seconds, the history
-#: changes once a step.
+#: By run: its history and the columns read from it. A dozen detectors read them every two seconds,
+#: and the history changes once a step.
 _columns: dict[str, tuple[Sequence[Mapping[str, Any]], dict[tuple[str, str], list[Point]]]] = {}
 _RUNS = 16
 
 
 def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
-    """(step, value) of every kept step of `side` that has the number, oldest first; NaN and
-    infinities are floats.
+    """Return (step, value) for every kept step of `side` that has the number `key`, oldest first.
+    NaN and infinities are floats.
     """
     known = _columns.get(run.name)
     if known is None or known[0] is not run.history:
@@ -35,41 +35,58 @@ def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
 
 
 def last(points: Sequence[Point], count: int) -> list[Point]:
-    """The newest `count` points; none at all when there are fewer, so that nothing is judged too
-    early.
+    """Return the newest `count` points, or an empty list if there are fewer, so that nothing is
+    judged too early.
     """
-    if len(points) >= count:
-        return list(points[-count:])
-    return []
+    return list(points[-count:]) if len(points) >= count else []
+
+
+def every(points: Sequence[Point], test: Callable[[float], bool]) -> bool:
+    """Return True if there are points and the values of all of them pass the test."""
+    return bool(points) and all(test(value) for _, value in points)
+
+
+def total(points: Sequence[Point]) -> float:
+    """Return the sum of the values."""
+    return sum(value for _, value in points)
 
 
 def mean(points: Sequence[Point]) -> float:
-    return sum(value for _, value in points) / len(points)
+    """Return the mean of the values. Raises ZeroDivisionError if there are no points."""
+    return total(points) / len(points)
 
 
 def gaps(run: RunFacts) -> list[float]:
-    """Seconds between the trainer's last step lines, at most twenty."""
-    moments = [e.m for e in run.events if e.event.kind == "step" and e.event.side == "trainer"][
-        -21:
-    ]
-    found = []
-    for earlier, later in pairwise(moments):
-        found.append(later - earlier)
-    return found
+    """Return the seconds between the trainer's last step lines, at most twenty values, oldest
+    first.
+    """
+    steps = run.events_of("step", "trainer")[-21:]
+    return [later.m - earlier.m for earlier, later in pairwise(steps)]
 
 
 def pace_s(run: RunFacts) -> float | None:
-    """Seconds that a step usually takes from one step line to the next; None before two steps."""
+    """Return the seconds that a step usually takes from one step line to the next, or None before
+    there are two steps.
+    """
     between = sorted(gaps(run))
-    known = [between[len(between) // 2]] if between else []
-    return max(known + ([run.median_step_s] if run.median_step_s is not None else []), default=None)
+    known = between[len(between) // 2 :][:1]
+    if run.median_step_s is not None:
+        known.append(run.median_step_s)
+    return max(known, default=None)
 
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
-    """The step's own line where it is still known, else the number alone."""
-    for event in reversed(run.events):
-        if event.event.kind == "step" and event.event.side == side and event.event.step == step:
+    """Return the log line of a step as evidence if it is still known, or else `text` with the
+    step's number.
+    """
+    for event in reversed(run.events_of("step", side)):
+        if event.event.step == step:
             return event.evidence()
+    return step_evidence(run, side, f"step {step}: {text}")
+
+
+def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
+    """Return evidence from the recorded numbers of a run's steps."""
     return {
         "source": side,
         "stream": f"steps/{run.name}",
@@ -77,11 +94,12 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
         "file": "",
         "offset": 0,
         "line": 0,
-        "text": f"step {step}: {text}",
+        "text": text,
     }
 
 
 def _number(value: Any) -> float:
+    """Return a recorded number as a float; texts are "inf", "-inf" and "nan"."""
     if not isinstance(value, str):
         return float(value)
     return {"inf": math.inf, "-inf": -math.inf}.get(value, math.nan)

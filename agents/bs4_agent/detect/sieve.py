@@ -1,9 +1,9 @@
-"""Which raw lines of a finished log are worth taking apart: where a word stands, what the line
-looks like is asked before it is parsed.
+"""A prefilter for the raw lines of a finished log: if a line holds a word of a key, its raw form is
+checked before it is parsed.
 
-Finding a word costs some 6 ns a byte, taking a line apart and looking at it 15 us. A failing log
-has a word in every third line, and most of those lines are near misses: a look at the raw bytes, 2
-us, says so.
+Finding a word costs some 6 ns a byte, parsing and matching a line 15 us. A failing log has a word
+in every third line, and most of those lines are near misses. A check of the raw bytes, 2 us, rules
+them out.
 """
 
 from __future__ import annotations
@@ -16,80 +16,83 @@ from typing import Generic, TypeVar
 from bs4_agent.detect.shapes import Shapes
 from bs4_agent.detect.words import KEY, Words
 
-#: JSON may write any character as \\u00XX; nobody does so for letters, but a line that does must be
+#: JSON may write any character as \\u00XX. Nobody does so for letters, but a line that does must be
 #: read.
 _ESCAPED = "\\u00"
 ESCAPED = tuple(f"{_ESCAPED}{digit}" for digit in range(2, 8))
-#: As many words are looked for one by one.
+#: Up to this many words are searched for one by one.
 _FEW = 6
-#: Characters that are not ASCII, and how JSON writes one that is no half of a pair.
+#: Characters that are not ASCII, and JSON's escape of a character that is no half of a surrogate
+#: pair.
 _OTHER = re.compile(r"[^\x00-\x7f]")
 _ESCAPED_OTHER = re.compile(rb"\\u(?!00[0-7])(?![dD][89a-fA-F])[0-9a-fA-F]{4}")
-#: What is no part of a line's text, in the two commonest formats of lines.
+#: What does not belong to a line's text, in the two commonest formats of lines.
 _HEAD = re.compile(
     rb"\d\d:\d\d:\d\d {1,4}(?:TRACE|DEBUG|INFO|SUCCESS|WARNING|ERROR|CRITICAL) "
     rb'|\{"timestamp": "[^"\\]{1,40}", "level": "[A-Z]{1,10}", '
 )
-#: Of a longer line looking costs more than taking it apart, of which only the beginning counts.
+#: Bytes. Checking a longer line costs more than parsing it, of which only the beginning counts.
 _LONG = 1000
-#: Lines that are remembered as worth nothing, and how long one may be.
+#: How many worthless lines are remembered, and how long one may be.
 _REMEMBERED, _SHORT = 512, 300
 
 Key = TypeVar("Key", bound=Hashable)
 
 
 class Sieve(Generic[Key]):
-    """`next_line` finds the next line that could matter to a key."""
+    """A prefilter that finds the lines of a block that could matter to any of its keys."""
 
     def __init__(
         self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False
     ) -> None:
-        """Of each key the literals of which its lines hold one (none: every line is worth it), and
-        what its raw lines look like ("": any way; see `relaxed` in the compiler). `shapes`: look
-        once at lines that differ only in digits; pays from some ten words on.
+        """Prepare the search. `needs` has an entry for each key: the key, its literals, and the raw
+        expression of its lines.
+
+        Every line of a key holds at least one of its literals; without literals, every line could
+        matter. The raw expression is "" if the line may have any form; see `relaxed` in the
+        compiler. With `shapes`, lines that differ only in digits are searched once, which pays from
+        some ten words on.
         """
-        known = [(key, list(texts), raw) for key, texts, raw in needs]
-        words: Words[Key | None] = Words(
-            [*((key, texts) for key, texts, _ in known), (None, ESCAPED)]
-        )
+        own: list[tuple[Key | None, Iterable[str]]] = []
+        self._raw: dict[Key, str] = {}
+        literals: list[str] = []
+        for key, given, raw in needs:
+            texts = list(given)
+            own.append((key, texts))
+            self._raw[key] = raw
+            literals += texts
+        words: Words[Key | None] = Words([*own, (None, ESCAPED)])
         self._all = bool(words.always)
         self._find = re.compile(words.expression().encode("ascii"))
         self._buckets = words.raw()
-        self._raw = {key: raw for key, _, raw in known}
         self._looks: dict[Key, re.Pattern[bytes]] = {}
         self._vain: set[bytes] = set()
         self._done: Container[Key] = ()
-        self._shapes = (
-            Shapes([*(text for _, texts, _ in known for text in texts), *ESCAPED])
-            if shapes and not self._all
-            else None
-        )
-        texts = [text for _, texts, _ in known for text in texts]
-        plain = len(texts) <= _FEW and not any(text.startswith("(?i)") for text in texts)
-        if plain and not self._all:
-            self._plain = [text.encode("ascii") for text in (*texts, _ESCAPED)]
-        else:
-            self._plain = []
-        """Few words that are looked for one by one: some ten times as fast as an expression, and
-        each once in a view.
+        self._shapes = Shapes([*literals, *ESCAPED]) if shapes and not self._all else None
+        folded = any(text.startswith("(?i)") for text in literals)
+        few = len(literals) <= _FEW and not folded and not self._all
+        self._plain = [text.encode("ascii") for text in (*literals, _ESCAPED)] if few else []
+        """Few words are searched for one by one: some ten times as fast as an expression, and each
+        once in a block.
         """
         self._view: bytes | None = None
         self._places: dict[bytes, int] = {}
-        """Where in `_view` each of them is next, as far as it was looked for: from `_from` on."""
+        """The next place of each word in `_view`, from `_from` on, as far as it was searched for.
+        """
         self._from = 0
         self._starts: list[int] = []
-        """Of the lines of `_view` that may hold a word."""
+        """The offsets of the lines of `_view` that may hold a word."""
         self.idle = 0
-        """How often a word of keys was found that are done."""
+        """How many times a word was found whose keys are all done."""
 
     def skip(self, done: Container[Key]) -> None:
-        """These keys need no line any more, all others do."""
+        """Stop searching for the keys in `done`, and search for all others."""
         self._done = done
         self._vain.clear()
 
     def next_line(self, view: bytes, place: int) -> int:
-        """Where the first line at or behind `place` begins that is worth taking apart; the end of
-        `view` when there is none. `place` is the beginning of a line.
+        """Return the offset of the first line at or after `place` that is worth parsing, or the end
+        of `view` if there is none. `place` is the beginning of a line.
         """
         if self._all:
             return place
@@ -104,10 +107,12 @@ class Sieve(Generic[Key]):
         return len(view)
 
     def _next_word(self, view: bytes, place: int) -> int:
-        """Where the first word at or behind `place` is, the end of `view` when there is none."""
+        """Return the offset of the first word at or after `place`, or the end of `view` if there is
+        none.
+        """
         if not self._plain:
             match = self._find.search(view, place)
-            return len(view) if match is None else match.start()
+            return match.start() if match is not None else len(view)
         if view is not self._view or place < self._from:
             self._view, self._places = view, dict.fromkeys(self._plain, -1)
         self._from = place
@@ -118,6 +123,9 @@ class Sieve(Generic[Key]):
         return min(self._places.values())
 
     def _next_shape(self, shapes: Shapes, view: bytes, place: int) -> int:
+        """Return the offset of the first line at or after `place` that is worth parsing, searching
+        by shape.
+        """
         if view is not self._view:
             self._view, self._starts = view, shapes.starts(view)
         starts = self._starts
@@ -127,9 +135,10 @@ class Sieve(Generic[Key]):
         return len(view)
 
     def _look_at(self, view: bytes, begin: int, end: int) -> bool:
+        """Return True if the line from `begin` to `end` is worth parsing."""
         if end - begin > _LONG:
             return True
-        # Errors come again and again, and only their time differs.
+        # Errors repeat, and only their time differs.
         head = _HEAD.match(view, begin, end)
         line = view[begin if head is None else head.end() : end]
         if line in self._vain:
@@ -143,6 +152,9 @@ class Sieve(Generic[Key]):
         return False
 
     def _worth(self, line: bytes) -> bool:
+        """Return True if a word of an active key is in the line and the line has the raw form of
+        that key.
+        """
         texts = _texts(line)
         if not texts:
             return True
@@ -170,23 +182,24 @@ class Sieve(Generic[Key]):
         return False
 
     def _look(self, key: Key) -> re.Pattern[bytes]:
+        """Return the compiled raw expression of a key."""
         if key not in self._looks:
             self._looks[key] = re.compile(self._raw[key].encode("ascii"))
         return self._looks[key]
 
 
 def _end(view: bytes, at: int) -> int:
-    """Where the line ends that `at` is in."""
+    """Return the offset of the end of the line that holds `at`."""
     end = view.find(b"\n", at)
-    if end < 0:
-        return len(view)
-    return end
+    return len(view) if end < 0 else end
 
 
 def _texts(line: bytes) -> tuple[bytes, ...]:
-    """The line, and as JSON's reader would see it; every character that is not ASCII is DEL, as the
-    compiler has it. Empty where bytes say nothing certain about the text: something else was
-    escaped, or it is put together from several values.
+    """Return the line as it stands and as a JSON reader would see it. Every character that is not
+    ASCII becomes DEL, as the compiler writes it.
+
+    Returns an empty tuple if the bytes say nothing certain about the text: something else was
+    escaped, or the text is composed of several values.
     """
     if b"\x1b" in line or b'"progress"' in line:
         return ()

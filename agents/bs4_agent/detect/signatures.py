@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-#: Patterns see at most this much of a line: an unbounded line must not hold a regular expression
-#: for seconds.
+#: Characters of a line that patterns see, so that an unbounded line cannot hold a regular
+#: expression for seconds.
 LINE_CAP = 4096
-#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be looked
-#: through for the words of a pattern.
+#: ASCII: \w, \d and (?i) mean the same letters everywhere, so the bytes of a file can be searched
+#: for the words of a pattern.
 FLAGS = re.ASCII
 
 _OPERATORS: dict[str, Callable[[float, float], bool]] = {
@@ -31,34 +31,35 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Expression:
-    """A regular expression that is compiled when it is first asked: of some five hundred a healthy
-    run needs a handful.
+    """A regular expression that is compiled at its first use. A healthy run needs only a handful of
+    some five hundred.
     """
 
     __slots__ = ("_compiled", "needs", "raw", "text")
 
     def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
-        """`needs`: texts of which every line that matches holds at least one; none known: every
-        line must be tried. `raw`: what such a line looks like in a file, see `sieve.py`; "": any
-        way.
+        """Store an expression. Every matching line holds at least one of the texts in `needs`;
+        without any, every line must be tried. `raw` is an expression for the raw form of such a
+        line, see `sieve.py`; "" means any form.
         """
         self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
+        """Return the first match in the first LINE_CAP characters of `text`, or None."""
         if self._compiled is None:
             self._compiled = re.compile(self.text, FLAGS)
         return self._compiled.search(text, 0, LINE_CAP)
 
 
 Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
-"""The expressions of a signature, by what they are for."""
+"""The roles of a signature's expressions."""
 
 
 @dataclass(frozen=True)
 class Near:
-    """Another line, at most `before` lines above or `after` lines below, matches `pattern` (or,
-    `absent`, does not).
+    """A condition on neighbouring lines: a line at most `before` lines above or `after` lines below
+    matches `pattern`. With `absent`, no such line may match.
     """
 
     pattern: Expression
@@ -69,8 +70,8 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """`group` of the pattern compared with a number; a group that took part in no match or holds no
-    number is never true.
+    """A comparison of a group of the pattern with a number. It is false if the group took no part
+    in the match or is not a number.
     """
 
     group: str
@@ -79,10 +80,12 @@ class Condition:
 
     @classmethod
     def parse(cls, group: str, text: str) -> Condition:
+        """Return the condition for a group from text such as ">= 0.5"."""
         sign = text.rstrip("-.0123456789 ")
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
+        """Return True if the matched group is a number for which the comparison is true."""
         try:
             return self.compare(float(match.group(self.group)), self.number)
         except (TypeError, ValueError):
@@ -91,8 +94,8 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """One entry of `detect.logs`. `levels` empty: any, also lines without a header. `within` is
-    seconds of line time.
+    """One entry of `detect.logs` in a playbook. Empty `levels` allow any level, and also lines
+    without a header. `within` is seconds of line time.
     """
 
     failure: str
@@ -110,10 +113,13 @@ class Signature:
     last: bool = False
     cleared_by: Expression | None = None
     roles: Mapping[str, Expression] = field(default_factory=dict)
-    """Every expression that lines must be looked through for, by its key."""
+    """Every expression that lines must be searched for, by its role."""
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
+        """Return the signature that a compiled playbook holds in `data`. `failure` is the
+        playbook's id.
+        """
         needs, raw = data.get("needs", {}), data.get("raw", {})
         source = data["source"]
 
@@ -122,19 +128,17 @@ class Signature:
                 return Expression(data[key], needs.get(key, ()), raw.get(key, ""))
             return None
 
+        roles = {}
+        for key in ("pattern", "only_after", "not_after", "cleared_by"):
+            if (found := expression(key)) is not None:
+                roles[key] = found
         near = None
         if "near" in data:
-            given = data["near"]
-            pattern = Expression(
-                given["pattern"], needs.get("near/pattern", ()), raw.get("near/pattern", "")
-            )
-            near = Near(
-                pattern, given.get("before", 0), given.get("after", 0), given.get("absent", False)
-            )
-        found = {
-            key: expression(key) for key in ("pattern", "only_after", "not_after", "cleared_by")
-        }
-        roles = {key: value for key, value in found.items() if value is not None}
+            given, key = data["near"], "near/pattern"
+            pattern = Expression(given["pattern"], needs.get(key, ()), raw.get(key, ""))
+            sides = given.get("before", 0), given.get("after", 0)
+            near = Near(pattern, *sides, given.get("absent", False))
+            roles["near"] = pattern
         return cls(
             failure=failure,
             sources=frozenset([source] if isinstance(source, str) else source),
@@ -143,24 +147,26 @@ class Signature:
             logger=expression("logger"),
             unless=expression("unless"),
             near=near,
-            only_after=found["only_after"],
-            not_after=found["not_after"],
+            only_after=roles.get("only_after"),
+            not_after=roles.get("not_after"),
             where=[Condition.parse(group, text) for group, text in data.get("where", {}).items()],
             count=data.get("count", 1),
             within=data.get("within"),
             last=data.get("last", False),
-            cleared_by=found["cleared_by"],
-            roles={**roles, "near": near.pattern} if near is not None else roles,
+            cleared_by=roles.get("cleared_by"),
+            roles=roles,
         )
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
-        """Whether a line by itself is what one of the expressions looks for."""
+        """Return True if a line by itself matches the expression with this role."""
         if role == "pattern":
             return self.matches(text, level, logger)
         return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
-        """Whether one line by itself is what is looked for; its neighbours are not asked."""
+        """Return True if a line by itself matches the pattern with its level, logger and
+        conditions. Its neighbours are not checked.
+        """
         if self.levels and level not in self.levels:
             return False
         if self.logger is not None and self.logger.search(logger) is None:

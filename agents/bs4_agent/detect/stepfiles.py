@@ -1,4 +1,4 @@
-"""Which steps exist as files on which side: the 2026-01 hand-off between orchestrator and
+"""The steps that exist as files on each side: the 2026-01 hand-off between orchestrator and
 trainer.
 """
 
@@ -14,8 +14,8 @@ _STEP = re.compile(r"^step_(\d+)$")
 
 
 def step_files(layout: RunLayout) -> StepFiles:
-    """Wall mtimes by step. `rollouts` counts a step only once its rollouts.bin is complete (it is
-    written as .tmp and renamed).
+    """Return the mtimes of the step files in wall seconds, by step and side. `rollouts` holds a
+    step only once its rollouts.bin is complete (the file is written as .tmp and renamed).
     """
     return StepFiles(
         orchestrator_checkpoints=_mtimes(layout.orchestrator_checkpoints, ""),
@@ -25,6 +25,9 @@ def step_files(layout: RunLayout) -> StepFiles:
 
 
 def _mtimes(root: Path, member: str) -> dict[int, float]:
+    """Return the mtime of `member` in each step directory below `root`, by step. Missing files are
+    left out.
+    """
     found: dict[int, float] = {}
     try:
         entries = list(root.iterdir())

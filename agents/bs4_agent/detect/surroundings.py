@@ -1,8 +1,8 @@
-"""What lies around a run: disks, heaps of step directories, limits, local W&B runs, caches, and
-what only the console can know.
+"""What surrounds a run: disks, sizes of step directories, limits, local W&B runs, caches, and facts
+that only the console can know.
 
-Plain data. `None` always means "not known", which is neither 0 nor healthy: a detector says nothing
-about what it cannot see.
+Plain data. `None` always means "not known", which is neither 0 nor healthy: a detector reports
+nothing about what it cannot see.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bs4_agent.identity import Identity
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """One filesystem, bytes. `free` is what an ordinary user may still write. `growth`: bytes per
-    second that `used` grew by over the last minutes. `runs`: whose output lies on it; empty for the
-    agent's own home and for shared memory.
+    """One filesystem, in bytes. `free` is what an ordinary user may still write. `growth` is the
+    bytes per second by which `used` grew over the last minutes. `runs` are the runs whose output is
+    on it; it is empty for the agent's own home and for shared memory.
     """
 
     path: str
@@ -32,7 +32,9 @@ class Disk:
 
     @property
     def share(self) -> float | None:
-        """Used share in percent, as `df` counts: of what an ordinary user could have."""
+        """Return the used share in percent, as `df` counts it: of the space that an ordinary user
+        can have. Returns None if it is unknown.
+        """
         if self.used is None or self.free is None or self.used + self.free <= 0:
             return None
         return 100.0 * self.used / (self.used + self.free)
@@ -40,8 +42,8 @@ class Disk:
 
 @dataclass(frozen=True)
 class Heap:
-    """A directory with one entry a step (`root/step_N`): bytes of each, and the wall second of its
-    newest file.
+    """A directory with one entry for each step (`root/step_N`): the bytes of each step, and the
+    wall second of its newest file.
     """
 
     root: Path
@@ -50,14 +52,16 @@ class Heap:
 
     @property
     def total(self) -> int:
+        """Return the bytes of all steps together."""
         return sum(self.bytes.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessFacts:
-    """What /proc tells of one living process of the run. `names`: of its environment, never their
-    values. `wandb_id`: a digest of WANDB_RUN_ID, only to be compared. `shared`: W&B's shared mode
-    is on, in which one id for several processes is meant.
+    """What /proc shows of one living process of a run. `nofile` is its soft limit of open files.
+    `names` are the names of its environment variables, never their values. `wandb_id` is a digest
+    of WANDB_RUN_ID, used only for comparison. `shared` is True if W&B's shared mode is on, in which
+    several processes are meant to use one id.
     """
 
     identity: Identity
@@ -72,9 +76,10 @@ class ProcessFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
-    """A local run directory of W&B. `synced`: `wandb sync` left its marker. `began`: the stamp in
-    its name, in the pod's own time. `step`: the newest one that the client has recorded there, sent
-    or not (of the newest attempt's only).
+    """A local run directory of W&B. `synced` is True if `wandb sync` left its marker. `changed` is
+    the wall second of its last write. `began` is the stamp in its name, in the pod's own time.
+    `step` is the newest step that the client has recorded there, sent or not; it is read for the
+    newest attempt only.
     """
 
     path: Path
@@ -88,8 +93,8 @@ class WandbDirectory:
 
 @dataclass(frozen=True)
 class Tracked:
-    """Where somebody else keeps track of one side of a run: W&B's own names for it. `entity` "":
-    the key's own. `server` "": W&B's.
+    """The place where W&B tracks one side of a run, in W&B's own names. `entity` "" means the
+    entity of the API key, and `server` "" means W&B's own server.
     """
 
     side: str
@@ -101,8 +106,8 @@ class Tracked:
 
 @dataclass(frozen=True)
 class DatasetCache:
-    """One entry of a dataset cache. `ready`: its completion marker is there. `changed`: wall second
-    of its newest file.
+    """One entry of a dataset cache. `ready` is True if its completion marker exists. `changed` is
+    the wall second of its newest file.
     """
 
     path: Path
@@ -112,8 +117,9 @@ class DatasetCache:
 
 @dataclass(frozen=True)
 class EnvironmentVersion:
-    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `installed` None:
-    no such package was found.
+    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `wanted` is the
+    pinned version. `installed` is None if no such package was found. `where` is the path that shows
+    it.
     """
 
     name: str
@@ -124,7 +130,7 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA adapter that the config starts from, and what is missing in it."""
+    """A LoRA adapter that the config starts from, with the names of its missing files."""
 
     path: Path
     missing: Sequence[str]
@@ -132,57 +138,55 @@ class Adapter:
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """All of one run that is looked at seldom. `looked_t`: wall second of that look; every field
-    may be unknown.
+    """Everything of one run that is scanned at long intervals. `looked_t` is the wall second of the
+    scan. Every other field may be unknown.
     """
 
     looked_t: float
     heaps: Mapping[str, Heap] | None = None
-    """weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)"""
+    """By name: weights, broadcasts, rollouts, orchestrator (2026-01: its own checkpoints)."""
     earlier_heaps: Mapping[str, Heap] | None = None
-    """The same at a look when at least two checkpoints fewer were there."""
+    """The same directories in a scan at which at least two checkpoints fewer existed."""
     processes: Sequence[ProcessFacts] | None = None
     wandb: Sequence[WandbDirectory] | None = None
     caches: Sequence[DatasetCache] | None = None
     environments: Sequence[EnvironmentVersion] | None = None
     adapters: Sequence[Adapter] | None = None
     rejected: str | None = None
-    """The text of run_default/configs/error.txt (2026-01), None while there is none."""
+    """The text of run_default/configs/error.txt (2026-01), or None while there is none."""
     rejected_t: float = 0.0
     logs_kept: bool | None = None
-    """Whether an earlier attempt's logs lie in the archive; None where there was no earlier
-    attempt.
-    """
+    """True if logs from before this attempt still exist, None if there are no logs."""
     logs_found: bool | None = None
-    """Whether any log of the run is where its layout says."""
+    """True if any log of the run is where its layout says, or None if its layout names no log."""
     lineage: Mapping[str, str] | None = None
-    """Names that a continued run must keep (adapter, W&B name, model), of this attempt;
-    `lineage_before`: of the one before it.
+    """Names that a continued run must keep (adapter, W&B name, model), of this attempt.
+    `lineage_before` has those of the attempt before.
     """
     lineage_before: Mapping[str, str] | None = None
     pointer: int | None = None
-    """verl: the step that latest_checkpointed_iteration.txt names; -1 for one that is there and
+    """verl: the step that latest_checkpointed_iteration.txt names, or -1 if the file exists and
     names none.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleFacts:
-    """What only the console can see; rows are plain dictionaries, a missing key is unknown, and a
-    None list was not asked for.
+    """What only the console can see. Rows are plain dictionaries; a missing key is unknown, and a
+    list that is None was not requested.
 
     `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown),
-    `samples` (looks in a row that said so), `reachable`, `steps` (new steps since the last look),
-    `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`. `instances`: the
-    provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`, `offers`,
-    `text`. `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`, `label` (asked
-    for), `instance`, `instance_label`. `recoveries`: `t`, `run`, `instance`, `step_before`,
-    `step_after`. `remote`: the object store: `run`, `prefix`, `step`, `files`, `local_files`,
-    `bytes`, `missing` (as a phrase), `uploading`. `sync`: `run`, `alive`, `owners` (daemons),
-    `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (it skips), `pointer`,
-    `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (whether `remote` is of this
-    run too). `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`,
-    `state`.
+    `samples` (polls in a row with this state), `reachable`, `steps` (new steps since the last
+    poll), `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`. `instances`:
+    the provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`,
+    `offers`, `text`. `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`,
+    `label` (requested), `instance`, `instance_label`. `recoveries`: `t`, `run`, `instance`,
+    `step_before`, `step_after`. `remote`: the object store: `run`, `prefix`, `step`, `files`,
+    `local_files`, `bytes`, `missing` (as a phrase), `uploading`. `sync`: `run`, `alive`, `owners`
+    (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (the reason for
+    skipping), `pointer`, `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (True if
+    `remote` covers this run too). `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`,
+    `last_step`, `updated_t`, `state`.
     """
 
     pods: Sequence[Mapping[str, Any]] | None = None
@@ -196,9 +200,7 @@ class ConsoleFacts:
     wandb: Sequence[Mapping[str, Any]] | None = None
 
     def of(self, what: str, run: str) -> list[Mapping[str, Any]]:
-        """The rows of one run, none where they were not asked for."""
-        found = []
-        for row in getattr(self, what) or ():
-            if row.get("run") == run:
-                found.append(row)
-        return found
+        """Return the rows of one run in the list named `what`, for example "pods". Empty if the
+        list was not requested.
+        """
+        return [row for row in getattr(self, what) or () if row.get("run") == run]

@@ -1,8 +1,8 @@
-"""What one signature has seen of one log: matches, their neighbours, windows of line time, and what
-ended it.
+"""What one signature has seen of one log: matches, their neighbours, windows of line time, and the
+end of the failure.
 
-Only lines that hold a word of the signature need to be shown to a track: it counts by line numbers,
-keeps no lines but its evidence, and so gives the same answer whether the others were shown to it or
+A track needs only the lines that hold a word of its signature. It counts by line numbers and keeps
+no lines except its evidence, so it gives the same answer whether it receives the other lines or
 not.
 """
 
@@ -15,11 +15,10 @@ from typing import Any
 
 from bs4_agent.detect.signatures import Expression, Signature
 
-#: Matches that wait for a line after them. More than these within 500 lines are the same thing
-#: again.
+#: Matches that wait for a line after them. More of them within 500 lines are repetitions.
 _PENDING = 64
-#: A failure that has fired and was seen so often is counted no further until something ends it: a
-#: log that repeats one error a million times is read as fast as a healthy one.
+#: A failure that has fired and was seen this often is not counted any more until something ends it,
+#: so that a log that repeats one error a million times is read as fast as a healthy one.
 MANY = 500
 Place = Mapping[str, Any]
 #: (expression, first line, last line) -> the number of the last of these lines that matches, or
@@ -29,8 +28,9 @@ Back = Callable[[Expression, int, int], "int | None"]
 
 @dataclass(frozen=True)
 class Moment:
-    """`line`: 1-based number. `t`: the line's own time (None: it has none). `m`: when the engine's
-    clock saw it (None: now).
+    """The place of a line in line numbers and time. `line` is 1-based. `t` is the line's own time
+    in seconds, or None if it has none. `m` is the monotonic second at which the engine saw it, or
+    None for a finished log.
     """
 
     line: int
@@ -40,12 +40,14 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
+    """A match of a signature: when it was seen, and the line as evidence."""
+
     moment: Moment
     place: Place
 
 
 class Track:
-    """One signature over the lines of one source in one attempt."""
+    """What one signature has seen in one log of one attempt."""
 
     __slots__ = (
         "_after",
@@ -65,12 +67,12 @@ class Track:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.fired: Sighting | None = None
-        """The match that made it fire; None while it does not."""
+        """The match with which the signature fired, or None."""
         self.first: Sighting | None = None
         self.latest: Sighting | None = None
         self.hits = 0
         self.ends = 0
-        """How often something was over."""
+        """How many times the failure has ended."""
         self._near_line: int | None = None
         self._looked = 0
         self._after = self._ruled_out = False
@@ -78,9 +80,9 @@ class Track:
         self._window: deque[Sighting] = deque(maxlen=signature.count)
 
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
-        """One line, or one line of a record that has several. `matched`: the keys of the
-        expressions that it matches (of the pattern with level, logger and conditions). `back` looks
-        for a neighbour above; without it all of them were shown.
+        """Process one line, or one line of a record that has several. `matched` holds the keys of
+        the expressions that the line matches (the pattern together with its level, logger and
+        conditions). `back` searches the lines above for a neighbour. With None, all lines were fed.
         """
         line = seen.moment.line
         if self._pending:
@@ -98,17 +100,20 @@ class Track:
         self._ruled_out = self._ruled_out or "not_after" in matched
 
     def _in_order(self) -> bool:
+        """Return True if `only_after` has come and `not_after` has not."""
         return (self._after or self.signature.only_after is None) and not self._ruled_out
 
     def armed(self, role: str) -> bool:
-        """Whether lines that only this expression asks for can change anything now."""
+        """Return True if a line that matches only the expression `role` (for example "near") can
+        change this track now.
+        """
         if role == "near":
             return bool(self._pending)
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Whether lines that only this expression asks for change nothing: never again, or not
-        until `cleared_by` matches.
+        """Return True if a line that matches only the expression `role` cannot change this track:
+        never again, or not until `cleared_by` matches.
         """
         return (
             self._ruled_out
@@ -118,20 +123,26 @@ class Track:
 
     @property
     def asks_time(self) -> bool:
-        """Whether it matters when the next match was: once it has fired, only that it was there."""
+        """Return True if the time of the next match matters. Once the signature has fired, only its
+        presence matters.
+        """
         return self.fired is None or self.signature.cleared_by is not None
 
     @property
     def _often(self) -> bool:
+        """Return True if the signature has fired and was seen MANY times."""
         return self.fired is not None and self.hits >= MANY
 
     @property
     def full(self) -> bool:
+        """Return True if the signature has fired and was seen so often that further matches are not
+        counted.
+        """
         return self._often and not self.signature.last
 
     @property
     def standing(self) -> bool:
-        """Whether of all further lines only the last one matters."""
+        """Return True if only the last of all further lines matters."""
         return (
             self._often
             and self.signature.last
@@ -140,6 +151,9 @@ class Track:
         )
 
     def _match(self, seen: Sighting, back: Back | None) -> None:
+        """Process a line that matches the pattern: count it, or hold it until its neighbour is
+        decided.
+        """
         near = self.signature.near
         if near is None:
             self._hit(seen)
@@ -152,7 +166,9 @@ class Track:
             self._hit(seen)
 
     def _above(self, line: int, most: int, back: Back | None) -> bool:
-        """Whether the neighbour is among the `most` lines above `line` (or in the same record)."""
+        """Return True if the neighbour is among the `most` lines above `line`, or in the same
+        record.
+        """
         lowest = max(1, line - most)
         if self._near_line is not None and self._near_line >= lowest:
             return True
@@ -160,13 +176,12 @@ class Track:
             return False
         found = back(self.signature.near.pattern, max(lowest, self._looked + 1), line - 1)
         self._looked = line - 1
-        if found is None:
-            self._near_line = self._near_line
-        else:
+        if found is not None:
             self._near_line = found
         return found is not None
 
     def _neighbour_came(self) -> None:
+        """Decide the held matches, because their neighbour has come."""
         pending, near = list(self._pending), self.signature.near
         self._pending.clear()
         if near is not None and not near.absent:
@@ -174,8 +189,8 @@ class Track:
                 self._hit(seen)
 
     def settle(self, line: int | None) -> None:
-        """The log has come to `line` (None: to its end): what waited for its neighbour in vain is
-        decided.
+        """Decide the matches whose neighbour has not come in time. `line` is the number that the
+        log has reached, or None at its end.
         """
         near = self.signature.near
         if near is None:
@@ -186,6 +201,7 @@ class Track:
                 self._hit(seen)
 
     def _hit(self, seen: Sighting) -> None:
+        """Count a match, and fire if the window is full and dense enough."""
         if self.full:
             return
         self.hits = min(self.hits + 1, MANY)
@@ -195,15 +211,17 @@ class Track:
             self.fired, self.first = seen, self._window[0]
 
     def _dense(self) -> bool:
-        if self.signature.within is None:
-            return True
+        """Return True if the matches in the window lie within the signature's `within` seconds."""
+        within = self.signature.within
         first, last = self._window[0].moment, self._window[-1].moment
-        if first.t is None or last.t is None:
-            return first.m is None or last.m is None or last.m - first.m <= self.signature.within
-        return last.t - first.t <= self.signature.within
+        if within is None:
+            return True
+        if first.t is not None and last.t is not None:
+            return last.t - first.t <= within
+        return first.m is None or last.m is None or last.m - first.m <= within
 
     def clear(self) -> None:
-        """It is over: the next match begins anew."""
+        """End the failure, so that the next match starts again from nothing."""
         self.ends += self.hits > 0
         self.fired = self.first = self.latest = None
         self.hits = 0
@@ -211,6 +229,6 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Place) -> None:
-        """It had fired before this engine was there."""
+        """Mark the signature as fired by the line in `place`, before this engine existed."""
         self.fired = self.first = self.latest = Sighting(Moment(int(place.get("line", 0))), place)
         self.hits = 1

@@ -1,5 +1,5 @@
-"""What W&B's client leaves on disk beside a run, read without W&B's own code: directories, their
-newest step, logs, addresses.
+"""Reading what W&B's client leaves on disk beside a run, without W&B's own code: directories, their
+newest step, logs and addresses.
 
 Formats: wandb 0.31 (and 0.12 to 0.30, as far as they are the same). `run-ID.wandb` is 7 bytes of
 header, then a LevelDB log: blocks of 32 KiB, each of fragments with a header of 7 bytes (CRC,
@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -21,17 +23,17 @@ from bs4_agent.runs.files import listed, mtime, read_passing
 #: run-20261120_212548-a1b2c3d4, offline-run-20261120_212548-a1b2c3d4
 _NAME = re.compile(r"(offline-)?run-([\d_]{1,15})-([\w.-]{1,128})")
 _KEPT = 50
-#: Trainer and orchestrator begin their runs within this of each other; a directory that is older is
-#: of another attempt.
+#: Seconds. Trainer and orchestrator begin their W&B runs within this time of each other. An older
+#: directory belongs to another attempt.
 _TOGETHER_S = 900.0
-#: The logs of one run, each by its own writer: the core's own run, the core's process (panics), the
+#: The logs of one W&B run and their writers: the core's own run, the core's process (panics), the
 #: client in the trainer.
 LOGS = ("debug-internal.log", "debug-core.log", "debug.log")
-#: How much of a trainer's log is looked through for the address: it is said when the run begins,
-#: after the imports' warnings.
+#: Bytes of a trainer's log that are searched for the address. The client prints it when the run
+#: begins, after the imports' warnings.
 _HEAD = 1 << 20
-#: `wandb: View run at URL` (with a name before the `at` at the end of a run), with colours and
-#: emoji as the terminal has it.
+#: `wandb: View run at URL` (at the end of a run with a name before `at`), with the colours and
+#: emoji of a terminal.
 _ADDRESS = re.compile(
     rb"View run(?: [^\n]{0,200}?)? at:? "
     rb"(?:\x1b\[[\d;]*m)*(https?://[^\s/\x1b]{1,200})/([\w.%~-]{1,128})/([\w.%~-]{1,128})/"
@@ -47,24 +49,22 @@ _RUN_NAMES = {1: "id", 2: "entity", 3: "project", 8: "name"}
 
 
 def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
-    """The newest run directories below `roots` (each a directory called `wandb`), oldest first.
-    What cannot be read is left out.
+    """Return the newest run directories below `roots` (each a directory called `wandb`), oldest
+    first, at most 50. Directories that cannot be read are left out.
     """
     found: dict[Path, WandbDirectory] = {}
     for root in roots:
-        named = [
-            (name.group(2), name, path)
-            for path in listed(root)
-            if (name := _NAME.fullmatch(path.name)) is not None
-        ]
-        for _, name, path in sorted(named, key=lambda one: (one[0], one[2].name))[-_KEPT:]:
+        named = []
+        for path in listed(root):
+            if (name := _NAME.fullmatch(path.name)) is not None:
+                named.append((name.group(2), path.name, name, path))
+        for _, _, name, path in sorted(named, key=itemgetter(0, 1))[-_KEPT:]:
             changed = _changed(path, name.group(3))
             if changed is not None:
-                synced = any(one.name.endswith(".wandb.synced") for one in listed(path))
                 found[path] = WandbDirectory(
                     path=path,
                     offline=name.group(1) is not None,
-                    synced=synced,
+                    synced=any(one.name.endswith(".wandb.synced") for one in listed(path)),
                     changed=changed,
                     id=name.group(3),
                     began=name.group(2),
@@ -73,26 +73,29 @@ def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
 
 
 def _changed(path: Path, identity: str) -> float | None:
-    """When its record was last written, else the directory itself; None for one that is gone."""
+    """Return the wall second at which the run's record was last written, or else its directory, or
+    None if both are gone.
+    """
     times = [mtime(path / f"run-{identity}.wandb"), mtime(path)]
     return max((t for t in times if t is not None), default=None)
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Of each root the directories that began with its newest one: of one attempt, by the stamps in
-    their names (times may be copies').
+    """Return, for each root, its newest directory and the directories that began up to 15 minutes
+    before it. They belong to one attempt. The stamps in their names decide, because file times may
+    come from a copy.
     """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):
         of_root = newest.setdefault(one.path.parent, [])
         if not of_root or _seconds(of_root[0].began) - _seconds(one.began) <= _TOGETHER_S:
             of_root.append(one)
-    return [one for of_root in newest.values() for one in of_root]
+    return list(chain.from_iterable(newest.values()))
 
 
 def _seconds(stamp: str) -> float:
-    """Seconds in some time zone's own counting: only differences are wanted, and months may be 31
-    days.
+    """Return the seconds of a stamp in a name, in an arbitrary count with months of 31 days. Only
+    differences are meaningful. Returns 0.0 for another format.
     """
     date, _, clock = stamp.partition("_")
     if len(date) != 8 or len(clock) != 6:
@@ -102,59 +105,51 @@ def _seconds(stamp: str) -> float:
 
 
 def logs(directory: Path) -> list[Path]:
-    """The logs of one run that are there."""
-    rows = []
-    for name in LOGS:
-        if (path := directory / "logs" / name).is_file():
-            rows.append(path)
-    return rows
+    """Return the existing logs in one run directory of W&B."""
+    paths = [directory / "logs" / name for name in LOGS]
+    return [path for path in paths if path.is_file()]
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
-    """The newest step that the client has recorded, sent or not: from `wandb-summary.json` where
-    the client wrote one, else from the last blocks of its record; None where neither tells.
+    """Return the newest step that the client has recorded, sent or not. It comes from
+    `wandb-summary.json` if the client wrote one, else from the last blocks of its record. Returns
+    None if neither has a step.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
-    step = None
-    if summary is not None:
-        step = summary.get("_step")
+    step = summary.get("_step") if summary is not None else None
     if isinstance(step, int):
         return step
-    steps = [step for record in _records(directory, tail=True) for step in _history_steps(record)]
-    return max(steps, default=None)
+    steps = map(_history_steps, _records(directory, tail=True))
+    return max(chain.from_iterable(steps), default=None)
 
 
 def exit_code(directory: WandbDirectory) -> int | None:
-    """What the client wrote down when its run ended; None while it has not."""
-    for record in _records(directory, tail=True):
-        for field, value in _fields(record):
-            if field == _EXIT and isinstance(value, bytes):
-                for number, code in _fields(value):
-                    if number == 1 and isinstance(code, int):
-                        return code
-                return 0
+    """Return the exit code that the client recorded when its run ended, or None if it has recorded
+    none.
+    """
+    for message in _messages(directory, _EXIT, tail=True):
+        for number, code in _fields(message):
+            if number == 1 and isinstance(code, int):
+                return code
+        return 0
     return None
 
 
 def names(directory: WandbDirectory) -> dict[str, str]:
-    """`id`, `entity`, `project`, `name` as the client was given them, as far as it was."""
-    for record in _records(directory, tail=False):
-        for field, value in _fields(record):
-            if field == _RUN and isinstance(value, bytes):
-                given = {}
-                for n, v in _fields(value):
-                    if n in _RUN_NAMES and isinstance(v, bytes):
-                        given[_RUN_NAMES[n]] = v
-                rows = {}
-                for key, text in given.items():
-                    rows[key] = text.decode("utf-8", "replace")
-                return rows
-    return {}
+    """Return the `id`, `entity`, `project` and `name` that the client was given. Names that it was
+    not given are left out.
+    """
+    given = {}
+    for number, value in _fields(next(_messages(directory, _RUN, tail=False), b"")):
+        if number in _RUN_NAMES and isinstance(value, bytes):
+            given[_RUN_NAMES[number]] = value.decode("utf-8", "replace")
+    return given
 
 
 def address(log: Path, side: str) -> Tracked | None:
-    """Where W&B shows the run that this log's program reports to, as the client said at its start;
-    None where it said nothing (offline).
+    """Return the place where W&B shows the run that this log's program reports to, as the client
+    printed it at its start. Returns None if it printed nothing (offline). `side` is the side that
+    the program belongs to.
     """
     try:
         with log.open("rb") as handle:
@@ -168,6 +163,7 @@ def address(log: Path, side: str) -> Tracked | None:
 
 
 def _history_steps(record: bytes) -> Iterator[int]:
+    """Yield the step numbers in a record of the metrics history."""
     for field, value in _fields(record):
         if field != _HISTORY or not isinstance(value, bytes):
             continue
@@ -181,26 +177,31 @@ def _history_steps(record: bytes) -> Iterator[int]:
 
 
 def _number(value: object) -> Iterator[int]:
+    """Yield the integer in a JSON text, or nothing."""
     try:
-        found = None
-        if isinstance(value, bytes):
-            found = loads(value)
+        found = loads(value) if isinstance(value, bytes) else None
     except ValueError:
         return
     if isinstance(found, int):
         yield found
 
 
+def _messages(directory: WandbDirectory, wanted: int, *, tail: bool) -> Iterator[bytes]:
+    """Yield the messages in the field `wanted` of the records; `tail` is that of `_records`."""
+    for record in _records(directory, tail=tail):
+        for field, value in _fields(record):
+            if field == wanted and isinstance(value, bytes):
+                yield value
+
+
 def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
-    """The records in the first block, or in the last two: what W&B has of a week of training is
-    never read as a whole.
+    """Yield the records in the first block of the file, or in its last two. The whole file, which
+    may hold a week of training, is never read.
     """
     try:
         with (directory.path / f"run-{directory.id}.wandb").open("rb") as handle:
             size = os.fstat(handle.fileno()).st_size
-            first = 0
-            if tail:
-                first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK
+            first = max(0, (size - 1) // _BLOCK - 1) * _BLOCK if tail else 0
             handle.seek(first)
             data = handle.read(2 * _BLOCK if tail else _BLOCK)
     except OSError:
@@ -211,8 +212,8 @@ def _records(directory: WandbDirectory, *, tail: bool) -> Iterator[bytes]:
 
 
 def _joined(data: bytes, place: int) -> Iterator[bytes]:
-    """Whole records of some blocks, from `place` on. Fragments of one that began earlier, and a
-    last one that is being written, are not.
+    """Yield the whole records in `data`, from `place` on. Fragments of a record that began earlier,
+    and a last one that is being written, are left out.
     """
     parts: list[bytes] | None = None
     while place + _FRAGMENT <= len(data):
@@ -233,8 +234,8 @@ def _joined(data: bytes, place: int) -> Iterator[bytes]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """(number, value) of a protobuf message's fields, varints and those with a length; ends where
-    it makes no sense.
+    """Yield (number, value) of a protobuf message's varints and length-delimited fields. Stops at
+    the first byte that makes no sense.
     """
     place = 0
     while place < len(message):
@@ -247,15 +248,13 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
             yield key >> 3, message[place : place + length]
             place += length
         elif key & 7 in (1, 5):
-            if key & 7 == 1:
-                place += 8
-            else:
-                place += 4
+            place += 8 if key & 7 == 1 else 4
         else:
             return
 
 
 def _varint(message: bytes, place: int) -> tuple[int, int]:
+    """Return (value, next place) of the varint at `place`."""
     value = 0
     for shift in range(0, 64, 7):
         if place >= len(message):

@@ -1,8 +1,8 @@
-"""Which lines are worth a look: one regular expression finds the words of all signatures, and says
-whose words they are.
+"""One regular expression that finds the words of all signatures, and tells which signatures a word
+belongs to.
 
 Python's matcher passes over a character that no word begins with in 2 ns, and needs 50 ns and more
-for any other. So the beginnings are chosen: of every literal the part from one of few rare
+for any other. So the beginnings are chosen: each literal is searched for from one of a few rare
 characters on. Measured on 100 MB with 250 literals: 45 ns a byte for a plain alternation of the
 literals, 13 for a trie of words that begin with their rarest characters, 6 with the fewest rare
 ones.
@@ -14,8 +14,8 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-#: How often a character stands in logs, per mille, measured on logs of trainers, vLLM, kernels and
-#: tracebacks; what is not here: below 1.
+#: How often a character occurs in logs, per mille, measured on logs of trainers, vLLM, kernels and
+#: tracebacks. Other characters are below 1.
 _COST = {
     char: cost
     for cost, chars in (
@@ -39,12 +39,12 @@ _COST = {
     for char in chars
 }
 _RARE = 0.5
-#: A part of a literal that is shorter than this is found too often, one that is longer makes the
-#: expression bigger and finds no less.
+#: A shorter part of a literal is found too often. A longer one makes the expression bigger and
+#: finds no less.
 _LEAST, _MOST = 6, 16
-#: By so many of its first letters a word is looked up.
+#: Words are looked up by this many of their first letters.
 KEY = 3
-#: How often the choice of beginnings is improved; a third time found nothing better with 250
+#: How many times the choice of beginnings is improved. A third time found nothing better with 250
 #: literals.
 _ROUNDS = 3
 
@@ -52,8 +52,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Words(Generic[Key]):
-    """`needs`: a key and the literals of which its lines hold at least one (beginning with `(?i)`:
-    whatever the case).
+    """The words of many keys, searched for in one pass. `needs` has, for each key, the literals of
+    which every line of that key holds at least one. A literal that begins with `(?i)` ignores case.
+    A key without usable literals is in `always`.
     """
 
     def __init__(self, needs: Iterable[tuple[Key, Iterable[str]]]) -> None:
@@ -71,7 +72,7 @@ class Words(Generic[Key]):
                 ).append(key)
         begins = beginnings(literals)
         self._words: list[tuple[str, int, bool]] = []
-        """(literal, where in it the word begins, whether case does not count)."""
+        """(literal, offset in it at which the word begins, True if case is ignored)."""
         self._buckets: dict[str, list[tuple[str, int, bool, tuple[Key, ...]]]] = {}
         for (text, folded), keys in literals.items():
             start = beginning(text, folded, begins)
@@ -85,24 +86,26 @@ class Words(Generic[Key]):
         return bool(self._words) or bool(self.always)
 
     def expression(self) -> str:
-        """One that finds every place where a word may begin; "" when there are no words."""
+        """Return a regular expression that finds every place where a word may begin, or "" if there
+        are no words.
+        """
         if self._words:
             return _trie(self._words)
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """The words as bytes, by their first letters: (literal, where in it the word begins,
-        whether case does not count, whose it is).
+        """Return the words as bytes, grouped by their first letters. Each is (literal, offset in it
+        at which the word begins, True if case is ignored, keys).
         """
-        rows = {}
+        rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():
-            rows[first.encode("ascii")] = [
-                (text.encode("ascii"), start, folded, keys) for text, start, folded, keys in found
-            ]
+            own = rows[first.encode("ascii")] = []
+            for text, start, folded, keys in found:
+                own.append((text.encode("ascii"), start, folded, keys))
         return rows
 
     def keys(self, text: str) -> set[Key]:
-        """Whose words `text` holds, and who has none."""
+        """Return the keys whose words `text` holds, and all keys without words."""
         if self._text is None:
             self._text = re.compile(self.expression() or r"(?!)")
         found = set(self.always)
@@ -122,19 +125,21 @@ class Words(Generic[Key]):
 
 
 def _starts(text: str) -> range:
-    """Where in a literal a word may begin: enough of it must follow."""
+    """Return the offsets in a literal at which a word may begin, so that enough of it follows."""
     return range(max(1, len(text) - _LEAST + 1))
 
 
 def _cost(char: str, folded: bool) -> float:
+    """Return how often a character occurs in logs, per mille."""
     return _COST.get(char, _RARE) + (
         _COST.get(char.upper(), _RARE) if folded and char.isalpha() else 0.0
     )
 
 
 def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
-    """Few and rare characters of which every literal holds one: the greedy cover, the character
-    that is cheapest per literal first.
+    """Return a few rare characters such that every literal holds at least one. A greedy cover takes
+    the character that is cheapest per literal first. `literals` are (text, True if case is
+    ignored).
     """
     options = {(text, folded): {text[i] for i in _starts(text)} for text, folded in literals}
     cost: dict[str, float] = {}
@@ -150,8 +155,8 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
         chosen.add(min(gain, key=lambda char: (cost[char] / gain[char], char)))
     for _ in range(_ROUNDS):
         for char in sorted(chosen, key=lambda char: (-cost[char], char)):
-            # What only this one covers, by the cheapest other character each: is that cheaper in
-            # all?
+            # Would the cheapest other characters for the literals that only this one covers cost
+            # less?
             alone = [chars - {char} for chars in options.values() if not chars & (chosen - {char})]
             if all(alone):
                 instead = {min(chars, key=lambda other: (cost[other], other)) for chars in alone}
@@ -161,21 +166,25 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
 
 
 def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
-    """Where in a literal its word begins: at the rarest of the agreed characters."""
+    """Return the offset in a literal at which its word begins: at the rarest of the characters in
+    `begins`. Raises ValueError if the literal holds none of them.
+    """
     return min(
         (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)
     )
 
 
 def _chars(text: str, folded: bool) -> list[str]:
-    rows = []
-    for char in text:
-        rows.append(f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char))
-    return rows
+    """Return the expression for each character of a literal."""
+    return [
+        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
+    ]
 
 
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
-    """At the end of a word stands what must lie before it: `checkpoint(?<=final checkpoint)`."""
+    """Return the expression for all words. A word ends with what must lie before it:
+    `checkpoint(?<=final checkpoint)`.
+    """
     root: dict[str, Any] = {}
     for text, start, folded in sorted(
         words, key=lambda word: (word[0][word[1] : word[1] + _MOST], word)
@@ -186,26 +195,19 @@ def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
             node = node.setdefault(chars[depth], {})
             depth += 1
         if "" not in node:
-            node.clear()  # a word that goes on from here is found by this one
-        before = ""
-        if start:
-            before = "".join(chars[max(0, start - _MOST) : depth])
+            node.clear()  # a word that continues from here is found by this one
+        before = "".join(chars[max(0, start - _MOST) : depth]) if start else ""
         node.setdefault("", set()).add(before)
     return _joined(root)
 
 
 def _joined(node: Mapping[str, Any]) -> str:
+    """Return the expression for one node of the trie."""
     if "" in node:
         before = sorted(node[""])
         if "" in before:
             return ""
-        behind = [f"(?<={text})" for text in before]
-        if len(behind) == 1:
-            return behind[0]
-        return f"(?:{'|'.join(behind)})"
-    parts = []
-    for char, child in node.items():
-        parts.append(char + _joined(child))
-    if len(parts) == 1:
-        return parts[0]
-    return f"(?:{'|'.join(parts)})"
+        parts = [f"(?<={text})" for text in before]
+    else:
+        parts = [char + _joined(child) for char, child in node.items()]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"

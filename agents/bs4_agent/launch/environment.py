@@ -1,5 +1,5 @@
-"""What a set-up has ordered for the environment of every launch in one checkout: never a secret
-(see setup/recipe.py).
+"""The environment variables that a set-up has ordered for every launch in one checkout. They are
+never secrets (see setup/recipe.py).
 """
 
 from __future__ import annotations

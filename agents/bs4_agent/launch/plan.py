@@ -1,5 +1,5 @@
 """The plan of a launch: what would be started, from which step and why, and what is moved aside for
-it. Nothing is touched here.
+it. Planning touches nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest, NotApplicable, Refused, RunExists
 from bs4_agent.foreign_json import loads
 from bs4_agent.launch.start import startable
-from bs4_agent.launch.validation import spec_of
+from bs4_agent.launch.validation import refuse_incomplete, spec_of
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.steps import move_run, move_steps
@@ -31,13 +31,13 @@ from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 from bs4_agent.trainers.settings import Settings
 from bs4_agent.trainers.verl import VERL
 
-#: What stands where a playbook's id stands in records of plans.
+#: The name in place of a playbook's id in records of plans.
 NAME = "launch"
-#: A launch that shows no first step for this long is not called good; large models load for up to
-#: half an hour.
+#: Seconds. A launch without a first step for this long is not called good. Large models load for up
+#: to half an hour.
 FIRST_STEP_S = 45 * 60.0
-#: Components of which something can be waited for: a step of one of their sides, an answer of the
-#: server, a result of the evaluation.
+#: Components for which a launch can wait: for a step of one side, an answer of the server, or a
+#: result of the evaluation.
 WATCHED = {
     "rl": "trainer",
     "trainer": "trainer",
@@ -46,24 +46,24 @@ WATCHED = {
     "inference": "inference",
     "eval": "eval",
 }
-#: What is waited for where it is no step, and what is said of the step and of the run once it is
-#: there.
+#: For components without steps: what is waited for, and the phrases for the step and the run once
+#: it is there.
 AWAITED = {
     "inference": ("its server's first answer", "it answers", "serves"),
     "eval": ("its first result", "a result is there", "evaluates"),
 }
-#: A registry of configs that is larger is none.
+#: Bytes. A larger file is no registry of configs.
 _REGISTRY_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """The plan of one launch. `asked` is the request as it came: made again from it on an unchanged
-    pod, the plan has the same hash.
+    """The plan of one launch. `asked` is the request as it came. A plan made again from it on an
+    unchanged pod has the same hash.
 
     The hash covers `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt` and
-    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person types the run's
-    name.
+    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person has to type the
+    run's name.
     """
 
     asked: Mapping[str, Any]
@@ -88,7 +88,7 @@ class LaunchPlan:
             "argv": list(self.argv),
             "environment": dict(self.environment),
             "config": self.config["digest"],
-            "moves": [str(path) for path in self.moves],
+            "moves": self._moved,
             "run": self.spec.run,
             "attempt": self.attempt,
             "tries": self.tries,
@@ -99,13 +99,8 @@ class LaunchPlan:
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is journalled and shown."""
         spec = self.spec
-        where = "afresh"
-        if spec.resume is not None:
-            where = f"from step {spec.resume}"
-        if spec.component == "rl":
-            what = spec.run
-        else:
-            what = f"{spec.run} ({spec.component} by itself)"
+        where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
+        what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
         return {
             "playbook": NAME,
             "title": f"Start {what} {where}",
@@ -123,27 +118,27 @@ class LaunchPlan:
             "record": dict(self.record),
             "config": dict(self.config),
             "spec": spec_as_dict(spec),
-            "moves": [str(path) for path in self.moves],
+            "moves": self._moved,
         }
 
+    @property
+    def _moved(self) -> list[str]:
+        """Return the paths that are moved aside, as text."""
+        return [str(path) for path in self.moves]
+
     def _steps(self, title: str) -> Sequence[dict[str, Any]]:
+        """Return the steps of the plan as they are shown."""
         steps = []
+        shown: dict[str, Any]
         if self.moves:
             count = f"{len(self.moves)} director{'y' if len(self.moves) == 1 else 'ies'}"
-            shown: dict[str, Any] = {
-                "directories": [
-                    {"path": str(path), "bytes": size_of(path)[0]} for path in self.moves
-                ]
-            }
-            moving = "; ".join(f"mv {shlex.quote(str(path))} <trash>/" for path in self.moves)
-            steps.append(
-                _step(
-                    "move_aside",
-                    f"Move {count} that this start must not find to the run's trash",
-                    moving,
-                    shown,
-                )
-            )
+            what = f"Move {count} that this start must not find to the run's trash"
+            directories, commands = [], []
+            for path in self._moved:
+                directories.append({"path": path, "bytes": size_of(Path(path))[0]})
+                commands.append(f"mv {shlex.quote(path)} <trash>/")
+            shown = {"directories": directories}
+            steps.append(_step("move_aside", what, "; ".join(commands), shown))
         shown = {"cwd": str(self.spec.cwd), "environment": dict(self.environment)}
         steps.append(_step("start", title, shlex.join(self.argv), shown))
         if self.spec.component in WATCHED:
@@ -158,8 +153,8 @@ def make(
     """Return the plan of what a launch would do now. Nothing is touched.
 
     `asked` has the fields of `validation.spec_of`. Its `resume` is a step, or "auto" for the newest
-    step that is complete on every side (afresh if nothing was saved); `fresh` moves everything
-    aside. `tries` counts the launches of this run that have ended, so that trying again is another
+    step that is complete on every side (afresh if nothing was saved). Its `fresh` moves everything
+    aside. `tries` counts the launches of this run that have ended, so that another try is another
     launch.
 
     Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed, which say why
@@ -172,11 +167,8 @@ def make(
         )
     spec = spec_of({**asked, "resume": None})
     known = _own(runs, spec)
-    why, moves, typed = (
-        f"{spec.component} by itself saves and resumes as its own config says",
-        [],
-        False,
-    )
+    why = f"{spec.component} by itself saves and resumes as its own config says"
+    moves, typed = [], False
     if spec.component in runs.trainer(spec).resumes:
         found = runs.trainer(spec).checkpoints(spec)
         if not fresh and resume == "auto":
@@ -200,7 +192,7 @@ def make(
         asked=asked,
         record=record or {},
         spec=spec,
-        attempt=known.attempt.number if known is not None and known.attempt is not None else 0,
+        attempt=_attempt(known),
         tries=tries,
         argv=argv,
         environment=environment,
@@ -214,6 +206,7 @@ def make(
 
 
 def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one step of a plan in dictionary form."""
     return {
         "kind": kind,
         "title": title,
@@ -224,13 +217,18 @@ def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict
     }
 
 
+def _attempt(run: Run | None) -> int:
+    """Return the number of the run's newest attempt, or 0 if it has none."""
+    return run.attempt.number if run is not None and run.attempt is not None else 0
+
+
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
     """Return the launch spec of a plan in dictionary form."""
     return spec_from_dict(plan["spec"])
 
 
 def free_name(runs: Runs, name: str) -> str:
-    """Return `name` with the lowest number behind it that no run has."""
+    """Return `name` with the lowest number appended that no run has."""
     stem, dash, number = name.rpartition("-")
     base = stem if dash and number.isdigit() else name
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
@@ -238,23 +236,16 @@ def free_name(runs: Runs, name: str) -> str:
 
 
 def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
-    """The run of this name, None when it is free. RunExists, with the next free name, when the name
-    is another run's or it lives.
+    """Return the run of this name, or None if the name is free. Raises RunExists, with the next
+    free name, if that run lives or is another run.
     """
-    known = None
-    for run in runs.all():
-        if run.name == spec.run:
-            known = run
-            break
+    known = next((run for run in runs.all() if run.name == spec.run), None)
     if known is None:
         return None
     free = free_name(runs, spec.run)
     if known.live:
-        number = 0
-        if known.attempt is not None:
-            number = known.attempt.number
         raise RunExists(
-            f"{spec.run} runs already (attempt {number}). Stop it first, or start another "
+            f"{spec.run} runs already (attempt {_attempt(known)}). Stop it first, or start another "
             f"run as {free}."
         )
     mine = (spec.trainer, spec.component, spec.output_dir)
@@ -269,8 +260,8 @@ def _own(runs: Runs, spec: LaunchSpec) -> Run | None:
 
 
 def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
-    """What goes on with `known` instead. A run that a person started need not save where a launch
-    with its name would.
+    """Return the option or command that continues `known` instead. A run that a person started need
+    not save where a launch with its name would.
     """
     there = dataclasses.replace(spec, output_dir=known.spec.output_dir)
     if (spec.trainer, spec.component) == (known.spec.trainer, known.spec.component):
@@ -283,8 +274,8 @@ def _continued(runs: Runs, spec: LaunchSpec, known: Run) -> str:
 def _refuse_anothers(
     runs: Runs, spec: LaunchSpec, known: Run | None, found: Sequence[Checkpoint]
 ) -> None:
-    """Checkpoints that another run of this pod has written are never continued under a new name by
-    chance.
+    """Raise Refused if the checkpoints were written by another run of this pod, so that they are
+    not continued under a new name by accident.
     """
     if known is not None and known.attempts:
         return
@@ -309,48 +300,35 @@ def _refuse_anothers(
 def _resume(
     spec: LaunchSpec, found: Sequence[Checkpoint], resume: object, *, fresh: bool
 ) -> tuple[int | None, str]:
-    """(the step, None to start afresh; why)."""
-    complete = [c.step for c in found if c.complete]
+    """Return (the step to resume from, or None to start afresh; the reason). Raises Refused."""
     newest = newest_resumable(found)
     lacking = "; ".join(
         f"step {c.step} lacks {_missing(c)}" for c in list(found)[-3:] if not c.complete
     )
+    more = f"; {lacking}" if lacking else ""
     if fresh:
-        return None, "a start afresh was asked for" + (
-            f"; {_steps(found)} to be moved aside" if found else ", and nothing was saved here"
-        )
+        what = f"; {_steps(found)} to be moved aside" if found else ", and nothing was saved here"
+        return None, f"a start afresh was asked for{what}"
     if isinstance(resume, int) and not isinstance(resume, bool):
-        if resume not in complete:
-            have = ", ".join(map(str, complete)) or "none"
-            raise Refused(
-                f"Step {resume} is not complete on every side, so it cannot be resumed. "
-                f"Complete steps: {have}."
-            )
-        return resume, f"step {resume} was asked for, and is complete" + (
-            f"; {lacking}" if lacking else ""
-        )
+        refuse_incomplete(found, resume)
+        return resume, f"step {resume} was asked for, and is complete{more}"
     if resume == "auto" and newest is not None:
         parts = " and ".join(newest.parts) or "every part"
-        return newest.step, f"step {newest.step} is the newest that is complete ({parts})" + (
-            f"; {lacking}" if lacking else ""
-        )
-    if found:
-        raise Refused(
-            f"{spec.output_dir} holds {_steps(found)}"
-            + (
-                f", and {lacking}; none can be resumed."
-                if newest is None
-                else ", which a start afresh would lose sight of."
-            )
-            + " Start afresh with --fresh, which moves all of it to the run's trash, or use "
-            "another --output-dir."
-        )
-    return None, "nothing was saved here yet"
+        return newest.step, f"step {newest.step} is the newest that is complete ({parts}){more}"
+    if not found:
+        return None, "nothing was saved here yet"
+    what = f", and {lacking}; none can be resumed."
+    if newest is not None:
+        what = ", which a start afresh would lose sight of."
+    raise Refused(
+        f"{spec.output_dir} holds {_steps(found)}{what} Start afresh with --fresh, which moves all "
+        "of it to the run's trash, or use another --output-dir."
+    )
 
 
 def _missing(checkpoint: Checkpoint) -> str:
-    """`trainer`, or with what was found where that says more: `broadcast (model.safetensors is cut
-    off)`.
+    """Return the missing parts of a checkpoint as text: `trainer`, or with a reason `broadcast
+    (model.safetensors is cut off)`.
     """
     return " and ".join(
         f"{part} ({why})" if (why := checkpoint.lacking.get(part)) else part
@@ -359,17 +337,17 @@ def _missing(checkpoint: Checkpoint) -> str:
 
 
 def _steps(found: Sequence[Checkpoint]) -> str:
+    """Return a phrase for checkpoints: "step 40", or "3 checkpoints up to step 40"."""
     if len(found) == 1:
         return f"step {found[0].step}"
     return f"{len(found)} checkpoints up to step {found[-1].step}"
 
 
 def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
+    """Raise Refused if the step to resume from is already the config's last step."""
     last = runs.trainer(spec).max_steps(spec)
     if last is not None and spec.resume is not None and spec.resume >= last:
-        name = "max_steps"
-        if spec.trainer == VERL:
-            name = "trainer.total_training_steps"
+        name = "trainer.total_training_steps" if spec.trainer == VERL else "max_steps"
         raise Refused(
             f"Step {spec.resume} is complete and the config's {name} is {last}, so nothing is "
             f"left to train. Raise {name}, or start afresh with --fresh."
@@ -379,111 +357,88 @@ def _refuse_finished(runs: Runs, spec: LaunchSpec) -> None:
 def _in_the_way(
     runs: Runs, spec: LaunchSpec, found: Sequence[Checkpoint], *, fresh: bool
 ) -> list[Path]:
-    layout = runs.trainer(spec).layout(spec)
-    if fresh or (spec.resume is None and layout.fresh_needs_empty):
-        rows = []
-        for path in move_run.written(layout):
-            if path.exists():
-                rows.append(path)
-        return rows
-    kept = set()
-    for c in found:
-        if c.complete and spec.resume is not None and c.step <= spec.resume:
-            kept.add(c.step)
-    return move_steps.in_the_way(move_steps.selector_of(layout, spec.resume), kept)
+    """Return the paths that must be moved aside for this start."""
+    layout, resume = runs.trainer(spec).layout(spec), spec.resume
+    if fresh or (resume is None and layout.fresh_needs_empty):
+        return [path for path in move_run.written(layout) if path.exists()]
+    kept = {c.step for c in found if c.complete and resume is not None and c.step <= resume}
+    return move_steps.in_the_way(move_steps.selector_of(layout, resume), kept)
 
 
 def _with_tracking(
     runs: Runs, spec: LaunchSpec, known: Run | None, current: Settings
 ) -> LaunchSpec:
-    """One id for the run at W&B, for as long as it is continued. 2026-01: an id each for trainer
-    and orchestrator, else every attempt makes new runs there (`W&B run ID is not set` is all it
-    says); the current generation takes both from PRL_RUN_ID, verl's one logger W&B's own variables.
-    What the config or the options set stands.
+    """Return the spec with one id for the run at W&B, for as long as the run is continued.
+
+    On 2026-01, trainer and orchestrator get an id each; without ids every attempt makes new runs
+    there, and the log only says `W&B run ID is not set`. The current generation takes both ids from
+    PRL_RUN_ID, and verl's one logger reads W&B's own variables. Ids that the config or the options
+    set are kept.
     """
-    before = None
-    if known is not None and spec.resume is not None:
-        before = known.spec
-    seed = (
-        f"{runs.home.id()} {spec.run} {spec.output_dir} "
-        f"{known.attempt.number if known is not None and known.attempt is not None else 0}"
-    )
+    before = known.spec if known is not None and spec.resume is not None else None
+    given = before.env if before is not None else {}
+    seed = f"{runs.home.id()} {spec.run} {spec.output_dir} {_attempt(known)}"
     if spec.trainer == "prime-rl" and spec.component in ("rl", "sft"):
-        given = None
-        if before is not None:
-            given = before.env.get("PRL_RUN_ID")
-        return dataclasses.replace(
-            spec, env={"PRL_RUN_ID": given or _identity(seed, 32), **spec.env}
-        )
+        own = given.get("PRL_RUN_ID") or _identity(seed, 32)
+        return dataclasses.replace(spec, env={"PRL_RUN_ID": own, **spec.env})
     if spec.trainer == VERL and runs.trainer(spec).needs(spec).get("wandb"):
-        given = None
-        if before is not None:
-            given = before.env.get("WANDB_RUN_ID")
-        return dataclasses.replace(
-            spec,
-            env={"WANDB_RUN_ID": given or _identity(seed, 32), "WANDB_RESUME": "allow", **spec.env},
-        )
+        own = given.get("WANDB_RUN_ID") or _identity(seed, 32)
+        tracked = {"WANDB_RUN_ID": own, "WANDB_RESUME": "allow", **spec.env}
+        return dataclasses.replace(spec, env=tracked)
     if spec.trainer != "prime-rl-2026-01" or spec.component != "rl":
         return spec
     words = list(spec.overrides)
-    earlier = None
-    if before is not None:
-        earlier = settings.parse_arguments(before.overrides)
+    earlier = settings.parse_arguments(before.overrides) if before is not None else None
     for side in ("trainer", "orchestrator"):
         key = f"{side}.wandb.id"
         if current.first("wandb", f"{side}.wandb") is None or current.get(key) is not None:
             continue
-        given = None
-        if earlier is not None:
-            given = earlier.last(key)
-        words += [f"--{key}", str(given or _identity(f"{seed} {side}", 16))]
+        last = earlier.last(key) if earlier is not None else None
+        words += [f"--{key}", str(last or _identity(f"{seed} {side}", 16))]
     return dataclasses.replace(spec, overrides=tuple(words))
 
 
 def _identity(seed: str, length: int) -> str:
+    """Return the first `length` hex digits of the SHA-256 of `seed`."""
     return sha256(seed.encode()).hexdigest()[:length]
 
 
 def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
-    """What a person may have forgotten."""
+    """Return sentences about what a person may have forgotten: a difference from the attempt
+    before.
+    """
     if known is None or not known.attempts:
         return []
     notes = []
     if known.spec.config != spec.config:
         notes.append(f"The attempt before used {known.spec.config}.")
     if known.spec.container != spec.container:
-        places = []
-        for one in (known.spec, spec):
-            places.append(
-                f"in container {one.container}" if one.container else "on the machine itself"
-            )
-        notes.append(f"The attempt before ran {places[0]}; this one starts {places[1]}.")
+        before, now = _place(known.spec), _place(spec)
+        notes.append(f"The attempt before ran {before}; this one starts {now}.")
+    lost = []
     if spec.trainer == VERL:
         mine = verl_settings.overrides(spec.overrides)
-        lost = []
         for key, value in verl_settings.overrides(known.spec.overrides).items():
             if key not in mine:
                 lost.append(verl_settings.word(key, value))
     else:
-        said = set()
-        for name, _ in settings.parse_arguments(spec.overrides).options:
-            said.add(name)
-        theirs = []
+        said = dict(settings.parse_arguments(spec.overrides).options)
         for key, value in settings.parse_arguments(known.spec.overrides).options:
-            if key not in said:
-                theirs.append((key, value))
-        lost = []
-        for key, value in theirs:
-            if not key.endswith(".wandb.id"):
+            if key not in said and not key.endswith(".wandb.id"):
                 lost.append(f"--{key.replace('_', '-')} {value}")
     if lost:
         notes.append(f"The attempt before had {' '.join(lost)}; this one has not.")
     return notes
 
 
+def _place(spec: LaunchSpec) -> str:
+    """Return a phrase for the place in which a launch runs."""
+    return f"in container {spec.container}" if spec.container else "on the machine itself"
+
+
 def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
-    """What the record of the run keeps of its config: digest and version, model, and the names that
-    a continued run must keep.
+    """Return what the record of the run keeps of its config: digest and version, model, and the
+    names that a continued run must keep.
     """
     data = {}
     if str(spec.config) not in {path for _, path in current.arguments.nested}:
@@ -511,8 +466,9 @@ def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:
 
 
 def _version(config: Path, values: str) -> tuple[str, str]:
-    """(version, based on) of the config in the registry.json beside it (`config history` keeps it),
-    by its values; "" where it has none.
+    """Return (version, the version it is based on) of a config from the registry.json beside it,
+    which `config history` maintains. The version is found by the config's values. Both are "" if
+    there is none.
     """
     path = config.parent / "registry.json"
     try:
@@ -523,7 +479,7 @@ def _version(config: Path, values: str) -> tuple[str, str]:
             if fields.get("digest") == values:
                 return str(version), str(fields.get("based_on", ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
-        return "", ""  # a record that people keep beside their configs stops no launch
+        pass  # a record that people keep beside their configs must stop no launch
     return "", ""
 
 

@@ -1,5 +1,5 @@
-"""Start an attempt of a run under a shim, at most once for an action's key, whatever dies in
-between.
+"""Starting an attempt of a run under a shim, at most once for an action's key, whichever process
+dies in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bs4_agent.launch.environment import standing
 from bs4_agent.paths import safe_name
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.model import Attempt
 from bs4_agent.runs.places import overlapping
 from bs4_agent.runs.records import attempt_numbers, read_attempt, shim_holds, spec_as_dict
 from bs4_agent.runs.registry import Runs
@@ -27,13 +27,13 @@ from bs4_agent.shim import ALREADY_STARTED, CANNOT_EXECUTE
 from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 
-#: From the shim's start to the launcher's exec: 0.1 s here; a pod's cold network disk may take
-#: seconds.
+#: Seconds from the shim's start to the launcher's exec: 0.1 s here. A pod's cold network disk may
+#: take several.
 _START_S = 15.0
 _LOOK_S = 0.02
 
-#: Where people's `uv` is when a non-interactive login has not put it on the PATH: its installer's
-#: place, and cargo's.
+#: Directories of people's `uv` that a non-interactive login has not put on the PATH: its
+#: installer's and cargo's.
 _ALSO_ON_PATH = ("~/.local/bin", "~/.cargo/bin", "/usr/local/bin")
 
 #: The interpreter must find this package without PYTHONPATH, which the launcher would inherit.
@@ -44,14 +44,14 @@ _SHIM = (
 
 
 def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
-    """Start the next attempt of `spec.run`; the same `key` again gives the attempt that it started
-    before.
+    """Start the next attempt of `spec.run` and return it. The same `key` again returns the attempt
+    that it started before.
 
-    The logs of the attempt before are archived first: trainers delete them. Returns when the
-    launcher's program runs.
+    The logs of the attempt before are archived first, because trainers delete them. Returns when
+    the launcher's program runs.
 
-    Raises RunExists (it runs already, something of it is left over and `leftovers_ok` is not given,
-    or another live run uses its directories), BadConfig, BadRequest (a name that is none),
+    Raises RunExists if the run lives, if processes of it are left and `leftovers_ok` is not given,
+    or if another live run uses its directories. Raises BadConfig, BadRequest (for a bad name) or
     LaunchFailed.
     """
     safe_name(spec.run, "run")
@@ -76,7 +76,9 @@ def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False
 
 
 def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
-    """An attempt that was prepared under this key and then never ran, because somebody died."""
+    """Return the directory of an attempt that was prepared under this key and never ran because a
+    process died, or None.
+    """
     for number in attempt_numbers(runs.home.run(run)):
         directory = runs.attempt_directory(run, number)
         spec = read_json(directory / "spec.json")
@@ -92,8 +94,8 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
 def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the argv of a launch and its additions to the environment. Raises the error that says
-    why it cannot start. Nothing is touched.
+    """Return the argv of a launch and its additions to the environment. Nothing is touched. Raises
+    the error that says why the launch cannot start: RunExists, LaunchFailed or BadConfig.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
@@ -102,7 +104,7 @@ def startable(
             "runs in with --cwd."
         )
     if not spec.argv:
-        settings.of(spec)  # BadConfig here, not a traceback in a log that nobody has opened yet
+        settings.of(spec)  # BadConfig here, and not a traceback in a log that nobody has opened yet
     runs.trainer(spec).max_steps(spec)
     argv, environment = composed(runs, spec)
     if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
@@ -126,10 +128,14 @@ def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
 
 
 def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> None:
+    """Raise RunExists if the run lives, if processes of it are left, or if another live run uses
+    its directories.
+    """
     for run in runs.all():
         if run.name == spec.run and run.live:
+            number = run.attempt.number if run.attempt is not None else 0
             raise RunExists(
-                f"{run.name} runs already (attempt {_number(run)}); stop it first, or give "
+                f"{run.name} runs already (attempt {number}); stop it first, or give "
                 "the new run another name."
             )
         if run.name == spec.run and not leftovers_ok and (left := runs.leftovers(run.name)):
@@ -153,10 +159,10 @@ def _refuse_what_runs(runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool) -> No
 
 
 def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str | None:
-    """None when the PATH finds `program`; else a PATH that does. LaunchFailed when there is
-    none.
+    """Return a PATH on which `program` is found, or None if the present PATH finds it already.
+    Raises LaunchFailed if there is no such PATH.
     """
-    # half a megabyte (it brings bz2 and lzma) that an agent which only watches never needs
+    # half a megabyte (with bz2 and lzma) that an agent which only watches never needs
     import shutil
 
     path = environment.get("PATH", os.defpath)
@@ -180,8 +186,8 @@ def _path_with(program: str, environment: Mapping[str, str], cwd: Path) -> str |
 def _prepare(
     runs: Runs, spec: LaunchSpec, argv: list[str], environment: Mapping[str, str], key: str
 ) -> Path:
-    """Everything before the start: the old logs safe, the run known, the attempt's directory made,
-    stamped with the key.
+    """Do everything that comes before the start and return the attempt's directory: archive the old
+    logs, register the run, and write spec.json with the key.
     """
     if any(run.name == spec.run for run in runs.all()):
         archive_logs(runs, spec.run)
@@ -203,7 +209,7 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """Make and return the directory of the run's next attempt. Making it claims the number."""
+    """Make the directory of the run's next attempt and return it. Making it claims the number."""
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:
         directory = runs.attempt_directory(run, number)
@@ -234,27 +240,22 @@ def start_shim(directory: Path) -> None:
                 check=False,
             ).returncode
     except subprocess.TimeoutExpired:
-        raise LaunchFailed(
-            f"The shim did not start the launcher within {_START_S:.0f} s; see "
-            f"{directory}/shim.log, then launch again."
-        ) from None
+        raise _too_late(directory) from None
+    said = _last_line(directory / "shim.log")
     if status == CANNOT_EXECUTE:
-        reason = (
-            read_json(directory / "end.json") or {"detail": _last_line(directory / "shim.log")}
-        )["detail"]
+        reason = (read_json(directory / "end.json") or {"detail": said})["detail"]
         raise LaunchFailed(
             f"The run was not started: {reason}. Correct the command or the pod, then launch again."
         )
     if status not in (0, ALREADY_STARTED):
         raise LaunchFailed(
-            f"The shim ended with exit code {status}: {_last_line(directory / 'shim.log')}; "
-            f"see {directory}/shim.log."
+            f"The shim ended with exit code {status}: {said}; see {directory}/shim.log."
         )
 
 
 def _wait(directory: Path) -> Attempt:
-    """The attempt as soon as its launcher runs: at once, unless a shim that somebody else started
-    is still busy with it.
+    """Return the attempt as soon as its launcher runs. That is at once, unless a shim that another
+    process started is still starting it. Raises LaunchFailed.
     """
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline:
@@ -262,23 +263,21 @@ def _wait(directory: Path) -> Attempt:
         if attempt is not None and attempt.ran:
             return attempt
         time.sleep(_LOOK_S)
-    raise LaunchFailed(
+    raise _too_late(directory)
+
+
+def _too_late(directory: Path) -> LaunchFailed:
+    """Return the error for a launcher that did not start in time."""
+    return LaunchFailed(
         f"The shim did not start the launcher within {_START_S:.0f} s; see {directory}/shim.log, "
         "then launch again."
     )
 
 
 def _last_line(path: Path) -> str:
+    """Return the last line of a file, or "" if it is empty or does not exist."""
     try:
         lines = path.read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:
         return ""
-    if lines:
-        return lines[-1]
-    return ""
-
-
-def _number(run: Run) -> int:
-    if run.attempt is not None:
-        return run.attempt.number
-    return 0
+    return lines[-1] if lines else ""

@@ -1,11 +1,9 @@
-"""What is asked for when a run is launched: the request as data, and what must be true before
-anything starts.
-"""
+"""The request to launch a run: its form as data, and what must be true before anything starts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +11,20 @@ from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.paths import safe_name
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers import registry
-from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 
 COMPONENTS = ("rl", "inference", "orchestrator", "trainer", "sft", "eval")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-#: Names under which people keep secrets. Those come from the pod's own 0600 files: what is in a
-#: spec is journalled.
+#: Names under which people keep secrets. Secrets come from the pod's own 0600 files, because a spec
+#: is journalled.
 _SECRET = re.compile(
     r"(?:^|_)(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?:_|$)", re.IGNORECASE
 )
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in an action's body. Relative paths count from the home directory
-    (`cwd`) and from `cwd` (`output_dir`, `config`). Raises BadRequest.
+    """Return the launch spec in an action's body. `cwd` counts from the home directory, and
+    `output_dir` and `config` count from `cwd`, if they are relative. Raises BadRequest.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -58,7 +56,7 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
 
 def environment(given: object) -> dict[str, str]:
     """Return the additions to the environment after checking their names and values. Raises
-    BadRequest, also for what looks like a secret.
+    BadRequest for a bad name and for a name that looks like a secret's.
     """
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")
@@ -73,26 +71,30 @@ def environment(given: object) -> dict[str, str]:
     return {str(name): str(value) for name, value in given.items()}
 
 
+def refuse_incomplete(found: Sequence[Checkpoint], step: int) -> None:
+    """Raise Refused if `step` is not among the complete checkpoints in `found`."""
+    complete = [str(c.step) for c in found if c.complete]
+    if str(step) not in complete:
+        raise Refused(
+            f"Step {step} is not complete on every side, so it cannot be resumed. "
+            f"Complete steps: {', '.join(complete) or 'none'}."
+        )
+
+
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
-    """Raise Refused, with the reason, if this start is known to hang or to lose work.
-    `checked=False` skips the rules about checkpoints.
+    """Raise Refused, with the reason, if this start is known to hang or to lose work. With
+    `checked=False`, the rules about checkpoints are skipped.
     """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:
         return
     found = trainer.checkpoints(spec)
-    complete = [c.step for c in found if c.complete]
-    if spec.resume is not None and spec.resume not in complete:
-        have = ", ".join(map(str, complete)) or "none"
-        raise Refused(
-            f"Step {spec.resume} is not complete on every side, so it cannot be resumed. "
-            f"Complete steps: {have}."
-        )
-    leftovers = []
-    for c in found:
-        if "orchestrator" in c.directories and (spec.resume is None or c.step > spec.resume):
-            leftovers.append(c.step)
+    if spec.resume is not None:
+        refuse_incomplete(found, spec.resume)
+    last = -1 if spec.resume is None else spec.resume
+    leftovers = [c.step for c in found if "orchestrator" in c.directories and c.step > last]
     if leftovers and spec.trainer == "prime-rl-2026-01":
+        complete = [c.step for c in found if c.complete]
         way_out = "Move them aside"
         if complete and spec.resume is None:
             way_out = f"Resume with --resume {max(complete)}"

@@ -1,8 +1,8 @@
 """`python -m bs4_agent attach [--start]`: the console's channel, from standard input and output to
 the live agent's socket.
 
-Runs for as long as a console is connected, so it is small and copies inside the kernel. Standard
-output carries frames only; what a person should read goes to standard error, one sentence.
+It runs for as long as a console is connected, so it is small and copies inside the kernel. Standard
+output carries frames only. What a person should read is written to standard error, as one sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from bs4_agent.channel.endpoint import connect
@@ -27,9 +26,9 @@ from bs4_agent.workers import spawn
 
 USAGE, NO_AGENT = 2, 3
 
-#: Seconds for a new agent to listen: it starts in 0.1 s on an idle machine.
+#: Seconds for a new agent to listen. It starts in 0.1 s on an idle machine.
 START_S = 5.0
-#: Seconds for another attach that is starting or replacing the agent at this moment.
+#: Seconds to wait for another attach that is starting or replacing the agent.
 TURN_S = 90.0
 POLL_S = 0.02
 COPY_BYTES = 256 * 1024
@@ -37,8 +36,8 @@ LOG_BYTES = 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Bridge standard input and output to the agent. Return 0 if either side ended the connection,
-    3 if there is no agent or it did not start, 2 for wrong arguments.
+    """Connect standard input and output with the agent. Return 0 if either side ended the
+    connection, 3 if there is no agent or it did not start, and 2 for wrong arguments.
     """
     if [argument for argument in arguments if argument != "--start"]:
         print("usage: python -m bs4_agent attach [--start]", file=sys.stderr)  # noqa: T201
@@ -69,8 +68,8 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """Return a connection to the agent after starting it, or after replacing an older one. Raises
-    AgentError.
+    """Start the agent, or replace an older one, and return a connection to it. Raises AgentError or
+    OSError.
     """
     home.create()
     connection = live(home)
@@ -89,12 +88,15 @@ def started(home: Home) -> socket.socket:
 
 
 def _outdated(home: Home) -> bool:
+    """Return True if this code may replace the running agent."""
     record = read_record(home)
     return record is not None and replaces(Build.own(), record.build)
 
 
 def _take_turn(home: Home) -> int:
-    """Only one attach starts or replaces an agent at a time; the others then find its."""
+    """Lock the start of agents and return the lock's descriptor. Only one attach starts or replaces
+    an agent at a time; the others then find that agent. Raises Busy after 90 seconds.
+    """
     fd = os.open(home.root / "attach.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + TURN_S
     while True:
@@ -113,9 +115,9 @@ def _take_turn(home: Home) -> int:
 
 
 def _replace(home: Home) -> None:
-    """Ask the older agent to leave. One that refuses stays, and is used as it is. One that is in
-    the middle of a step is used until its end: our daemon waits for that by itself, as this console
-    may be gone by then.
+    """Ask the older agent to leave. An agent that refuses stays and is used. An agent in the middle
+    of a step is used until the step's end: our daemon waits for that, because this console may be
+    gone by then.
     """
     record = read_record(home)
     if record is None:
@@ -129,6 +131,7 @@ def _replace(home: Home) -> None:
 
 
 def _start(home: Home) -> socket.socket:
+    """Start the daemon, if none runs, and return a connection to it. Raises AgentError."""
     record = read_record(home)
     daemon = record.identity if record is not None and record.alive else _daemon(home)
     deadline = time.monotonic() + START_S
@@ -149,8 +152,8 @@ def _start(home: Home) -> socket.socket:
 
 
 def _daemon(home: Home, *arguments: str) -> Identity | None:
-    """Start the daemon so that it outlives this connection: own session, adopted by init, nothing
-    of ours open. None: it ended at once.
+    """Start the daemon and return its identity, or None if it ended at once. It outlives this
+    connection: it has a session of its own, init adopts it, and none of our files are open in it.
     """
     receiving, sending = os.pipe()
     child = os.fork()
@@ -167,13 +170,11 @@ def _daemon(home: Home, *arguments: str) -> Identity | None:
     os.waitpid(child, 0)
     pid = os.read(receiving, 32)
     os.close(receiving)
-    if pid:
-        return Identity.of(int(pid))
-    return None
+    return Identity.of(int(pid)) if pid else None
 
 
 def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
-    """Does not return."""
+    """Replace this process with the daemon. It does not return."""
     try:
         _detach(home)
         argv = [*daemon_command(), *arguments]
@@ -184,6 +185,9 @@ def _become_daemon(home: Home, arguments: Sequence[str]) -> NoReturn:
 
 
 def _detach(home: Home) -> None:
+    """Connect standard input with nothing and the outputs with the agent's log, and close
+    everything else.
+    """
     os.umask(0o077)
     if home.agent_log.exists() and home.agent_log.stat().st_size > LOG_BYTES:
         home.agent_log.replace(home.agent_log.with_name("agent.log.1"))
@@ -203,19 +207,13 @@ def daemon_command() -> list[str]:
 
 
 def _last_words(home: Home) -> str:
+    """Return the last line of the agent's log for an error message."""
     try:
-        lines = (
-            Path(home.agent_log)
-            .read_bytes()[-4096:]
-            .decode("utf-8", "replace")
-            .strip()
-            .splitlines()
-        )
+        text = home.agent_log.read_bytes()[-4096:].decode("utf-8", "replace")
     except FileNotFoundError:
-        lines = []
-    if lines:
-        return f"{lines[-1]!r}."
-    return "it said nothing."
+        text = ""
+    lines = text.strip().splitlines()
+    return f"{lines[-1]!r}." if lines else "it said nothing."
 
 
 def bridge(connection: socket.socket) -> None:
@@ -236,8 +234,8 @@ def bridge(connection: socket.socket) -> None:
 
 
 def pump(source: int, target: int) -> None:
-    """Move bytes from one descriptor to the other until either ends, without bringing them into
-    this process where splice can.
+    """Move bytes from one descriptor to the other until either ends. The bytes stay inside the
+    kernel if splice works on both.
     """
     reading, writing = os.pipe()
     try:
@@ -252,15 +250,15 @@ def pump(source: int, target: int) -> None:
 
 
 def _splice(source: int, target: int, count: int) -> int:
-    """Bytes moved, 0 at the end. A descriptor that cannot be spliced (a terminal, a file opened for
-    appending) is copied.
+    """Move up to `count` bytes and return how many; 0 means the end. A descriptor that cannot be
+    spliced (a terminal, or a file opened for appending) is copied.
     """
     while True:
         try:
             return os.splice(source, target, count)
         except BlockingIOError:
-            # Someone else made our standard input or output non-blocking; which of the two is not
-            # ready is cheap to find out.
+            # Another process has made our standard input or output non-blocking. Waiting for both
+            # is cheap.
             select.select([source], [], [])
             select.select([], [target], [])
         except OSError as error:

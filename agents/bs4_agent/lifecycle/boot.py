@@ -1,8 +1,8 @@
-"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: what a boot hook runs, and what it
-runs when the pod is told to stop.
+"""`python -m bs4_agent boot [--via NAME] | boot --stopping`: the command of a boot hook, and the
+command it runs when the pod is told to stop.
 
-It starts the agent that is installed, and nothing else: whether a run is resumed is for the agent,
-by the mode that is stored for it.
+It starts the installed agent and does nothing else. The agent decides if a run is resumed, by the
+mode that is stored for it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from bs4_agent.runs.ending import wait_gone
 from bs4_agent.runs.files import write_json
 
 USAGE, FAILED = 2, 3
-#: When a hook last started the agent, and which hook: how a person sees that it works.
+#: The record of when a hook last started the agent, and which hook, so that a person sees that it
+#: works.
 RECORD = "boot.json"
-#: Seconds for the agent to write where the runs stood, of the five that some providers give.
+#: Seconds for the agent to record where the runs stood, of the five that some providers give.
 LEAVE_S = 2.0
 
 
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _boot(home: Home, via: str) -> int:
-    # The hook of a service manager has a terminal's environment no more than cron has; the agent
+    """Start the agent and record when and by which hook."""
+    # The hook of a service manager has no terminal's environment, and neither has cron. The agent
     # finds what it needs by itself.
     os.chdir("/")
     started(home).close()
@@ -60,13 +62,11 @@ def _boot(home: Home, via: str) -> int:
 
 
 def _stopping(home: Home) -> int:
-    """TERM to the agent and to nobody else: it writes where each run stood. The run itself is left
-    to whoever stops the pod.
+    """Send TERM to the agent and to no other process, so that it records where each run stood.
+    Whoever stops the pod ends the runs.
     """
     record = read_record(home)
     if record is None or not record.alive:
         return 0
     record.identity.send(signal.SIGTERM)
-    if wait_gone([record.identity], LEAVE_S):
-        return FAILED
-    return 0
+    return FAILED if wait_gone([record.identity], LEAVE_S) else 0

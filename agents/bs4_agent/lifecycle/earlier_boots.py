@@ -1,8 +1,8 @@
-"""Whether a process was of an earlier life of this pod: of a boot that is over, or of a container
-that was stopped and started again.
+"""Deciding if a process belonged to an earlier life of this pod: to a boot that is over, or to a
+container that was stopped and started again.
 
-A container that a provider pauses and resumes keeps the host's boot id. What is new is its first
-process: who is older than that was in another life of it.
+A container that a provider pauses and resumes keeps the host's boot id, but its first process is
+new. Every process older than that belonged to an earlier life.
 """
 
 from __future__ import annotations
@@ -19,26 +19,25 @@ from bs4_agent.runs.files import write_json
 from bs4_agent.runs.model import Attempt
 from bs4_agent.scope import Scope
 
-#: In an attempt's directory, once it is known to have ended with the pod.
+#: A file in the directory of an attempt that is known to have ended with the pod.
 MARK = "ended_with_pod.json"
-#: Clocks of the kernel are read one after the other, and start times are in hundredths.
+#: Seconds. The kernel's clocks are read one after the other, and start times are in hundredths.
 _SLACK_S = 1.0
-#: A stop that gives a container longer than this between TERM and KILL is no stop of a pod.
+#: Seconds. A stop that gives a container longer than this between TERM and KILL is no stop of a
+#: pod.
 _WITH_POD_S = 120.0
 
 
 def first_process(scope: Scope) -> Identity | None:
     """Return the process from which everything on this pod descends: pid 1, or the root of a
-    practice pod. None if it cannot be read.
+    practice pod. Returns None if it cannot be read.
     """
-    if scope.root is not None:
-        return scope.root
-    return Identity.of(1)
+    return scope.root or Identity.of(1)
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:
-    """Return True if the process belongs to an earlier life of the pod. False also if that cannot
-    be known.
+    """Return True if the process belongs to an earlier life of the pod. Returns False also if that
+    is unknown.
     """
     if identity is None or first is None:
         return False
@@ -60,9 +59,9 @@ def ended_with_the_pod(
 ) -> bool:
     """Return True if an attempt is over because the pod was stopped.
 
-    That is so if it belongs to an earlier life and nobody wrote its end, or if it ended within two
-    minutes of the moment at which the agent was told to leave (`leaving`, its last word about this
-    attempt). The answer is kept in `directory`.
+    That is so if the attempt belongs to an earlier life and its end was not recorded, or if it
+    ended within two minutes of the moment at which the agent was told to leave. `leaving` is what
+    the agent recorded of the attempt at that moment. A positive answer is kept in `directory`.
     """
     mark = directory / MARK
     if attempt.end is None:
@@ -72,7 +71,7 @@ def ended_with_the_pod(
     if first is None or not of_an_earlier_life(attempt.shim or attempt.launcher, first):
         return False
     if (attempt.end.code, attempt.end.signal) == (None, None):
-        # else it was seen to be over while that life went on
+        # Otherwise the attempt was seen to be over while that life continued.
         ended = attempt.end.t >= began_t(first) - _SLACK_S
     else:
         ended = (

@@ -1,5 +1,5 @@
-"""Which agent is the pod's: the record of the live one, the claim that makes it the only one, and
-how a newer one takes its place.
+"""Deciding which agent is the pod's: the record of the live agent, the claim that makes it the only
+one, and the way in which a newer agent takes its place.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.wire import Decoder, Frame, encode
 
-#: Seconds. An agent that is asked to leave waits up to 60 s for a step boundary
+#: Seconds. An agent that is asked to leave waits up to 60 s for a safe point
 #: (departure.BOUNDARY_S), then closes its files.
 LEAVE_S = 70.0
-#: Seconds in which an agent that has nothing under way is gone.
+#: Seconds in which an agent without an action under way is gone.
 AT_ONCE_S = 10.0
 #: Seconds for an agent's answer to one frame.
 ANSWER_S = 10.0
-#: Seconds a new agent waits for a leaving one to give the claim back.
+#: Seconds that a new agent waits for a leaving one to release the claim.
 CLAIM_S = 5.0
 
 _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
@@ -50,8 +50,8 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """Return the build of this code, from `bundle.json` beside the package. A checkout has
-        none: build 0, bundle "source".
+        """Return the build of this code, from `bundle.json` beside the package. In a checkout
+        without that file, it is build 0 of bundle "source".
         """
         metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
         if metadata is None:
@@ -61,7 +61,9 @@ class Build:
 
 @dataclass(frozen=True)
 class Record:
-    """The contents of `agent.json`: the identity, build and socket of the agent that wrote it."""
+    """The contents of `agent.json`: the identity, build and socket of the agent that wrote it.
+    `stopped` is True if that agent ended on purpose.
+    """
 
     identity: Identity
     build: Build
@@ -84,7 +86,9 @@ def replaces(mine: Build, live: Build) -> bool:
 
 
 def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
-    """Sorts like releases do: 0.2.0rc1 before 0.2.0."""
+    """Return a key that sorts builds as releases are sorted: 0.2.0rc1 before 0.2.0. Returns None
+    for a version that cannot be compared.
+    """
     match = _VERSION.fullmatch(build.version)
     if match is None:
         return None
@@ -124,6 +128,7 @@ def _write(
     socket_path: Path,
     restart: list[str] | None,
 ) -> None:
+    """Write the agent's record."""
     record = {
         "event": event,
         "identity": identity.as_dict(),
@@ -146,10 +151,9 @@ def read_record(home: Home) -> Record | None:
         data = read_json(home.agent_record)
         if data is None:
             return None
-        build = Build(str(data["version"]), int(data["build"]), str(data["bundle"]))
         return Record(
             Identity.from_dict(data["identity"]),
-            build,
+            Build(str(data["version"]), int(data["build"]), str(data["bundle"])),
             int(data["protocol"]),
             Path(data["socket"]),
             data.get("event") == "stopped",
@@ -161,10 +165,11 @@ def read_record(home: Home) -> Record | None:
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """Make this process the home's only agent and return the descriptor that keeps it so while it
-    is open. Raises Busy if another agent holds the claim for `patience` seconds.
+    """Make this process the only agent of `home` and return a descriptor. The claim lasts while the
+    descriptor is open. Raises Busy if another agent holds the claim for `patience` seconds.
 
-    It is a lock and not a pid file: the kernel releases it however the agent ends.
+    The claim is a lock and not a pid file, because the kernel releases a lock however the agent
+    ends.
     """
     fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience
@@ -183,9 +188,9 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Ask the live agent to exit in favour of `mine`. Return True if it is gone. Return False if it
-    is inside a step: it leaves after the step, or stays if that takes longer than 60 s. Raises the
-    agent's own AgentError if it refuses.
+    """Ask the live agent to exit in favour of `mine`. Return True if it is gone, and False if it is
+    inside a step: then it leaves after the step, or stays if the step takes longer than 60 seconds.
+    Raises the agent's own AgentError if it refuses.
     """
     action = {
         "key": ulid(),
@@ -211,13 +216,16 @@ def ask_to_leave(record: Record, mine: Build) -> bool:
 
 
 class _Conversation:
-    """One question, one answer."""
+    """A connection to the running agent, for one question and one answer at a time."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection
         self._decoder = Decoder()
 
     def ask(self, header: dict[str, Any]) -> dict[str, Any]:
+        """Send a frame and return the header of the answer. Raises ProtocolError, or the agent's
+        own error if it refuses.
+        """
         self._socket.sendall(encode(header))
         frames: list[Frame] = []
         while not frames:
@@ -234,6 +242,7 @@ class _Conversation:
 
 
 def _refusal(error: Any) -> AgentError:
+    """Return the error that a running agent answered."""
     if not isinstance(error, dict):
         return ProtocolError(f"The running agent answered {json.dumps(error)[:80]}; attach again.")
     refusal = AgentError(str(error.get("message", "The running agent refused; attach again.")))
@@ -242,7 +251,7 @@ def _refusal(error: Any) -> AgentError:
 
 
 def _gone(identity: Identity, seconds: float) -> bool:
-    """Whether the process has ended, waiting for it."""
+    """Wait up to `seconds` for the process to end, and return True if it has ended."""
     try:
         fd = os.pidfd_open(identity.pid)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""What ends a wait before its time: a process that goes, or a line that means something. Costs
+"""Ending a wait before its time, because a process has ended or a log line has meaning. It costs
 nothing while nothing happens.
 """
 
@@ -10,14 +10,14 @@ from collections.abc import Collection
 
 from bs4_agent.identity import Identity
 
-#: Descriptors at most. Of a run's processes only those with a part of their own are watched this
-#: way; the passes see the rest.
+#: Descriptors at most. Of a run's processes, only those with a component of their own are watched
+#: this way. The scans of all processes see the rest.
 _MOST = 128
 
 
 class Alarm:
-    """End a wait early when a watched process ends or somebody rings. `ring` may be called from any
-    thread, everything else from one.
+    """Ends a wait early when a watched process ends or `ring` is called. `ring` may be called from
+    any thread, every other method from one thread only.
     """
 
     def __init__(self) -> None:
@@ -27,23 +27,23 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
-        """End the present wait, or the next one."""
+        """End the present wait, or the next one if nothing waits."""
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
-            return  # it has been ringing for 64 kB and will be heard
+            return  # 64 kB of rings are waiting and will be heard
 
     def watch(self, identities: Collection[Identity]) -> None:
         """Watch these processes from now on, and no others."""
-        for gone in [one for one in self._watched if one not in identities]:
+        for gone in self._watched.keys() - set(identities):
             self._drop(gone)
         for identity in identities:
             if identity not in self._watched and len(self._watched) < _MOST:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """Wait up to `seconds`. Return whether somebody rang, and the watched processes that have
-        ended since the last call.
+        """Wait up to `seconds`. Return (True if `ring` was called, the watched processes that have
+        ended since the last call).
         """
         ready = set()
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -63,13 +63,15 @@ class Alarm:
         os.close(self._writing)
 
     def _add(self, identity: Identity) -> None:
+        """Watch a process, unless it has ended or the kernel has no pidfds."""
         try:
             fd = os.pidfd_open(identity.pid)
         except (
             OSError
-        ):  # gone already, or a kernel without them: the passes over all processes notice
+        ):  # gone already, or a kernel without pidfds: the scans of all processes notice
             return
-        # Opened first and compared afterwards: a pid that was reused in between is another process.
+        # Opened first and compared afterwards, because a pid that was reused in between is another
+        # process.
         if not identity.alive():
             os.close(fd)
             return
@@ -77,6 +79,7 @@ class Alarm:
         self._poll.register(fd, select.POLLIN)
 
     def _drop(self, identity: Identity) -> None:
+        """Stop watching a process."""
         fd = self._watched.pop(identity)
         self._poll.unregister(fd)
         os.close(fd)

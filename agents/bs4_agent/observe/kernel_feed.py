@@ -1,11 +1,11 @@
-"""The kernel's words, handed to the watch as lines of the runs that live: what a trainer's own logs
-never say.
+"""Feeding lines of the kernel log to the detection of the living runs, because a trainer's own logs
+never repeat them.
 
-Where the log is hidden, as in most containers, the driver's own events (NVML) say of Xids what it
-would have said.
+If the kernel log is hidden, as in most containers, the driver's own events (NVML) replace its Xid
+lines.
 
-A machine has one kernel log, and a pod may share it with strangers. A line that names a process or
-a GPU counts only where that is ours.
+A machine has one kernel log, and a pod may share it with other users. A line that names a process
+or a GPU counts only if that is ours.
 """
 
 from __future__ import annotations
@@ -14,43 +14,44 @@ import dataclasses
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from bs4_agent.detect.around import oom_kills
 from bs4_agent.identity import own_pidns
 from bs4_agent.runs.followed import OnLine
-from bs4_agent.runs.model import Attempt
+from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import parse
 
-#: A pid in the kernel log is a number of the machine's first pid namespace, which has this inode
-#: (PROC_PID_INIT_INO).
+#: The inode of the machine's first pid namespace (PROC_PID_INIT_INO). A pid in the kernel log is a
+#: number of that namespace.
 FIRST_PIDNS = 4026531836
-#: The kernel speaks of a process before its run is known to have ended, and up to this many seconds
+#: Seconds. The kernel names a process before its run is known to have ended, and up to this long
 #: after.
 _AFTER_END_S = 10.0
-#: Events of the driver that wait for the next poll; a storm of them says nothing new.
+#: Events of the driver that wait for the next poll. More of them in a storm mean nothing new.
 _EVENTS = 100
 _GPUS = Path("/proc/driver/nvidia/gpus")
-#: Of a GPU only: an NVSwitch (SXid) has an address that stands in no list of ours, and its faults
-#: are everybody's.
+#: Matches GPUs only: an NVSwitch (SXid) has an address that is in no list of ours, and its faults
+#: concern every run.
 _GPU = re.compile(r"\bNVRM: [^:]{0,40}\b(?:PCI:)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\b")
 _PID = re.compile(
     r"Kill(?:ed)? process (\d{1,10})|reaped process (\d{1,10})|\bpid=(\d{1,10})"
     r"|^[^\[\]]{1,60}\[(\d{1,10})\][: ]|\btask [^:]{1,40}:(\d{1,10}) blocked"
 )
-#: Who asked for the memory that was not there, without a number: who is killed for it follows.
+#: The process that requested the missing memory, without a pid. The line about the killed process
+#: follows.
 _NOBODY = re.compile(r" invoked oom-killer: ")
 _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 
 class KernelFeed:
-    """Give lines of the kernel log to the runs that they concern. Call `poll` several times a
-    second; without news it is one system call.
+    """Gives lines of the kernel log to the runs that they concern; one per pod. Call `poll` several
+    times a second; without news it is one system call.
     """
 
     def __init__(
@@ -62,8 +63,9 @@ class KernelFeed:
         gpus: Path = _GPUS,
         kills: Callable[[], int | None] = oom_kills,
     ) -> None:
-        """`gpus`: a directory with an entry for each GPU of this machine that is ours. `kills`: how
-        often the kernel has killed in our own control group, None where nobody tells.
+        """Prepare the feed. `gpus` is a directory with an entry for each GPU of this machine that
+        is ours. `kills` returns how often the kernel has killed in our own control group, or None
+        if the kernel does not show it.
         """
         self._log, self._runs, self._feed = log, runs, feed
         self._gpus, self._kills = gpus, kills
@@ -72,8 +74,8 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """Return phrases that say what of the kernel log cannot be read here, for the coverage of
-        verdicts.
+        """Return phrases that say what of the kernel log cannot be read on this pod, for the
+        coverage of verdicts. Empty if everything can be read.
         """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
@@ -83,7 +85,7 @@ class KernelFeed:
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
         """Take Xid events of the driver (`index`, `xid`, `t`), from any thread. They are used only
-        if the kernel log is hidden; an event of a GPU that no run uses is ignored.
+        if the kernel log is hidden. An event without a GPU's index is ignored.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
@@ -92,56 +94,40 @@ class KernelFeed:
         self._tell_events()
         for raw in self._log.read():
             self._number += 1
-            # Uptimes of the kernel's clock drift by minutes in months; the line is of now.
+            # Uptimes of the kernel's clock drift by minutes in months, but the line was written
+            # now.
             line = dataclasses.replace(parse("kernel", raw), timestamp=time.time())
             killed = self._killed_ours(line.text)
-            for run, attempt in self._living():
+            sequence = raw.partition(b",")[2].partition(b",")[0]
+            # The record's own number is the same for every reader.
+            offset = int(sequence) if sequence.isdigit() else self._number
+            place = self._place(str(self._log.path), offset, line.text[:2000])
+            for run, attempt in living(self._runs):
                 if killed or self._concerns(line.text, run.name, attempt.number):
-                    self._feed(
-                        run.name,
-                        attempt.number,
-                        run.spec.trainer,
-                        "kernel",
-                        line,
-                        self._place(raw, line.text),
-                    )
+                    self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
     def _tell_events(self) -> None:
+        """Feed the driver's events to the living runs."""
         while self._events:
             event = self._events.popleft()
             if self._log.state != "hidden":
                 continue
             self._number += 1
-            # As the kernel says it, with the GPU's number in the place of an address that NVML does
-            # not tell with it.
+            # The kernel's form of the line, with the GPU's number in place of the address, which
+            # NVML does not give with it.
             text = (
                 f"NVRM: Xid ({event['index']:04}): {event['xid']}, GPU {event['index']}, told by "
                 "NVML because the kernel log is hidden"
             )
             line = LogLine(text=text, timestamp=float(event["t"]), logger="kernel")
-            place = {
-                "source": "kernel",
-                "stream": "",
-                "cursor": "",
-                "file": "",
-                "offset": int(event["t"]),
-                "line": self._number,
-                "text": text,
-            }
-            for run, attempt in self._living():
+            place = self._place("", int(event["t"]), text)
+            for run, attempt in living(self._runs):
                 self._feed(run.name, attempt.number, run.spec.trainer, "kernel", line, place)
 
-    def _living(self) -> list[tuple[Any, Attempt]]:
-        now = time.time()
-        found = []
-        for run in self._runs.all():
-            if (attempt := run.attempt) is not None and (
-                attempt.end is None or now - attempt.end.t < _AFTER_END_S
-            ):
-                found.append((run, attempt))
-        return found
-
     def _concerns(self, text: str, run: str, attempt: int) -> bool:
+        """Return True if a line of the kernel log concerns this attempt: it names a GPU or a
+        process of ours, or neither.
+        """
         gpu = _GPU.search(text)
         if gpu is not None:
             return self._has(gpu.group(1))
@@ -159,45 +145,47 @@ class KernelFeed:
         return False
 
     def _has(self, pci: str) -> bool:
-        """Whether this GPU is ours; yes where the driver lists none."""
+        """Return True if the GPU at this PCI address is ours, or if the driver lists no GPU."""
         try:
-            ours = []
-            for path in self._gpus.iterdir():
-                ours.append(path.name.lower())
+            ours = [path.name.lower().startswith(pci.lower()) for path in self._gpus.iterdir()]
         except OSError:
             return True
-        return not ours or any(name.startswith(pci.lower()) for name in ours)
+        return not ours or any(ours)
 
     def _killed_ours(self, text: str) -> bool:
-        """In a container the numbers say nothing; then our control group's own count tells whose
-        kill it was.
+        """Return True if a line reports a kill in our own control group. In a container the pids in
+        the log mean nothing, so the control group's own count decides.
         """
         if own_pidns() == FIRST_PIDNS or _KILLED.search(text) is None:
             return False
         before, self._killed = self._killed, self._kills()
         return before is not None and self._killed is not None and self._killed > before
 
-    def _place(self, raw: bytes, text: str) -> dict[str, Any]:
-        """`offset` is the record's own number, which is the same for whoever reads it."""
-        sequence = raw.split(b",", 2)[1]
-        if sequence.isdigit():
-            offset = int(sequence)
-        else:
-            offset = self._number
+    def _place(self, file: str, offset: int, text: str) -> dict[str, Any]:
+        """Return the present line as evidence."""
         return {
             "source": "kernel",
             "stream": "",
             "cursor": "",
-            "file": str(self._log.path),
+            "file": file,
             "offset": offset,
             "line": self._number,
-            "text": text[:2000],
+            "text": text,
         }
 
 
+def living(runs: Runs) -> Iterator[tuple[Run, Attempt]]:
+    """Yield the runs that live, or ended less than ten seconds ago, with their attempts."""
+    now = time.time()
+    for run in runs.all():
+        attempt = run.attempt
+        if attempt is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S):
+            yield run, attempt
+
+
 def _process_of(number: int) -> int:
-    """The process of a thread: of hung tasks and faults the kernel tells the thread. A thread that
-    is gone stands for itself.
+    """Return the pid of the process that a thread belongs to, because the kernel names the thread
+    in reports of hung tasks and faults. A thread that is gone stands for itself.
     """
     try:
         status = Path(f"/proc/{number}/status").read_text()

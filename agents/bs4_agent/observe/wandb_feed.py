@@ -1,15 +1,17 @@
-"""W&B's own words, handed to the watch as lines of the runs that they are of, and where W&B shows a
-run, told to the journal once.
+"""Feeding lines of W&B's client logs to the detection of the runs that they belong to, and
+journalling once where W&B shows a run.
 
-The client and its core write logs beside the run that the trainer's own never repeat: a server that
-is lost in the middle of a run is said nowhere else. They are read here in small pieces and are no
-activity of the run: the client goes on writing while a trainer hangs.
+The client and its core write logs beside the run whose content the trainer's own logs never repeat:
+a server that is lost in the middle of a run is reported nowhere else. They are read here in small
+pieces and do not count as activity of the run, because the client continues to write while a
+trainer hangs.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,26 +21,26 @@ from bs4_agent.detect import wandb_files
 from bs4_agent.detect.around import wandb_roots
 from bs4_agent.detect.surroundings import Tracked
 from bs4_agent.errors import AgentError, SpoolFull
+from bs4_agent.observe.kernel_feed import living
 from bs4_agent.runs.followed import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.trainers.base import LogSource
 
-#: Seconds between two looks for news. Nothing that W&B says is urgent.
+#: Seconds between two polls. Nothing that W&B writes is urgent.
 EVERY_S = 5.0
-#: Bytes of one log read in one look.
+#: Bytes of one log that are read in one poll.
 _PIECE = 64 * 1024
-#: Seconds for which a run's address is looked for: it is said when its W&B run begins, at the
-#: latest after the model was loaded.
+#: Seconds for which a run's address is searched for. The client prints it when its W&B run begins,
+#: at the latest after the model was loaded.
 _ADDRESS_S = 3600.0
-_AFTER_END_S = 10.0
-#: Which programs report to W&B, by the logs that they write.
+#: The programs that report to W&B, by the logs that they write.
 _SIDES = ("trainer", "orchestrator")
 
 
 @dataclass
 class _Place:
-    """Where we are in one file."""
+    """How far one file has been read."""
 
     inode: int
     offset: int = 0
@@ -46,8 +48,8 @@ class _Place:
 
 
 class WandbFeed:
-    """Give lines of W&B's client logs to the runs that they belong to, and journal where W&B shows
-    a run. Call `poll` several times a second.
+    """Gives lines of W&B's client logs to the runs that they belong to, and journals where W&B
+    shows a run; one per pod. Call `poll` several times a second.
     """
 
     def __init__(
@@ -57,8 +59,8 @@ class WandbFeed:
         self._places: dict[Path, _Place] = {}
         self._looked_m = float("-inf")
         self._first = True
-        """What lies there at the first look was read by an earlier agent, or by nobody: it is
-        history.
+        """Content that exists at the first poll is history: an earlier agent has read it, or
+        nobody.
         """
 
     def poll(self) -> None:
@@ -69,52 +71,43 @@ class WandbFeed:
         if now - self._looked_m < EVERY_S:
             return
         self._looked_m = now
-        living = list(self._living())
         present: set[Path] = set()
-        for run, attempt in living:
+        working = list(living(self._runs))
+        places = Counter(run.spec.cwd for run, _ in working)
+        for run, attempt in working:
             try:
-                roots = self._roots(run, [other for other, _ in living])
+                roots = self._roots(run, shared=places[run.spec.cwd] > 1)
                 self._tell_addresses(run, attempt)
             except SpoolFull:
                 raise
             except (OSError, AgentError):
-                continue  # a config that makes no sense, a directory that goes away meanwhile
+                continue  # a config that makes no sense, or a directory that has gone meanwhile
             for path in _logs(roots, attempt):
                 present.add(path)
                 self._read(path, run, attempt)
-        for path in [path for path in self._places if path not in present]:
+        for path in self._places.keys() - present:
             del self._places[path]
         self._first = False
 
-    def _living(self) -> Iterator[tuple[Run, Attempt]]:
-        now = time.time()
-        for run in self._runs.all():
-            attempt = run.attempt
-            if attempt is not None and (attempt.end is None or now - attempt.end.t < _AFTER_END_S):
-                yield run, attempt
-
-    def _roots(self, run: Run, living: list[Run]) -> list[Path]:
-        """Where this run's W&B directories are; the working directory only where no other living
-        run shares it.
+    def _roots(self, run: Run, *, shared: bool) -> list[Path]:
+        """Return the directories that hold this run's W&B data, without a working directory that is
+        `shared` with another living run.
         """
         roots = wandb_roots(run.spec, self._runs.trainer(run).layout(run.spec))
-        shared = sum(other.spec.cwd == run.spec.cwd for other in living) > 1
-        rows = []
-        for root in roots:
-            if not shared or root != run.spec.cwd / "wandb":
-                rows.append(root)
-        return rows
+        if shared:
+            roots.remove(run.spec.cwd / "wandb")
+        return roots
 
     def _read(self, path: Path, run: Run, attempt: Attempt) -> None:
-        """Whole lines that are new. A file that was replaced or cut short is read anew."""
+        """Feed the new whole lines of a log. A file that was replaced or cut short is read from its
+        beginning.
+        """
         try:
             with path.open("rb") as handle:
                 status = os.fstat(handle.fileno())
                 place = self._places.get(path)
                 if place is None or place.inode != status.st_ino or status.st_size < place.offset:
-                    begin = 0
-                    if self._first and place is None:
-                        begin = status.st_size
+                    begin = status.st_size if self._first and place is None else 0
                     place = self._places[path] = _Place(status.st_ino, begin)
                 if status.st_size == place.offset:
                     return
@@ -140,32 +133,27 @@ class WandbFeed:
             place.offset += len(raw)
 
     def _tell_addresses(self, run: Run, attempt: Attempt) -> None:
+        """Journal where W&B shows the run, for the sides that are not journalled yet."""
         view = self._book.ledger.runs.get(run.name)
+        before = []
         if view is not None and view.tracked_attempt == attempt.number:
-            known = {entry.get("side") for entry in view.tracked}
-        else:
-            known = set()
+            before = view.tracked
+        known = {entry.get("side") for entry in before}
         if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
             return
-        found = []
-        for one in self._addresses(run, attempt):
-            if one.side not in known:
-                found.append(one)
+        found = [asdict(one) for one in self._addresses(run, attempt) if one.side not in known]
         if found:
-            entries = [asdict(one) for one in found]
-            before = []
-            if view is not None and known:
-                before = list(view.tracked)
             self._book.append(
                 "run",
                 event="tracked",
                 run=run.name,
                 attempt=attempt.number,
                 tracker="wandb",
-                runs=[*before, *entries],
+                runs=[*before, *found],
             )
 
     def _addresses(self, run: Run, attempt: Attempt) -> Iterator[Tracked]:
+        """Yield the places where W&B shows each side of the attempt, from its logs."""
         trainer = self._runs.trainer(run)
         own = LogSource(
             trainer.layout(run.spec).own_log,
@@ -183,7 +171,7 @@ class WandbFeed:
 
 
 def _logs(roots: list[Path], attempt: Attempt) -> Iterator[Path]:
-    """The logs of this attempt: written since it began."""
+    """Yield the client logs that were written since the attempt began."""
     for directory in wandb_files.together(wandb_files.directories(roots)):
         for path in wandb_files.logs(directory.path):
             try:

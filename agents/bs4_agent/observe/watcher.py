@@ -1,4 +1,6 @@
-"""The watch: look, detect, journal what changed, and let the modes do what they were set to."""
+"""The watch: scan the pod, detect failures, journal what changed, and act by the modes of the
+playbooks.
+"""
 
 from __future__ import annotations
 
@@ -16,26 +18,26 @@ from bs4_agent.observe.alarm import Alarm
 from bs4_agent.pod import Pod
 from bs4_agent.trainers.base import LogLine
 
-#: Seconds between two looks while nothing happens. A process that goes, a line that a signature
-#: fires on and a hold that is over each bring the next look forward, so that none of them waits for
+#: Seconds between two scans while nothing happens. A process that ends, a line that fires a
+#: signature, and a hold time that ends each bring the next scan forward, so none of them waits for
 #: this.
 LOOK_S = 3.0
-#: No two looks follow closer than this, whatever happens: a run that falls apart line by line must
-#: not cost a core.
+#: Seconds. No two scans follow closer than this: a run that falls apart line by line must not cost
+#: a core.
 LOOK_AGAIN_S = 0.4
-#: What happens within this time of a reason to look is seen by the same look.
+#: Seconds. What happens within this time of a reason to scan is seen by the same scan.
 _TOGETHER_S = 0.05
-#: Lines of these levels are worth a look even where no signature knows them: detectors ask for what
-#: they mean.
+#: Lines of these levels are a reason to scan even if no signature knows them, because detectors use
+#: their events.
 _LOUD = ("ERROR", "CRITICAL")
-#: Seconds between two searches for runs that were started by hand. One that fails at its start
-#: lives for about 10 s (26 s on the real current launcher): it must be seen before.
+#: Seconds between two searches for runs that were started by hand. A run that fails at its start
+#: lives for about 10 s (26 s on the real current launcher) and must be seen before.
 ADOPT_S = 3.0
 
 
 class Watcher:
-    """Look at the pod again and again, detect failures and journal what changed. The followers of
-    logs call `feed` for every line.
+    """Scans the pod again and again, detects failures and journals what changed; one per pod. The
+    followers of logs call `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -65,8 +67,8 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
-        """Compare one log line with the signatures. A line that means something brings the next
-        look forward.
+        """Match one log line against the signatures. A line that fires a signature, or reports an
+        error, brings the next scan forward.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
@@ -74,11 +76,12 @@ class Watcher:
             self._alarm.ring()
 
     def _forget(self, incident: str) -> None:
+        """Forget an incident that an action has resolved."""
         with self._lock:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
-        """Look until `stop` is set, every few seconds and at once when a watched process ends."""
+        """Scan until `stop` is set: every few seconds, and at once when a watched process ends."""
         adopted_m = looked_m = 0.0
         while not stop.is_set():
             gone = self._wait(looked_m, stop)
@@ -96,23 +99,26 @@ class Watcher:
             self._alarm.watch(self._pod.watched_processes())
 
     def _wait(self, looked_m: float, stop: threading.Event) -> list[Identity]:
-        """Until the next look is due, or there is a reason for one. Who has ended meanwhile."""
+        """Wait until the next scan is due or there is a reason for one. Return the watched
+        processes that have ended meanwhile.
+        """
         with self._lock:
             due = self._engine.due()
         now = time.monotonic()
-        until = min(
-            now + LOOK_S, max(due if due is not None else now + LOOK_S, looked_m + LOOK_AGAIN_S)
-        )
+        until = now + LOOK_S
+        if due is not None:
+            until = min(until, max(due, looked_m + LOOK_AGAIN_S))
         rung, gone = self._alarm.wait(until - now)
         if rung or gone:
-            # What ends together (a tree that is killed) or is said in one breath is one look.
+            # What ends together (a process tree that is killed) or is written together belongs to
+            # one scan.
             stop.wait(max(_TOGETHER_S, looked_m + LOOK_AGAIN_S - time.monotonic()))
             gone += self._alarm.wait(0.0)[1]
         return gone
 
     def look(self) -> None:
-        """Look once: collect facts, evaluate the detectors, journal transitions and act on them by
-        mode.
+        """Scan once: collect facts, evaluate the detectors, journal the transitions and act on them
+        by mode.
         """
         facts = self._pod.look()
         with self._lock:

@@ -1,5 +1,6 @@
-"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`; `run` is one
-of `facts.runs`.
+"""The named detectors. Each is a pure function `(facts, run, parameters) -> findings`. `run` is one
+of `facts.runs`, and `parameters` comes from the playbook. An empty result means that the failure
+was not found.
 """
 
 from __future__ import annotations
@@ -12,29 +13,26 @@ from bs4_agent.detect.detectors import (
     disks,
     environments,
     exits,
-    hardware,
+    gpu,
     health,
     orphans,
     performance,
     provider,
-    restarts,
     settings,
     stall,
     stores,
     waits,
 )
 from bs4_agent.detect.detectors.desync import step_desync
-from bs4_agent.detect.detectors.gpu import stale_gpu_process
 from bs4_agent.detect.detectors.inference import inference_exited_clean, inference_silent
-from bs4_agent.detect.detectors.resume import resume_latest_partial
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 
 Detector = Callable[[Facts, RunFacts, Mapping[str, Any]], Sequence[Finding]]
 
 DETECTORS: dict[str, Detector] = {
     "step-desync": step_desync,
-    "resume-latest-partial": resume_latest_partial,
-    "stale-gpu-process": stale_gpu_process,
+    "resume-latest-partial": checkpoints.resume_latest_partial,
+    "stale-gpu-process": gpu.stale_gpu_process,
     "inference-silent": inference_silent,
     "inference-exited-clean": inference_exited_clean,
     "launcher-orphans": orphans.launcher_orphans,
@@ -74,9 +72,9 @@ DETECTORS: dict[str, Detector] = {
     "wandb-lag": environments.wandb_lag,
     "wandb-run-not-found": environments.wandb_run_not_found,
     "wandb-name-collision": environments.wandb_name_collision,
-    "gpu-off-bus": hardware.gpu_off_bus,
-    "gpu-row-remap-pending": hardware.gpu_row_remap,
-    "gpu-recovery-action": hardware.gpu_recovery_action,
+    "gpu-off-bus": gpu.gpu_off_bus,
+    "gpu-row-remap-pending": gpu.gpu_row_remap,
+    "gpu-recovery-action": gpu.gpu_recovery_action,
     "remote-checkpoint-partial": stores.remote_checkpoint_partial,
     "sync-daemon-dead": stores.sync_daemon_dead,
     "sync-marker-mismatch": stores.sync_marker_mismatch,
@@ -85,7 +83,7 @@ DETECTORS: dict[str, Detector] = {
     "object-store-auth": stores.object_store_auth,
     "object-store-throttled": stores.object_store_throttled,
     "object-store-unreachable": stores.object_store_unreachable,
-    "pod-restarted": restarts.pod_restarted,
+    "pod-restarted": exits.pod_restarted,
     "spot-reclaimed": provider.spot_reclaimed,
     "needless-backup-pod": provider.needless_backup_pod,
     "no-offers": provider.no_offers,

@@ -1,5 +1,5 @@
-"""Checkpoints as files: torn, incomplete for a resume, in the way of a fresh start, missing; and
-logs that a start has taken away.
+"""Detectors for checkpoints as files: torn, incomplete for a resume, in the way of a fresh start,
+or missing; and for logs that a start has deleted.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.trainers.base import Checkpoint
 
 Found = Sequence[Finding]
-#: Parts that steps between two checkpoints have too: 2026-01 broadcasts every step. They alone are
-#: no checkpoint that somebody began.
+#: Parts that also exist for steps between two checkpoints, because 2026-01 broadcasts every step.
+#: These parts alone do not mean that a checkpoint was begun.
 _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The newest step lacks a part and nobody will write it: its files rest, and the run is over or
-    the trainer is past it. While a run trains, a newest step with one half is normal: the
-    orchestrator saves when it ships, minutes before the trainer.
+    """Return a finding if the newest step lacks a part and nothing will write it any more: its
+    files have not changed for `quiet_s` seconds (default 120), and the run is over or the trainer
+    is past the step.
+
+    While a run trains, a newest step with one half is normal: the orchestrator saves when it ships,
+    minutes before the trainer.
     """
-    newest = None
-    for c in reversed(run.checkpoints):
-        if not _HAND_OVERS.issuperset(c.directories):
-            newest = c
-            break
+    newest = next(
+        (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
+    )
     torn = _behind_pointer(run) or (newest if newest is not None and not newest.complete else None)
     if (
         torn is None
@@ -34,10 +35,11 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
         or facts.now_t - torn.newest_mtime < float(parameters.get("quiet_s", 120))
     ):
         return []
-    passed = run.trainer_side.last_step is not None and run.trainer_side.last_step > torn.step + 1
-    ahead = run.trainer_side.last_step is not None and torn.step >= run.trainer_side.last_step
+    last = run.trainer_side.last_step
+    passed = last is not None and last > torn.step + 1
+    ahead = last is not None and torn.step >= last
     if (live(run) and not passed) or (run.state == "files" and ahead):
-        return []  # copied while it trained: the trainer had not come to this step yet
+        return []  # copied while the run trained, before the trainer came to this step
     evidence = []
     for path in torn.directories.values():
         evidence.append(file_evidence(path, "its last-written file is missing"))
@@ -53,7 +55,7 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def _behind_pointer(run: RunFacts) -> Checkpoint | None:
-    """verl: the newest step above the number that its marker names."""
+    """Return verl's newest step if it is above the number in its marker file, or None."""
     if run.around is None or run.around.pointer is None or not run.checkpoints:
         return None
     newest = run.checkpoints[-1]
@@ -63,13 +65,10 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run resumes from a step that lacks a part."""
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
-    chosen = None
-    for c in run.checkpoints:
-        if c.step == run.resume:
-            chosen = c
-            break
+    chosen = next((c for c in run.checkpoints if c.step == run.resume), None)
     if chosen is None or chosen.complete:
         return []
     evidence = []
@@ -83,11 +82,17 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The step asked for was never saved: typically read off a W&B curve."""
-    if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
-        return []
-    steps = [c.step for c in run.checkpoints]
-    if run.resume in steps:
+    """Return a finding if the run resumes from a step that was never saved, typically a step read
+    off a W&B curve.
+    """
+    steps = run.steps
+    if (
+        run.resume is None
+        or run.resume < 0
+        or run.resume in steps
+        or run.trainer_side.steps
+        or quiet(run)
+    ):
         return []
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     evidence = [
@@ -106,20 +111,15 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A resume was asked for and the first step that came is a beginner's."""
+    """Return a finding if the run was to resume but its first step is 0 or 1."""
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
     for name, side in (("trainer", run.trainer_side), ("orchestrator", run.orchestrator_side)):
         if side.last_step is None or side.steps == 0:
             continue
         first = side.last_step - side.steps + 1
-        if first <= 1 and (
-            run.resume > 1 or any(c.complete and c.step > 1 for c in run.checkpoints)
-        ):
-            if run.resume < 0:
-                asked = "the latest checkpoint"
-            else:
-                asked = f"step {run.resume}"
+        if first <= 1 and max([run.resume, *run.complete]) > 1:
+            asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
             evidence = [
                 told(
                     "steps",
@@ -139,8 +139,9 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """2026-01: a fresh start over an old run's checkpoints. Told where the files of the hand-off
-    cannot prove the desync itself.
+    """Return a finding if a 2026-01 run was started afresh over the checkpoints of an old run, and
+    no training step has followed for `after_s` seconds (default 300). It is for cases in which the
+    files of the hand-off cannot prove the desync.
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
@@ -152,21 +153,15 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     old = sorted(
         step for step, mtime in run.files.orchestrator_checkpoints.items() if mtime <= run.started_t
     )
-    loop = None
-    for e in reversed(run.events):
-        if e.event.kind == "starting" and e.event.values.get("what") == "loop":
-            loop = e
-            break
+    loop = run.last_event("starting", what="loop")
     barrier = run.last_event("barrier", "orchestrator")
     if not old or barrier is None or loop is None or run.orchestrator_side.steps == 0:
         return []
     if live(run) and facts.now_m - loop.m < float(parameters.get("after_s", 300)):
         return []
+    leftover = run.layout.orchestrator_checkpoints / f"step_{old[-1]}"
     evidence = [
-        file_evidence(
-            run.layout.orchestrator_checkpoints / f"step_{old[-1]}",
-            "left by an earlier run; this one started afresh",
-        ),
+        file_evidence(leftover, "left by an earlier run; this one started afresh"),
         loop.evidence(),
         barrier.evidence(),
     ]
@@ -174,19 +169,21 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
         f"This start is a fresh one, and step {old[-1]} of an earlier run is still in its "
         "directory: the trainer waits for it."
     )
-    playbook = None if any(c.complete for c in run.checkpoints) else "start-afresh"
     return found(
-        "stale-checkpoint-deadlock", run, text, evidence, f"files:step_{old[-1]}", playbook=playbook
+        "stale-checkpoint-deadlock",
+        run,
+        text,
+        evidence,
+        f"files:step_{old[-1]}",
+        playbook=run.fallback,
     )
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if this start has deleted the logs of the attempt before it."""
     if run.around is None or run.around.logs_kept is not False or quiet(run):
         return []
-    earlier = []
-    for c in run.checkpoints:
-        if c.newest_mtime and c.newest_mtime < run.started_t:
-            earlier.append(c)
+    earlier = [c for c in run.checkpoints if 0 < c.newest_mtime < run.started_t]
     if not earlier:
         return []
     evidence = [
@@ -206,11 +203,11 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    broken = []
-    for a in (run.around.adapters if run.around is not None else None) or ():
-        if a.missing:
-            broken.append(a)
-    if not broken or quiet(run):
+    """Return a finding if a LoRA adapter that the run starts from lacks files."""
+    if run.around is None or quiet(run):
+        return []
+    broken = [adapter for adapter in run.around.adapters or () if adapter.missing]
+    if not broken:
         return []
     evidence = []
     for a in broken:
@@ -220,7 +217,9 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Steps go by and nothing is ever saved, because the run was told not to."""
+    """Return a finding if the run has made `steps` steps (default 5) without a checkpoint, because
+    its settings turn checkpoints off.
+    """
     if (
         run.config is None
         or not live(run)
@@ -245,3 +244,49 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
         "checkpoints are off."
     )
     return found("checkpoints-off", run, text, evidence, "config:ckpt")
+
+
+def resume_latest_partial(
+    facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
+) -> Sequence[Finding]:
+    """Return a finding if the run resumed from its largest step, which lacks the trainer's half,
+    and died of it.
+
+    This is the current generation's resume trap. The orchestrator saves a step when it ships it and
+    once more while it dies, so its newest checkpoint often has no trainer half. A plain `--resume`
+    takes the largest number, and the trainer ends with FileNotFoundError.
+    """
+    if (
+        run.spec.trainer != "prime-rl"
+        or not run.checkpoints
+        or run.trainer_side.steps
+        or run.good_end
+    ):
+        return []
+    newest = run.checkpoints[-1]
+    if newest.complete or "trainer" not in newest.missing:
+        return []
+    part = f"step_{newest.step}/trainer"
+    failure = next((e for e in run.events_of("fatal") if part in e.text), None)
+    if failure is None:
+        return []
+    return [
+        Finding(
+            failure="resume-latest-partial",
+            run=run.name,
+            attempt=run.attempt,
+            summary=(
+                f"The run resumed from step {newest.step}, of which only the orchestrator's half "
+                "exists."
+            ),
+            evidence=[
+                failure.evidence(),
+                file_evidence(
+                    run.layout.orchestrator_checkpoints / f"step_{newest.step}",
+                    f"missing: {', '.join(newest.missing)}",
+                ),
+            ],
+            anchor=f"files:step_{newest.step}",
+            playbook=run.fallback,
+        )
+    ]

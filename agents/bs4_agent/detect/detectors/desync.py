@@ -16,23 +16,18 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 
 def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    if (
-        run.spec.trainer != "prime-rl-2026-01"
-        or run.state in ("ended", "lost")
-        or run.stop_requested
-    ):
+    """Return a finding if the trainer of a 2026-01 run waits for the rollouts of a step that the
+    orchestrator will never write.
+    """
+    over = run.state in ("ended", "lost")
+    if run.spec.trainer != "prime-rl-2026-01" or over or run.stop_requested:
         return []
     files, start = run.files, run.started_t
-    before = []
-    for step, mtime in files.orchestrator_checkpoints.items():
-        if mtime <= start:
-            before.append(step)
+    before = (step for step, mtime in files.orchestrator_checkpoints.items() if mtime <= start)
     awaited = max(before, default=0)
     written = sorted(step for step, mtime in files.rollouts.items() if mtime > start)
-    packed = any(mtime > start for mtime in files.rank_files.values())
-    if not written or packed or awaited in written or written[0] == awaited:
-        return []
-    if run.trainer_side.steps:
+    packed = max(files.rank_files.values(), default=start) > start
+    if not written or packed or awaited in written or run.trainer_side.steps:
         return []
     evidence = [
         file_evidence(
@@ -46,7 +41,6 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
     ]
     if barrier := run.last_event("barrier", "orchestrator"):
         evidence.append(barrier.evidence())
-    resumable = any(c.complete for c in run.checkpoints)
     return [
         Finding(
             failure="step-desync",
@@ -56,6 +50,6 @@ def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
             f"{written[0]}: neither will ever move.",
             evidence=evidence,
             anchor=f"files:step_{awaited}:step_{written[0]}",
-            playbook=None if resumable else "start-afresh",
+            playbook=run.fallback,
         )
     ]

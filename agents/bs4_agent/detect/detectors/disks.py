@@ -1,5 +1,5 @@
-"""Filesystems: full, nearly full, too small for what comes next, read-only; and what makes them
-so.
+"""Detectors for filesystems: full, nearly full, too small for the next checkpoint, or read-only;
+and for what fills them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.detect.surroundings import Disk
 
 Found = Sequence[Finding]
+#: The settings of how many checkpoints a trainer keeps.
+_KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """At 98 % the next save fails, whether or not one has failed yet."""
+    """Return a finding if the run's filesystem is `percent` full (default 98). From there the next
+    save fails, even if none has failed yet.
+    """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
         return []
@@ -29,6 +33,7 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run's filesystem is more than `percent` full (default 85)."""
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
         return []
@@ -41,11 +46,12 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainers delete old steps only after the new one is saved, so the next one needs room beside
-    all that is kept.
+    """Return a finding if the run's filesystem has less space left than `factor` (default 1.5)
+    times the newest complete checkpoint. Trainers delete old steps only after the new one is saved,
+    so the next checkpoint needs space beside all kept ones.
     """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
+    newest = run.newest_complete
     if (
         disk is None
         or disk.free is None
@@ -55,18 +61,13 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         or disk.free >= factor * newest.bytes
     ):
         return []
-    evidence = [
-        told(
-            "disk",
-            f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
-            f"{size(factor * newest.bytes)}",
-            disk.path,
-        ),
-        *(
-            file_evidence(path, f"{part} of step {newest.step}")
-            for part, path in newest.parts.items()
-        ),
-    ]
+    said = (
+        f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
+        f"{size(factor * newest.bytes)}"
+    )
+    evidence = [told("disk", said, disk.path)]
+    for part, path in newest.parts.items():
+        evidence.append(file_evidence(path, f"{part} of step {newest.step}"))
     text = (
         f"{disk.path} has less left than {factor:g} times the last checkpoint, which took "
         f"{size(newest.bytes)}."
@@ -75,6 +76,7 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the pod's shared memory is `percent` full (default 95)."""
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
         return []
@@ -88,23 +90,23 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the run writes to a filesystem that is mounted read-only."""
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
         return []
-    evidence = [told("disk", "mounted read-only", disk.path)]
     return found(
         "readonly-fs",
         run,
         f"{disk.path}, where this run writes, is read-only.",
-        evidence,
+        [told("disk", "mounted read-only", disk.path)],
         f"disk:{disk.path}",
     )
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Weights, broadcasts and rollouts of steps that no kept checkpoint needs, once they matter:
-    more than the checkpoints themselves and a share of the disk. Every run has some of them; they
-    are a finding only where they cost room.
+    """Return a finding if weights, broadcasts and rollouts of steps without a kept checkpoint grow,
+    take more space than the checkpoints, and take `percent` of the disk (default 10). Every run has
+    some of them; they matter only if they cost space.
     """
     disk = facts.disk(run.name)
     if (
@@ -115,28 +117,20 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         or not live(run)
     ):
         return []
-    kept = {c.step for c in run.checkpoints}
-    loose = {}
+    earlier = run.around.earlier_heaps or {}
+    grown, total, evidence = False, 0, []
     for name, heap in run.around.heaps.items():
+        grown = grown or (name in earlier and heap.total > earlier[name].total)
         if name in ("weights", "broadcasts", "rollouts"):
-            loose[name] = sum(amount for step, amount in heap.bytes.items() if step not in kept)
-    earlier = run.around.earlier_heaps
-    grown = earlier is not None and any(
-        heap.total > earlier[name].total
-        for name, heap in run.around.heaps.items()
-        if name in earlier
-    )
-    saved = sum(c.bytes for c in run.checkpoints if c.complete)
-    total, share = sum(loose.values()), float(parameters.get("percent", 10))
+            amount = sum(heap.bytes[step] for step in heap.bytes.keys() - set(run.steps))
+            total += amount
+            if amount:
+                said = f"{size(amount)} belong to steps without a checkpoint"
+                evidence.append(file_evidence(heap.root, said))
+    saved = sum(c.bytes for c in run.complete.values())
+    share = float(parameters.get("percent", 10))
     if not grown or total <= saved or total < share / 100 * disk.total:
         return []
-    evidence = [
-        file_evidence(
-            run.around.heaps[name].root, f"{size(amount)} belong to steps without a checkpoint"
-        )
-        for name, amount in loose.items()
-        if amount
-    ]
     text = (
         f"{size(total)} of weights, broadcasts and rollouts belong to no kept checkpoint and "
         "grow on."
@@ -145,51 +139,39 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """More step directories than keep_last allows, one more being in the making. Each tree is
-    counted by itself: 2026-01 rotates the trainer's and forgets the orchestrator's.
+    """Return a finding if more step directories exist than keep_last allows, with `slack` (default
+    1) for the one being written. Each tree is counted by itself, because 2026-01 deletes the
+    trainer's old steps and forgets the orchestrator's.
     """
-    keys = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
-    keep = number(run.setting(*keys))
+    keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
         return []
     roots: dict[str, set[int]] = {}
     for checkpoint in run.checkpoints:
         for path in checkpoint.directories.values() or checkpoint.parts.values():
-            roots.setdefault(str(path.parent), set()).add(checkpoint.step)
-    for part in ("broadcasts", "weights"):
-        roots = {root: steps for root, steps in roots.items() if not root.endswith(part)}
-    over = {}
-    for root, steps in roots.items():
-        if len(steps) > keep + float(parameters.get("slack", 1)):
-            over[root] = steps
+            if not path.parent.name.endswith(("broadcasts", "weights")):
+                roots.setdefault(str(path.parent), set()).add(checkpoint.step)
+    most = keep + float(parameters.get("slack", 1))
+    over = {root: steps for root, steps in roots.items() if len(steps) > most}
     if not over:
         return []
     evidence = []
     for root, steps in over.items():
         evidence.append(told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root))
     evidence.append(setting(run, "keep_last", f"{keep:.0f}"))
-    text = (
-        f"keep_last is {keep:.0f}, but {max(len(steps) for steps in over.values())} steps lie "
-        "there."
-    )
+    text = f"keep_last is {keep:.0f}, but {max(map(len, over.values()))} steps lie there."
     return found(
         "keep-last-not-deleting", run, text, evidence, "keep-last:" + ",".join(sorted(over))
     )
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Checkpoints are on and nothing limits them: told when the disk cannot hold those that are
-    still to come.
+    """Return a finding if nothing limits the number of checkpoints and the disk cannot hold those
+    that are still to come.
     """
-    if run.config is None or not live(run) or not _saves(run):
+    if run.config is None or not live(run) or not _saves(run) or run.setting(*_KEEP) is not None:
         return []
-    if (
-        run.setting("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_keep")
-        is not None
-    ):
-        return []
-    disk = facts.disk(run.name)
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
+    disk, newest = facts.disk(run.name), run.newest_complete
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     goal = number(run.setting("max_steps", "trainer.max_steps", "trainer.total_training_steps"))
     if (
@@ -220,23 +202,21 @@ def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def _saves(run: RunFacts) -> bool:
-    frequency = number(run.setting("trainer.save_freq"))
-    return (
-        bool(run.checkpoints)
-        or (frequency is not None and frequency > 0)
-        or bool(run.under("ckpt"))
-    )
+    """Return True if the run saves checkpoints."""
+    frequency = number(run.setting("trainer.save_freq")) or 0
+    return bool(run.checkpoints) or frequency > 0 or bool(run.under("ckpt"))
 
 
 def _reading(disk: Disk, limit: float) -> dict[str, Any]:
-    used, free = size(disk.used or 0), size(disk.free or 0)
-    return told(
-        "disk", f"{used} used, {free} free: {disk.share:.1f} %, limit {limit:g} %", disk.path
-    )
+    """Return the filesystem's numbers as evidence."""
+    text = f"{size(disk.used or 0)} used, {size(disk.free or 0)} free: {disk.share:.1f} %"
+    return told("disk", f"{text}, limit {limit:g} %", disk.path)
 
 
 def _full_in(disk: Disk) -> str:
-    """ ", full in 3 h" where the growth of the last minutes says so."""
+    """Return ", full in 3.0 h at this rate" if the recent growth fills the filesystem within 48
+    hours, or "".
+    """
     if not disk.growth or disk.growth <= 0 or disk.free is None:
         return ""
     hours = disk.free / disk.growth / 3600

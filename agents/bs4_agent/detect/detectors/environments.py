@@ -1,5 +1,5 @@
-"""What a run stands on besides its config: environments' versions, dataset caches, limits of its
-processes, local W&B directories.
+"""Detectors for what a run depends on besides its config: versions of environments, dataset caches,
+limits of its processes, and local W&B directories.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ Found = Sequence[Finding]
 
 
 def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    drifted = []
-    for e in (run.around.environments if run.around is not None else None) or ():
-        if e.installed is not None and e.installed != e.wanted:
-            drifted.append(e)
-    if not drifted or quiet(run):
+    """Return a finding if an environment's installed version differs from the version that the
+    config's header names.
+    """
+    if run.around is None or quiet(run):
+        return []
+    drifted = [e for e in run.around.environments or () if e.installed not in (None, e.wanted)]
+    if not drifted:
         return []
     evidence = [
         file_evidence(
@@ -34,24 +36,22 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A cache entry without its marker that nobody writes to any more, while the run has not got to
-    its first step.
+    """Return a finding if a dataset cache entry has no completion marker and has not been written
+    for `quiet_s` seconds (default 120), while the run has made no step.
     """
-    rest = float(parameters.get("quiet_s", 120))
-    caches = (run.around.caches if run.around is not None else None) or ()
-    torn = []
-    for c in caches:
-        if not c.ready and facts.now_t - c.changed >= rest:
-            torn.append(c)
-    if not torn or run.trainer_side.steps or run.orchestrator_side.steps or quiet(run):
+    steps = run.trainer_side.steps or run.orchestrator_side.steps
+    if run.around is None or steps or quiet(run):
         return []
-    evidence = []
-    for c in torn:
-        evidence.append(
-            file_evidence(
-                c.path, f"no ready marker, and no writer for {facts.now_t - c.changed:.0f} s"
-            )
-        )
+    rest = float(parameters.get("quiet_s", 120))
+    torn, evidence = [], []
+    for cache in run.around.caches or ():
+        age = facts.now_t - cache.changed
+        if not cache.ready and age >= rest:
+            torn.append(cache)
+            text = f"no ready marker, and no writer for {age:.0f} s"
+            evidence.append(file_evidence(cache.path, text))
+    if not torn:
+        return []
     return found(
         "dataset-cache-partial",
         run,
@@ -62,48 +62,37 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A soft limit that is below what any stack lives with, or of which more than half is in use.
-    The usual 1024 alone is no finding: it is on most pods, and vLLM raises its own.
+    """Return a finding if a process's soft limit of open files is below `floor` (default 1024), or
+    is below `wanted` (default 65536) and more than the share `used` of it (default 0.5) is in use.
+    The usual limit of 1024 alone is no finding: most pods have it, and vLLM raises its own.
     """
-    floor, share, wanted = (
-        int(parameters.get("floor", 1024)),
-        float(parameters.get("used", 0.5)),
-        int(parameters.get("wanted", 65536)),
-    )
-    processes = (run.around.processes if run.around is not None else None) or ()
-    low = [
-        p
-        for p in processes
-        if p.nofile is not None
-        and (
-            p.nofile < floor
-            or (p.nofile < wanted and p.open_files is not None and p.open_files > share * p.nofile)
-        )
-    ]
-    if not low or not live(run):
+    if run.around is None or not live(run):
+        return []
+    floor, wanted = int(parameters.get("floor", 1024)), int(parameters.get("wanted", 65536))
+    share = float(parameters.get("used", 0.5))
+    low, evidence = [], []
+    for p in run.around.processes or ():
+        if p.nofile is None:
+            continue
+        used = p.nofile < wanted and p.open_files is not None and p.open_files > share * p.nofile
+        if p.nofile < floor or used:
+            low.append(p)
+            opened = p.open_files if p.open_files is not None else "unknown"
+            said = f"{p.component}: soft limit {p.nofile}, open files {opened}"
+            evidence.append(process_evidence(p.identity, said))
+    if not low:
         return []
     worst = min(low, key=lambda p: p.nofile or 0)
-    evidence = [
-        process_evidence(
-            p.identity,
-            f"{p.component}: soft limit {p.nofile}, open files "
-            f"{p.open_files if p.open_files is not None else 'unknown'}",
-        )
-        for p in low
-    ]
     text = f"{worst.component} may open {worst.nofile} files; {wanted} is what this stack needs."
     return found("fd-limit-low", run, text, evidence, "limit:nofile")
 
 
 def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The kernel killed in our control group during this attempt, and a process of it is gone: told
-    where the kernel log is hidden.
+    """Return a finding if the kernel killed a process in our control group during this attempt, and
+    a process of the run is gone. This works even if the kernel log is hidden.
     """
     at = facts.oom_kill_m
-    gone = []
-    for m in run.members:
-        if not m.alive and m.component is not None:
-            gone.append(m)
+    gone = [m for m in run.members if not m.alive and m.component is not None]
     if at is None or at < run.started_m or not gone or quiet(run):
         return []
     evidence = [
@@ -120,28 +109,20 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Trainer and orchestrator write to one W&B run without its shared mode, which is made for
-    that.
+    """Return a finding if trainer and orchestrator write to one W&B run without W&B's shared mode,
+    which is made for that.
     """
-    processes = []
-    for p in (run.around.processes if run.around is not None else None) or ():
-        if p.wandb_id is not None and not p.shared:
-            processes.append(p)
+    if run.around is None or not live(run):
+        return []
     sides = {"trainer": "trainer", "rank": "trainer", "orchestrator": "orchestrator"}
     seen: dict[str, dict[str, Any]] = {}
-    for process in processes:
-        if (side := sides.get(process.component or "")) is not None:
-            seen.setdefault(process.wandb_id or "", {})[side] = process
-    both = None
-    for by_side in seen.values():
-        if len(by_side) == 2:
-            both = by_side
-            break
-    if (
-        both is None
-        or not live(run)
-        or (run.setting("trainer.wandb.id") and run.setting("orchestrator.wandb.id"))
-    ):
+    for process in run.around.processes or ():
+        side = sides.get(process.component or "")
+        if process.wandb_id is not None and not process.shared and side is not None:
+            seen.setdefault(process.wandb_id, {})[side] = process
+    both = next((by_side for by_side in seen.values() if len(by_side) == 2), None)
+    own = run.setting("trainer.wandb.id") and run.setting("orchestrator.wandb.id")
+    if both is None or own:
         return []
     evidence = [
         process_evidence(p.identity, f"{side} has the same WANDB_RUN_ID (compared by digest)")
@@ -157,14 +138,20 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Told once the run has ended: until then there is nothing to sync."""
-    local = (run.around.wandb if run.around is not None else None) or ()
-    newest_synced = max((d.changed for d in local if not d.offline or d.synced), default=0.0)
-    waiting = []
-    for d in local:
-        if d.offline and not d.synced and d.changed > max(newest_synced, run.started_t):
-            waiting.append(d)
-    if not waiting or run.state not in ("ended", "lost", "files"):
+    """Return a finding if a run has ended and its offline W&B runs were never synced. Before the
+    end there is nothing to sync.
+    """
+    if run.around is None or run.state not in ("ended", "lost", "files"):
+        return []
+    newest = run.started_t
+    unsynced = []
+    for directory in run.around.wandb or ():
+        if directory.offline and not directory.synced:
+            unsynced.append(directory)
+        else:
+            newest = max(newest, directory.changed)
+    waiting = [d for d in unsynced if d.changed > newest]
+    if not waiting:
         return []
     evidence = [
         file_evidence(
@@ -183,11 +170,11 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """W&B is behind the pod. A finished run is neither healthy nor stalled there: it is
-    finished.
+    """Return a finding if W&B is behind the pod and has had no update for `after_s` seconds
+    (default 1200). A run that is finished on W&B is not behind.
     """
     limit = float(parameters.get("after_s", 1200))
-    for row in facts.console.of("wandb", run.name) if facts.console else ():
+    for row in facts.rows("wandb", run):
         updated, last = row.get("updated_t"), row.get("last_step")
         if (
             not live(run)
@@ -208,9 +195,8 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    rows = []
-    if facts.console:
-        rows = facts.console.of("wandb", run.name)
+    """Return a finding if W&B knows no run by the recorded name after `steps` steps (default 2)."""
+    rows = facts.rows("wandb", run)
     if (
         not rows
         or any(row.get("found") is not False for row in rows)
@@ -235,20 +221,20 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two W&B runs of one name that are not the same run: told from the console's list, where there
-    is one.
+    """Return a finding if two different W&B runs of one project have this run's name. It needs the
+    console's list of W&B runs.
     """
     rows = (facts.console.wandb if facts.console else None) or ()
-    mine = [row for row in rows if row.get("run") == run.name and row.get("name") and row.get("id")]
-    for row in mine:
-        others = []
-        for other in rows:
-            if (
-                other.get("name") == row["name"]
-                and other.get("id") not in (None, row["id"])
-                and other.get("project") == row.get("project")
-            ):
-                others.append(other)
+    for row in facts.rows("wandb", run):
+        if not row.get("name") or not row.get("id"):
+            continue
+        others = [
+            other
+            for other in rows
+            if other.get("name") == row["name"]
+            and other.get("id") not in (None, row["id"])
+            and other.get("project") == row.get("project")
+        ]
         if others:
             evidence = []
             for one in (row, *others):

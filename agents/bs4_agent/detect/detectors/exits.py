@@ -1,9 +1,13 @@
-"""A driver that ended before its work was done, and that nobody stopped. verl's launcher says no
-exit code: whoever reaped it knows.
+"""Detectors for a driver that ended before its work was done, although nobody stopped it, and for a
+run that ended because its pod did: a reboot, or a container that the provider paused, stopped or
+moved, and started again.
+
+verl's launcher prints no exit code, so the code comes from the process that reaped it.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,9 +17,12 @@ from bs4_agent.runs.model import Exit
 
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """verl: exit code or signal of the driver; 0 is a good end only with the final line. Of a run
-    that was adopted no code is known: there the log has to show that it was read and has no final
-    line. `after`: seconds in which the last lines and their causes come.
+    """Return a finding if verl's driver ended by itself before its work was done. Exit code 0 is a
+    good end only if the log has the final line.
+
+    The exit code of an adopted run is unknown. Then the log must have been read and must lack the
+    final line. `after` is the number of seconds (default 5) in which the last lines and their
+    causes may still come.
     """
     if (
         run.spec.trainer != "verl"
@@ -23,9 +30,8 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         or run.state != "ended"
         or run.with_pod
         or quiet(run)
+        or run.last_event("finished", "trainer") is not None
     ):
-        return []
-    if run.last_event("finished", "trainer") is not None:
         return []
     end = _end_of_driver(run)
     over_m = end.m if end is not None else run.last_activity_m
@@ -34,21 +40,14 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if end is None:
         if run.exits or not any(event.source == run.layout.own_log for event in run.events):
             return []
-        how, evidence = (
-            "without its final line",
-            [told("process", "the driver has ended; its exit code is not known")],
-        )
+        how = "without its final line"
+        evidence = [told("process", "the driver has ended; its exit code is not known")]
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
-        if end.signal is not None:
-            how = f"by signal {end.signal}"
-        else:
-            how = f"with code {end.code}"
+        how = f"by signal {end.signal}" if end.signal is not None else f"with code {end.code}"
         if end.code == 0:
             how += ", without its final line"
-        else:
-            how += ""
         evidence = [process_evidence(end.identity, f"the driver has ended {how}")]
     if (last := run.last_event("fatal", "trainer")) is not None:
         evidence.append(last.evidence())
@@ -56,21 +55,55 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         anchor = f"exit:{end.identity.pid}:{end.identity.start_ticks}"
     else:
         anchor = f"exit:{run.attempt}"
-    resumable = any(checkpoint.complete for checkpoint in run.checkpoints)
     text = f"The driver of {run.name} has ended {how}."
-    return found(
-        "trainer-exited",
-        run,
-        text,
-        evidence,
-        anchor,
-        playbook=None if resumable else "start-afresh",
-    )
+    return found("trainer-exited", run, text, evidence, anchor, playbook=run.fallback)
 
 
 def _end_of_driver(run: RunFacts) -> Exit | None:
-    """Of a run in a container the shim reaps Docker's client, which passes the driver's code on."""
+    """Return how the driver ended, or None if it is unknown. For a run in a container, the shim
+    reaps Docker's client, which passes on the driver's exit code.
+    """
     own = [end for end in run.exits if end.component == "launcher"] or (
         list(run.exits) if run.spec.container else []
     )
     return max(own, key=lambda end: end.m, default=None)
+
+
+def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the newest attempt belongs to an earlier life of this pod, and did not
+    end well and was not stopped by us.
+    """
+    if not run.with_pod or quiet(run) or run.living:
+        return []
+    evidence = [
+        told(
+            "run",
+            f"attempt {run.attempt} was started before this pod's first process; nobody was "
+            "left to write its end",
+        )
+    ]
+    if run.leaving is not None:
+        evidence.append(told("agent", _last_word(run.leaving)))
+    where = "no step is complete here any more"
+    if run.newest_complete is not None:
+        where = f"step {run.newest_complete.step} is the newest that is complete here"
+    return found(
+        "resume-after-restart",
+        run,
+        f"{run.name} ended with its pod, which is back; {where}.",
+        evidence,
+        f"restart:{run.attempt}",
+    )
+
+
+def _last_word(leaving: Mapping[str, Any]) -> str:
+    """Return a phrase for what the agent recorded when it received the signal to leave."""
+    at = time.strftime("%H:%M:%S", time.localtime(float(leaving.get("t") or 0)))
+    local = f"step {leaving['local_step']}" if leaving.get("local_step") is not None else "none"
+    if not leaving.get("local_known"):
+        local = "not known, the disk did not answer in time"
+    remote = f"step {leaving['remote_step']}" if leaving.get("remote_step") is not None else "none"
+    return (
+        f"{leaving.get('signal')} at {at}; newest that verified: here {local}, in the store "
+        f"{remote}"
+    )

@@ -1,21 +1,30 @@
-"""A process that no live run owns holds GPU memory, and a run cannot start (or could not)."""
+"""Detectors for GPU memory that is held by a process of no live run, so that a run cannot start;
+and for what the driver reports of a GPU: lost, remapping rows, or asking for a reset.
+
+Lines of the kernel log are signatures in the playbooks.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.facts import Facts, Finding, Holder, RunFacts, process_evidence
+from bs4_agent.detect.detectors.words import found, live, told
+from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts, process_evidence
 
+Found = Sequence[Finding]
 GIB = 1 << 30
+_LOST = re.compile(r"is lost|fallen off|does not list", re.IGNORECASE)
 
 
 def stale_gpu_process(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Reported on the run that cannot start for it; a run that trains beside a stranger is not
-    disturbed by it.
+    """Return a finding if this run found no free GPU memory and a process of no live run holds more
+    than `min_mb` megabytes (default 1000). A run that trains beside such a process is not disturbed
+    by it.
     """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:
@@ -23,27 +32,20 @@ def stale_gpu_process(
     if run.state == "files":
         return _said(run)
     min_bytes = int(parameters.get("min_mb", 1000)) * 1_000_000
-    refused = None
-    for e in run.events:
-        if e.event.kind == "gpu-memory":
-            refused = e
-            break
-    if gpus.state != "ok" or refused is None:
+    refused = run.events_of("gpu-memory")
+    if gpus.state != "ok" or not refused:
         return []
-    stale = []
-    for h in gpus.holders:
-        if (
-            h.run is None
-            and (h.mem is None or h.mem > min_bytes)
-            and gpus.used.get(h.gpu, 0) > min_bytes
-        ):
-            stale.append(h)
+    stale, evidence = [], [refused[0].evidence()]
+    for holder in gpus.holders:
+        big = holder.mem is None or holder.mem > min_bytes
+        if holder.run is None and big and gpus.used.get(holder.gpu, 0) > min_bytes:
+            stale.append(holder)
+            evidence.append(process_evidence(holder.identity, _describe(holder)))
     if not stale:
         return []
-    ours = [h for h in stale if h.dead_run is not None]
-    first = (ours or stale)[0]
+    first = min(stale, key=lambda holder: holder.dead_run is None)
     known = "of no run known here"
-    if ours:
+    if first.dead_run is not None:
         known = f"left behind by {first.dead_run}"
     holds = f"holds {_size(first, gpus.used)} on GPU {first.gpu}"
     coverage = []
@@ -56,10 +58,7 @@ def stale_gpu_process(
             attempt=run.attempt,
             summary=f"{run.name} finds no free GPU memory: pid {first.identity.pid} ({known}) "
             f"{holds}.",
-            evidence=[
-                refused.evidence(),
-                *(process_evidence(h.identity, _describe(h)) for h in stale),
-            ],
+            evidence=evidence,
             anchor=f"pid:{first.identity.pid}:{first.identity.start_ticks}",
             coverage=coverage,
         )
@@ -67,18 +66,17 @@ def stale_gpu_process(
 
 
 def _said(run: RunFacts) -> Sequence[Finding]:
-    """Of finished files: vLLM found memory taken before it had taken any. Where the run's own
-    trainer shares the card, that explains it.
+    """Return a finding from finished files if vLLM found memory taken before it had taken any
+    itself. No finding if the server became ready later.
     """
-    events = list(run.events)
-    place = None
-    for i, e in enumerate(events):
-        if e.event.kind == "gpu-memory" and "free_gib" in e.event.values:
-            place = i
-            break
-    if place is None or any(e.event.kind == "ready" for e in events[place:]):
+    refused: LogEvent | None = None
+    for event in run.events:
+        if refused is not None and event.event.kind == "ready":
+            return []
+        if event.event.kind == "gpu-memory" and "free_gib" in event.event.values:
+            refused = refused or event
+    if refused is None:
         return []
-    refused = events[place]
     return [
         Finding(
             failure="stale-gpu-process",
@@ -93,13 +91,46 @@ def _said(run: RunFacts) -> Sequence[Finding]:
 
 
 def _size(holder: Holder, used: Mapping[int, int]) -> str:
+    """Return a phrase for how much GPU memory a process holds."""
     if holder.mem is not None:
         return f"{holder.mem / GIB:.1f} GiB"
     return f"some of the {used.get(holder.gpu, 0) / GIB:.1f} GiB in use"
 
 
 def _describe(holder: Holder) -> str:
-    owner = "belongs to no run known here"
-    if holder.dead_run:
-        owner = f"belonged to {holder.dead_run}"
+    """Return a phrase for a process: its command, its GPU and its run."""
+    owner = f"belonged to {holder.dead_run}" if holder.dead_run else "belongs to no run known here"
     return f"{shown_command(holder.cmdline, 120)} on GPU {holder.gpu}, {owner}"
+
+
+def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the driver has lost a GPU that it had."""
+    lost = {i: text for i, text in facts.gpus.errors.items() if _LOST.search(text)}
+    return _by_gpu("gpu-off-bus", run, lost, "", "GPU {} is gone: {}")
+
+
+def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if a GPU has memory rows whose remapping is pending or has failed."""
+    summary = "GPU {} has bad memory rows to remap ({})."
+    return _by_gpu("gpu-row-remap-pending", run, facts.gpus.remaps, "row remapping ", summary)
+
+
+def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the driver asks for a recovery action for a GPU, such as a reset or a
+    reboot.
+    """
+    summary = "The driver asks for a {1} of GPU {0}."
+    return _by_gpu("gpu-recovery-action", run, facts.gpus.actions, "recovery action ", summary)
+
+
+def _by_gpu(
+    failure: str, run: RunFacts, reports: Mapping[int, str], what: str, summary: str
+) -> Found:
+    """Return a finding if the driver reports something of a GPU. `reports` are by device index.
+    `summary` is a template for the index and the report of the first GPU.
+    """
+    if not reports or not live(run):
+        return []
+    evidence = [told("nvml", f"GPU {i}: {what}{text}") for i, text in sorted(reports.items())]
+    first = min(reports)
+    return found(failure, run, summary.format(first, reports[first]), evidence, f"gpu:{first}")

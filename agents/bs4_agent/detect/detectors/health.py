@@ -1,9 +1,9 @@
-"""Whether the training itself is well: entropy, KL, gradients, rewards, tool calls, evaluations.
+"""Detectors for the health of the training itself: entropy, KL, gradients, rewards, tool calls and
+evaluations.
 
-All ranges come from configs/health.toml by way of the playbooks' parameters. A number has to be out
-of range in every one of the last steps that the catalog asks for; a single spike is not an
-incident. Every finding says "for N steps and more" instead of a count that would change with each
-step.
+All ranges come from configs/health.toml through the playbooks' parameters. A number must be out of
+range in each of the last steps that the catalog requires, so a single spike is no incident. Every
+finding says "for N steps and more" instead of a count that would change with each step.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
-from bs4_agent.detect.series import Point, last, mean, metric_evidence, series
+from bs4_agent.detect.series import Point, every, last, mean, metric_evidence, series
 from bs4_agent.states import Role, Severity
 
-#: Which tool parsers of vLLM fit a model family, by the word in the model's name.
+#: The tool parsers of vLLM that fit a model family, by the word in the model's name.
 PARSERS = {
     "qwen": ("hermes", "qwen3_coder", "qwen3_xml"),
     "mistral": ("mistral",),
@@ -30,6 +31,9 @@ _ZERO = 5e-5
 def entropy_collapse(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
+    """Return a finding if the policy's entropy was below `low` in each of the last `steps` steps.
+    It then hardly explores any more.
+    """
     low = float(parameters["low"])
     return _persistent(
         run,
@@ -43,6 +47,7 @@ def entropy_collapse(
 
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the mismatch KL was above `high` in each of the last `steps` steps."""
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -57,6 +62,7 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the gradient norm was above `high` in each of the last `steps` steps."""
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -70,6 +76,9 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
+    """Return a finding if the mean reward was 0.0000 in each of the last `zero_steps` steps,
+    although rollouts came back.
+    """
     return _persistent(
         run,
         "reward-zero",
@@ -83,24 +92,16 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The very first step whose loss or gradient norm is no finite number, or, under verl, any of
-    whose metrics is NaN.
+    """Return a finding for the first step whose loss or gradient norm is NaN or infinite, or, with
+    verl, for the first step with any metric that is NaN.
     """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
         bad = next((p for p in points if p[1] - p[1] != 0.0), None)  # NaN and both infinities
         if bad is not None:
             text = f"The {word} of step {bad[0]} is {bad[1]:g}."
-            return [
-                _found(
-                    run,
-                    "nan-loss",
-                    text,
-                    [metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")],
-                    "critical",
-                    "root",
-                )
-            ]
+            evidence = metric_evidence(run, "trainer", bad[0], f"{key} {bad[1]:g}")
+            return _found(run, "nan-loss", text, [evidence], "critical", "root")
     points = series(run, "trainer", "not_finite")
     if not points:
         return []
@@ -109,14 +110,14 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
         row["not_finite"] for row in run.history if row["step"] == step and row.get("not_finite")
     )
     evidence = metric_evidence(run, "trainer", step, f"{name} nan")
-    return [
-        _found(run, "nan-loss", f"{name} of step {step} is NaN.", [evidence], "critical", "root")
-    ]
+    text = f"{name} of step {step} is NaN."
+    return _found(run, "nan-loss", text, [evidence], "critical", "root")
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Almost all groups were solved alike, so that they teach nothing. By the step line's ratio, or
-    by the warning before it.
+    """Return a finding if almost no traces teach anything, because almost all groups were solved
+    alike. It uses the ratio in the step lines (at most `low_percent` in each of the last `steps`
+    steps), or else the warnings before them, or else rewards that are all 1.
     """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
@@ -125,54 +126,28 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         f"At most {low:g} % of the traces teach anything, for {steps} steps and more: the tasks "
         "are too easy or too hard."
     )
-    if recent and all(value <= low for _, value in recent):
-        return [
-            _found(
-                run,
-                "few-trainable",
-                summary,
-                _ends(run, "orchestrator", "trainable", recent),
-                "info",
-                "warning",
-            )
-        ]
-    warned = []
-    for e in run.events:
-        if e.event.kind == "low-trainable":
-            warned.append(e)
+    if every(recent, lambda value: value <= low):
+        evidence = _ends(run, "orchestrator", "trainable", recent)
+        return _found(run, "few-trainable", summary, evidence, "info")
+    warned = run.events_of("low-trainable")
     if not points and len(warned) >= steps:
-        return [
-            _found(
-                run,
-                "few-trainable",
-                summary,
-                [warned[0].evidence(), warned[-1].evidence()],
-                "info",
-                "warning",
-            )
-        ]
+        evidence = [warned[0].evidence(), warned[-1].evidence()]
+        return _found(run, "few-trainable", summary, evidence, "info")
     solved = last(series(run, "orchestrator", "reward"), 2 * steps)
-    if solved and not points and all(value >= 1.0 - _ZERO for _, value in solved):
+    if not points and every(solved, lambda value: value >= 1.0 - _ZERO):
         text = (
             f"Every reward is 1 for {2 * steps} steps and more: there is nothing left to learn "
             "from these tasks."
         )
-        return [
-            _found(
-                run,
-                "few-trainable",
-                text,
-                _ends(run, "orchestrator", "reward", solved),
-                "info",
-                "warning",
-            )
-        ]
+        evidence = _ends(run, "orchestrator", "reward", solved)
+        return _found(run, "few-trainable", text, evidence, "info")
     return []
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The best stretch of the last `plateau_steps` is no better than the best one before; rewards
-    near the top are success.
+    """Return a finding if the best stretch of `window` steps in the last `plateau_steps` steps is
+    less than `min_gain` better than the best stretch before. A mean reward of `solved` or more is a
+    success, and no finding.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")
@@ -191,31 +166,20 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         f"The reward has not improved for {steps} steps and more; {stop} are the usual point to "
         "stop and keep the best checkpoint."
     )
-    return [
-        _found(
-            run,
-            "reward-plateau",
-            text,
-            _ends(run, "orchestrator", "reward", points[-steps:]),
-            "info",
-            "warning",
-        )
-    ]
+    evidence = _ends(run, "orchestrator", "reward", points[-steps:])
+    return _found(run, "reward-plateau", text, evidence, "info")
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """The last evaluations of one environment all lie far below the training reward of their
-    time.
+    """Return a finding if each of the last `evaluations` evaluations of one environment is more
+    than `gap` below the training reward at that time, a mean over `window` steps.
     """
-    needed, gap, width = (
-        int(parameters["evaluations"]),
-        float(parameters["gap"]),
-        int(parameters["window"]),
-    )
+    needed, width = int(parameters["evaluations"]), int(parameters["window"])
+    gap = float(parameters["gap"])
     rewards = series(run, "orchestrator", "reward")
     by_env: dict[str, list[Any]] = {}
-    for event in run.events:
-        if event.event.kind == "eval" and isinstance(event.event.values.get("reward"), float):
+    for event in run.events_of("eval"):
+        if isinstance(event.event.values.get("reward"), float):
             by_env.setdefault(str(event.event.values.get("env", "")), []).append(event)
     for env, evaluations in by_env.items():
         recent = evaluations[-needed:]
@@ -229,23 +193,14 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
                 f"Training reward is more than {gap:g} above the last {needed} evaluations of "
                 f"{env}: it learns the training set by heart."
             )
-            return [
-                _found(
-                    run,
-                    "train-eval-gap",
-                    text,
-                    [event.evidence() for event in recent],
-                    "info",
-                    "warning",
-                    env,
-                )
-            ]
+            evidence = [event.evidence() for event in recent]
+            return _found(run, "train-eval-gap", text, evidence, "info", what=env)
     return []
 
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """No call in whole batches with rewards near 0; or a parser that cannot read this model's
-    calls.
+    """Return a finding if vLLM's tool parser does not fit the model, or if the last `steps` batches
+    have no tool call and a mean reward of at most `reward`.
     """
     if wrong := _parser(run):
         model, parser, fitting = wrong
@@ -253,58 +208,33 @@ def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
             f"vLLM reads tool calls with the parser {parser}, but {model} writes them for "
             f"{' or '.join(fitting)}."
         )
-        evidence = {
-            "source": "files",
-            "stream": "",
-            "cursor": "",
-            "file": str(run.spec.config_path),
-            "offset": 0,
-            "line": 0,
-            "text": text,
-        }
-        return [_found(run, "no-tool-calls", text, [evidence], "warning", "root", parser)]
+        evidence = [told("files", text, str(run.spec.config_path))]
+        return _found(run, "no-tool-calls", text, evidence, "warning", "root", parser)
     steps = int(parameters["steps"])
-    calls, rewards = (
-        last(series(run, "orchestrator", "tool_calls"), steps),
-        last(series(run, "orchestrator", "reward"), steps),
-    )
-    if (
-        calls
-        and rewards
-        and all(v == 0 for _, v in calls)
-        and mean(rewards) <= float(parameters["reward"])
-    ):
-        text = (
-            f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
-        )
-        return [
-            _found(
-                run,
-                "no-tool-calls",
-                text,
-                _ends(run, "orchestrator", "tool_calls", calls),
-                "warning",
-                "root",
-            )
-        ]
-    return []
+    calls = last(series(run, "orchestrator", "tool_calls"), steps)
+    rewards = last(series(run, "orchestrator", "reward"), steps)
+    idle = every(calls, lambda value: value == 0)
+    if not idle or not rewards or not mean(rewards) <= float(parameters["reward"]):
+        return []
+    text = f"The model has called no tool for {steps} steps and more, and the rewards are near 0."
+    evidence = _ends(run, "orchestrator", "tool_calls", calls)
+    return _found(run, "no-tool-calls", text, evidence, "warning", "root")
 
 
 def _parser(run: RunFacts) -> tuple[str, str, tuple[str, ...]] | None:
+    """Return (model, its parser, the parsers that fit) if the configured tool parser does not fit
+    the model, or None.
+    """
     model = run.setting("inference.vllm.model", "inference.model.name", "model.name")
     parser = run.setting("inference.vllm.tool_call_parser", "inference.model.tool_call_parser")
     if not isinstance(model, str) or not isinstance(parser, str) or parser == "auto":
         return None
     name = model.rpartition("/")[2].lower()
-    # Distilled models carry two names: DeepSeek-R1-Distill-Qwen speaks DeepSeek's.
-    family = None
-    for word in PARSERS:
-        if re.match(rf"(?:meta-)?{word}", name):
-            family = word
-            break
-    if family is None or parser in PARSERS[family]:
+    # Distilled models have two names: DeepSeek-R1-Distill-Qwen writes in DeepSeek's format.
+    fitting = next((PARSERS[word] for word in PARSERS if re.match(f"(?:meta-)?{word}", name)), ())
+    if not fitting or parser in fitting:
         return None
-    return (model, parser, PARSERS[family])
+    return (model, parser, fitting)
 
 
 def _persistent(
@@ -319,24 +249,22 @@ def _persistent(
     severity: Severity = "warning",
     role: Role = "warning",
 ) -> list[Finding]:
+    """Return a finding if a number was bad in each of the last `steps` steps."""
     recent = last(series(run, side, key), steps)
-    if not recent or not all(bad(value) for _, value in recent):
+    if not every(recent, bad):
         return []
     summary = f"{text} So for {steps} steps and more."
-    return [_found(run, failure, summary, _ends(run, side, key, recent), severity, role)]
+    return _found(run, failure, summary, _ends(run, side, key, recent), severity, role)
 
 
 def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
-    """The first and the last of these steps."""
+    """Return evidence for the first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
-    found = []
-    for step, value in ends:
-        found.append(metric_evidence(run, side, step, f"{key} {value:g}"))
-    return found
+    return [metric_evidence(run, side, step, f"{key} {value:g}") for step, value in ends]
 
 
 def _best(points: Sequence[Point], width: int) -> float:
-    """The largest mean over `width` steps in a row."""
+    """Return the largest mean over `width` steps in a row."""
     values = [value for _, value in points]
     total = sum(values[:width])
     best = total
@@ -347,7 +275,7 @@ def _best(points: Sequence[Point], width: int) -> float:
 
 
 def _train_reward(rewards: Sequence[Point], evaluation: Any, width: int) -> float:
-    """Mean training reward of the `width` steps before that evaluation."""
+    """Return the mean training reward of the `width` steps before an evaluation."""
     step = evaluation.event.step
     before = [p for p in rewards if step is None or p[0] <= step][-width:]
     return mean(before or rewards[-width:])
@@ -359,16 +287,10 @@ def _found(
     text: str,
     evidence: Sequence[Mapping[str, Any]],
     severity: Severity,
-    role: Role,
+    role: Role = "warning",
     what: str = "",
-) -> Finding:
-    return Finding(
-        failure=failure,
-        run=run.name,
-        attempt=run.attempt,
-        summary=text,
-        evidence=evidence,
-        anchor=f"health:{what}",
-        severity=severity,
-        role=role,
-    )
+) -> list[Finding]:
+    """Return a list with one finding of this module. `what` tells several findings of one failure
+    apart.
+    """
+    return found(failure, run, text, evidence, f"health:{what}", severity=severity, role=role)

@@ -1,11 +1,11 @@
-"""Inference is gone and nothing says so.
+"""Detectors for an inference server that is gone although nothing reports it.
 
-Three ways, all measured on a real vLLM: the server ends with exit code 0 when its engine is killed
-in mid-generation, which prime-rl's launchers ignore; a stopped engine leaves /health at 200 and
-looks idle; a server that was started apart from the launcher is nobody's child.
+There are three ways, all measured on a real vLLM. The server ends with exit code 0 if its engine is
+killed during generation, and prime-rl's launchers ignore that. A stopped engine leaves /health at
+200 and looks idle. A server that was started apart from the launcher is no child of the run.
 
 The run does not hang for ever: the clients' retries end, and minutes later the run ends by itself
-with other words. So the same is also read out of the logs of a run that has ended.
+with another message. So the same failure is also read from the logs of a run that has ended.
 """
 
 from __future__ import annotations
@@ -14,23 +14,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
+from bs4_agent.runs.model import Member
+
+Evidence = Sequence[Mapping[str, Any]]
 
 _JUST_BEFORE_S = 60.0
 _TROUBLE = ("inference-lost", "error", "server-error")
 #: States of an attempt that is over; "files" is a finished directory.
 _OVER = ("ended", "lost", "files")
-#: What the clients' library says when nobody listens any more, after all of its tries (48 to 56 s).
+#: The message of the clients' library if nothing listens any more, after all of its retries (48 to
+#: 56 s).
 _REFUSED = "Connection error."
-#: What the orchestrator itself says when it dies of a weight update that found nobody.
+#: The message of the orchestrator when it dies of a weight update that reached no server.
 _NO_UPDATE = "All connection attempts failed"
 
 
 def inference_silent(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Find a server that is gone or hangs while its run goes on, or that was gone before its run
-    ended.
+    """Return a finding if the inference server is gone or hangs while its run continues, or if it
+    was gone before its run ended. `probes` is how many one-token requests must fail in a row
+    (default 2).
     """
     if run.state in _OVER:
         return _ended_silently(run)
@@ -41,19 +47,16 @@ def inference_silent(
         or run.last_event("ready") is not None
         or run.orchestrator_side.steps > 0
     )
-    if not was_ready or not (run.alive("trainer") or run.alive("rank") or run.alive("launcher")):
+    if not was_ready or not run.alive("trainer", "rank", "launcher"):
         return []
-    for judge in (_exited, _hung, _gone):
-        if finding := judge(facts, run, parameters):
-            return [finding]
-    return []
+    return _exited(run) or _hung(run, int(parameters.get("probes", 2))) or _gone(run)
 
 
 def inference_exited_clean(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The server was asked to end and did so in order, with 0; the launcher takes no notice. That
-    its engine died is another failure.
+    """Return a finding if the inference server was asked to end and did so in order, with exit code
+    0, and the launcher does not react. A dead engine is another failure.
     """
     if run.state in _OVER:
         return _ended_in_order(run)
@@ -63,28 +66,14 @@ def inference_exited_clean(
         or run.stop_requested
         or run.spec.component != "rl"
         or not _orderly(run)
+        or not _unnoticed(run)
     ):
         return []
-    if (
-        run.alive("inference")
-        or run.last_event("child-failed", "launcher")
-        or run.last_event("terminating", "launcher")
-    ):
+    gone, said = run.first("inference"), run.last_event("terminating", "inference")
+    if gone is None or said is None or not run.alive("trainer", "rank", "orchestrator"):
         return []
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
-    said = run.last_event("terminating", "inference")
-    if (
-        gone is None
-        or said is None
-        or not (run.alive("trainer") or run.alive("rank") or run.alive("orchestrator"))
-    ):
-        return []
-    code = next((e.code for e in run.exits if e.identity == gone.identity), 0)
-    if code != 0:
+    end = run.exit_of(gone)
+    if end is not None and end.code != 0:
         return []
     evidence = [
         process_evidence(
@@ -93,35 +82,23 @@ def inference_exited_clean(
         said.evidence(),
     ]
     text = "The inference server has shut down in order, and the launcher waits on."
-    return [
-        Finding(
-            failure="inference-exited-clean",
-            run=run.name,
-            attempt=run.attempt,
-            summary=text,
-            evidence=evidence,
-            anchor=f"exit:{gone.identity.pid}:{gone.identity.start_ticks}",
-        )
-    ]
+    return _clean(run, text, evidence, _exit_anchor(gone))
 
 
 def _ended_silently(run: RunFacts) -> list[Finding]:
+    """Return a finding if an ended run's server had ended after an error before the run did."""
     refused = _left_alone(run)
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or _orderly(run):
         return []
-    troubles = []
-    for e in run.events:
-        if e.event.side == "inference" and e.event.kind in _TROUBLE:
-            troubles.append(e)
-    evidence = []
-    for e in (*troubles[:1], said, refused):
-        evidence.append(e.evidence())
+    troubles = [e for e in run.events if e.event.side == "inference" and e.event.kind in _TROUBLE]
+    evidence = [event.evidence() for event in (*troubles[:1], said, refused)]
     text = "The inference server had ended after an error before the run did, and nobody noticed."
-    return [_finding(run, text, evidence, _anchor_of_end(run, said))]
+    return _silent(run, text, evidence, _anchor_of_end(run, said))
 
 
 def _ended_in_order(run: RunFacts) -> list[Finding]:
+    """Return a finding if an ended run's server had shut down in order before the run did."""
     refused = _left_alone(run)
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or not _orderly(run):
@@ -130,164 +107,136 @@ def _ended_in_order(run: RunFacts) -> list[Finding]:
         "The inference server had shut down in order before the run ended, and the launcher had "
         "waited on."
     )
-    anchor = _anchor_of_end(run, said)
-    return [
-        Finding(
-            failure="inference-exited-clean",
-            run=run.name,
-            attempt=run.attempt,
-            summary=text,
-            evidence=[said.evidence(), refused.evidence()],
-            anchor=anchor,
-        )
-    ]
+    return _clean(run, text, [said.evidence(), refused.evidence()], _anchor_of_end(run, said))
 
 
 def _left_alone(run: RunFacts) -> LogEvent | None:
-    """Return the line that shows that the orchestrator found no server while the run went on; None
-    when there is none.
+    """Return the log line that shows that the orchestrator found no server while the run continued,
+    or None if there is none.
 
-    A launcher that ends its children for another reason leaves the clients no time to try to the
-    end. One that has seen the server fail says so, and a run that made a step with tokens
+    A launcher that ends its children for another reason leaves the clients no time to finish their
+    retries. A launcher that saw the server fail reports it, and a run that made a step with tokens
     afterwards had a server.
     """
     if run.good_end or run.stop_requested or run.spec.component != "rl":
         return None
-    if any(
-        e.event.kind == "child-failed" and e.event.side == "launcher" and _is_inference(e)
-        for e in run.events
-    ):
+    if any(map(_is_inference, run.events_of("child-failed", "launcher"))):
         return None
-    kinds = ("rollout-failed", "step", "fatal")
-    said = []
-    for e in run.events:
-        if e.event.side == "orchestrator" and e.event.kind in kinds:
-            said.append(e)
-    after = []
-    for e in said:
-        if e.event.kind != "fatal" or _is_refused(e):
-            after.append(e)
+    after = [
+        event
+        for event in run.events
+        if event.event.side == "orchestrator"
+        and (event.event.kind in ("rollout-failed", "step") or _is_refused(event))
+    ]
     if not after or not (_is_refused(after[-1]) or _is_empty(after[-1])):
         return None
-    for e in reversed(after):
-        if _is_refused(e):
-            return e
-    return None
+    return next((event for event in reversed(after) if _is_refused(event)), None)
 
 
 def _is_inference(event: LogEvent) -> bool:
+    """Return True if the event is about the inference process."""
     return str(event.event.values.get("process", "")).lower() == "inference"
 
 
 def _is_refused(event: LogEvent) -> bool:
+    """Return True if the event shows that no server accepted the connection."""
     if event.event.kind == "fatal":
         return _NO_UPDATE in str(event.event.values.get("error", ""))
     return event.event.kind == "rollout-failed" and _REFUSED in event.text
 
 
 def _is_empty(event: LogEvent) -> bool:
-    """Whether it is the line of a step without a token (2026-01 goes on until its batch is
+    """Return True if the event is a step without a token (2026-01 continues until its batch is
     empty).
     """
     return event.event.kind == "step" and event.event.values.get("throughput") == 0.0
 
 
 def _anchor_of_end(run: RunFacts, said: LogEvent) -> str:
-    """The same anchor as for the live run where its processes are known, so that it stays the same
-    incident.
+    """Return the anchor that the live run has if its processes are known, so that the incident
+    stays the same.
     """
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
+    gone = run.first("inference")
     if gone is not None:
-        return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
+        return _exit_anchor(gone)
     return f"log:{said.stream or said.file}:{said.cursor or said.offset}"
 
 
-def _orderly(run: RunFacts) -> bool:
-    """Whether the server's log says that it was shut down, and before that nothing of an engine
-    that was lost, nor, in the last minute, of an error or of answers with 500: a server whose
-    engine was killed ends with the same words and the same code. What fails after those words are
-    requests that the shutdown has cut off.
-    """
-    words = []
-    for e in run.events:
-        if e.event.side == "inference" and e.event.kind in ("terminating", *_TROUBLE):
-            words.append(e)
-    said = None
-    for index in reversed(range(len(words))):
-        if words[index].event.kind == "terminating":
-            said = index
-            break
-    if said is None:
-        return False
-    end = words[said].m
-    return not any(
-        e.event.kind == "inference-lost" or e.m >= end - _JUST_BEFORE_S
-        for e in words[:said]
-        if e.event.kind in _TROUBLE
-    )
+def _exit_anchor(gone: Member) -> str:
+    """Return the anchor of a finding about the end of this process."""
+    return f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
 
 
-def _exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """The server was the launcher's child and is gone. Its exit code is the launcher's to know: had
-    it been another than 0, the launcher would have said so at once and ended the run by its own
-    hand, which is not silent.
-    """
-    if (
+def _unnoticed(run: RunFacts) -> bool:
+    """Return True if no inference server lives and the launcher does not react to that."""
+    return not (
         run.alive("inference")
         or run.last_event("child-failed", "launcher")
         or run.last_event("terminating", "launcher")
-        or _orderly(run)
-    ):
-        return None
-    gone = None
-    for m in run.members:
-        if m.component == "inference":
-            gone = m
-            break
-    if gone is None:
-        return None
+    )
+
+
+def _orderly(run: RunFacts) -> bool:
+    """Return True if the server's log shows an orderly shutdown, and before it no lost engine and,
+    in the last minute, no error and no answer with 500.
+
+    A server whose engine was killed ends with the same words and the same exit code. Failures after
+    those words are requests that the shutdown has cut off.
+    """
+    end: LogEvent | None = None
+    for event in reversed(run.events):
+        if event.event.side != "inference":
+            continue
+        if end is None:
+            end = event if event.event.kind == "terminating" else None
+        elif event.event.kind in _TROUBLE:
+            late = event.m >= end.m - _JUST_BEFORE_S
+            if late or event.event.kind == "inference-lost":
+                return False
+    return end is not None
+
+
+def _exited(run: RunFacts) -> list[Finding]:
+    """Return a finding if the server was the launcher's child and is gone. The launcher knows its
+    exit code: for a code other than 0 it would have reported that at once and ended the run itself,
+    which is not silent.
+    """
+    gone = run.first("inference")
+    if gone is None or not _unnoticed(run) or _orderly(run):
+        return []
     evidence = [
         process_evidence(
             gone.identity, "the inference server has ended; the launcher goes on without it"
         )
     ]
-    for m in run.alive("engine") + run.alive("worker"):
+    for m in run.alive("engine", "worker"):
         evidence.append(process_evidence(m.identity, f"{m.component} is still there"))
-    anchor = f"exit:{gone.identity.pid}:{gone.identity.start_ticks}"
-    return _finding(run, "The inference server has ended and nobody noticed.", evidence, anchor)
+    text = "The inference server has ended and nobody noticed."
+    return _silent(run, text, evidence, _exit_anchor(gone))
 
 
-def _hung(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
+def _hung(run: RunFacts, probes: int) -> list[Finding]:
+    """Return a finding if the server answers /health and none of the last `probes` one-token
+    requests.
+    """
     server = run.server
-    if server.failures < int(parameters.get("probes", 2)) or server.health != "ok":
-        return None
-    stopped = run.alive("engine") + run.alive("worker")
-    evidence = [
-        _probe(
-            run,
-            f"{server.failures} one-token requests in a row got no answer, although /health "
-            "answers 200",
-        )
-    ]
-    for m in stopped:
-        evidence.append(
-            process_evidence(m.identity, f"{m.component} {shown_command(m.cmdline, 60)}")
-        )
-    return _finding(
-        run,
-        "The inference server is up and answers nothing.",
-        evidence,
-        f"hung:{server.url}:{run.attempt}:{_anchor(run)}",
+    if server.failures < probes or server.health != "ok":
+        return []
+    text = (
+        f"{server.url}: {server.failures} one-token requests in a row got no answer, although "
+        "/health answers 200"
     )
+    evidence = [told("probe", text)]
+    for m in run.alive("engine", "worker"):
+        text = f"{m.component} {shown_command(m.cmdline, 60)}"
+        evidence.append(process_evidence(m.identity, text))
+    anchor = f"hung:{server.url}:{run.attempt}:{run.trainer_side.last_step}"
+    return _silent(run, "The inference server is up and answers nothing.", evidence, anchor)
 
 
-def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding | None:
-    """Started apart: no child of ours to have ended. Refused connections from the pod itself are
-    proof enough, once it had answered.
+def _gone(run: RunFacts) -> list[Finding]:
+    """Return a finding if a separately started server is gone. No child of the run has ended, so
+    refused connections from the pod itself are proof enough once the server had answered.
     """
     server = run.server
     if (
@@ -295,45 +244,40 @@ def _gone(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Finding
         or server.ever_ok_m is None
         or server.health not in ("refused", "reset")
     ):
-        return None
-    evidence = [
-        _probe(run, "the server that this run uses was answering and now refuses connections")
-    ]
+        return []
+    text = f"{server.url}: the server that this run uses was answering and now refuses connections"
+    evidence = [told("probe", text)]
     if lost := run.last_event("inference-lost"):
         evidence.append(lost.evidence())
-    return _finding(
+    # The last step is a part of the anchors: a later silence of the attempt is another incident.
+    anchor = f"gone:{server.url}:{run.attempt}:{run.trainer_side.last_step}"
+    return _silent(run, "The separately started inference server is gone.", evidence, anchor)
+
+
+def _silent(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
+    """Return a finding of a silent death. Without a complete checkpoint, its playbook starts the
+    run afresh.
+    """
+    return found(
+        "vllm-silent-death",
         run,
-        "The separately started inference server is gone.",
+        summary,
         evidence,
-        f"gone:{server.url}:{run.attempt}:{_anchor(run)}",
+        anchor,
+        playbook=run.fallback,
+        severity="critical",
+        role="root",
     )
 
 
-def _anchor(run: RunFacts) -> str:
-    """The last step before it went quiet: a second hang of the same attempt is another incident."""
-    return str(run.trainer_side.last_step)
-
-
-def _probe(run: RunFacts, text: str) -> dict[str, Any]:
-    return {
-        "source": "probe",
-        "stream": "",
-        "cursor": "",
-        "file": "",
-        "offset": 0,
-        "line": 0,
-        "text": f"{run.server.url}: {text}",
-    }
-
-
-def _finding(run: RunFacts, summary: str, evidence: list[dict[str, Any]], anchor: str) -> Finding:
-    resumable = any(c.complete for c in run.checkpoints)
-    return Finding(
-        failure="vllm-silent-death",
-        run=run.name,
-        attempt=run.attempt,
-        summary=summary,
-        evidence=evidence,
-        anchor=anchor,
-        playbook=None if resumable else "start-afresh",
+def _clean(run: RunFacts, summary: str, evidence: Evidence, anchor: str) -> list[Finding]:
+    """Return a finding of a server that has shut down in order."""
+    return found(
+        "inference-exited-clean",
+        run,
+        summary,
+        evidence,
+        anchor,
+        severity="critical",
+        role="root",
     )

@@ -1,4 +1,6 @@
-"""A launcher that is gone while its children live on, and what a verl driver leaves behind."""
+"""Detectors for a launcher that is gone while its children live, and for what a verl driver leaves
+behind.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Any
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.detectors.words import found, quiet, told
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
+from bs4_agent.runs.model import Exit
 
 Found = Sequence[Finding]
 
@@ -15,50 +18,35 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The launcher went without ending anybody (SIGHUP, in 2026-01 also SIGTERM). One that said
-    that it ends its children, or that one of them failed, died in order: what is left then follows
-    from that.
+    """Return a finding if the launcher has ended without ending its children (by SIGHUP, in 2026-01
+    also by SIGTERM). A launcher that said that it ends its children, or that one of them failed,
+    ended in order. `steps` (default 3) is the number of usual steps within which the run still
+    counts as moving.
     """
-    if (
-        run.spec.component != "rl"
-        or quiet(run)
-        or not run.ever("launcher")
-        or run.alive("launcher")
-    ):
+    left = run.alive(*_WORKERS)
+    gone = [m for m in run.members if m.component == "launcher"]
+    if run.spec.component != "rl" or quiet(run) or not gone or run.alive("launcher") or not left:
         return []
     if any(
         run.last_event(kind, "launcher") for kind in ("terminating", "child-failed", "finished")
     ):
         return []
-    left = []
-    for name in _WORKERS:
-        for member in run.alive(name):
-            left.append(member)
-    if not left:
-        return []
-    gone = []
-    for m in run.members:
-        if m.component == "launcher":
-            gone.append(m)
-    ends = {e.identity: e for e in run.exits}
     evidence = []
     for m in gone:
-        evidence.append(
-            process_evidence(m.identity, f"the launcher has ended{_how(ends.get(m.identity))}")
-        )
+        text = f"the launcher has ended{_how(run.exit_of(m))}"
+        evidence.append(process_evidence(m.identity, text))
     for m in left:
         evidence.append(process_evidence(m.identity, f"{m.component} lives on"))
     names = ", ".join(dict.fromkeys(str(m.component) for m in left))
     anchor = f"pid:{gone[-1].identity.pid}:{gone[-1].identity.start_ticks}"
-    moving = _moving(facts, run, float(parameters.get("steps", 3)))
-    text = (
-        f"The launcher is gone; {names} of {run.name} go on without "
-        f"it{', and steps still come' if moving else ''}."
-    )
-    return found("launcher-orphans", run, text, evidence, anchor)
+    text = f"The launcher is gone; {names} of {run.name} go on without it"
+    if _moving(facts, run, float(parameters.get("steps", 3))):
+        text += ", and steps still come"
+    return found("launcher-orphans", run, f"{text}.", evidence, anchor)
 
 
-def _how(end: Any) -> str:
+def _how(end: Exit | None) -> str:
+    """Return " by signal N" or " with code N" for the end of a process, or "" if it is unknown."""
     if end is None:
         return ""
     if end.signal is not None:
@@ -67,17 +55,18 @@ def _how(end: Any) -> str:
 
 
 def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
+    """Return True if the trainer's last step is less than `steps` usual steps ago."""
     last, pace = run.trainer_side.last_step_m, run.median_step_s
     return last is not None and pace is not None and facts.now_m - last < steps * pace
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """verl: the driver has ended and processes of its session are still there. A TaskRunner among
-    them means that it still works.
+    """Return a finding if verl's driver has ended and processes of its session are left. A
+    TaskRunner among them means that the run still works.
     """
-    if run.spec.trainer != "verl" or run.state not in ("ended", "lost"):
+    if run.spec.trainer != "verl" or not run.over:
         return []
-    left = [m for m in run.members if m.alive]
+    left = run.living
     if not left or any("TaskRunner" in " ".join(m.cmdline) for m in left):
         return []
     holding = {h.identity: h for h in facts.gpus.holders}
@@ -97,7 +86,9 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """`off` is no value of trainer.resume_mode; YAML readers turn it into false on top."""
+    """Return a finding if verl's trainer.resume_mode is set to `off` or a similar word. `off` is
+    none of its values, and YAML readers turn it into false.
+    """
     if (
         run.spec.trainer != "verl"
         or run.config is None
@@ -106,7 +97,7 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     ):
         return []
     value = run.config["trainer.resume_mode"]
-    if value is not False and str(value).lower() not in ("off", "false", "no", "none"):
+    if str(value).lower() not in ("off", "false", "no", "none"):
         return []
     evidence = [
         told(
@@ -114,10 +105,8 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
             f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path",
         )
     ]
-    first = None
-    if run.trainer_side.last_step is not None:
-        first = run.trainer_side.last_step - run.trainer_side.steps + 1
-    if first is not None and first > 1:
+    first = (run.trainer_side.last_step or 0) - run.trainer_side.steps + 1
+    if first > 1:
         evidence.append(told("steps", f"the first step of this attempt was {first}"))
     return found(
         "resume-mode-not-off",
@@ -129,19 +118,14 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Beyond the steps that were planned: verl counts epochs unless total_training_steps is set."""
-    planned = run.setting("plan.steps")
-    step = run.trainer_side.last_step
-    if (
-        run.spec.trainer != "verl"
-        or planned is None
-        or step is None
-        or quiet(run)
-        or step <= int(planned)
-    ):
-        return []
+    """Return a finding if a verl run is past its planned number of steps. verl counts epochs unless
+    total_training_steps is set.
+    """
+    planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")
-    if total is not None and int(total) >= step:
+    if run.spec.trainer != "verl" or planned is None or step is None or quiet(run):
+        return []
+    if step <= int(planned) or (total is not None and int(total) >= step):
         return []
     evidence = [
         told("steps", f"step {step}"),

@@ -1,9 +1,9 @@
-"""Where the time of a step goes, and GPUs that are paid for and idle.
+"""Detectors for where the time of a step goes, and for GPUs that are paid for and idle.
 
-The share of a step in which the trainer waits for rollouts is the trainer's own measurement where
-it writes one (metrics.jsonl of the current generation), and else comes from the two sides' step
-lines: the trainer works on step N from the moment when it has both batch N and its step N - 1
-behind it.
+The share of a step in which the trainer waits for rollouts is the trainer's own measurement if it
+writes one (metrics.jsonl of the current generation). Otherwise it comes from the two sides' step
+lines: the trainer works on step N from the moment at which it has both batch N and its step N - 1
+finished.
 """
 
 from __future__ import annotations
@@ -14,67 +14,64 @@ from itertools import pairwise
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect.detectors.words import found, told
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
-from bs4_agent.detect.series import last, pace_s, series
+from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
 from bs4_agent.states import Role, Severity
 
 _TRAINING = ("rank", "trainer")
 _SERVING = ("inference", "engine", "worker")
-#: "7B", "1.5b", "30B-A3B": the first size in a model's name is that of all its weights.
+#: "7B", "1.5b", "30B-A3B": the first size in a model's name counts all its weights.
 _SIZE = re.compile(r"(?<![\w.])(\d{1,4}(?:\.\d{1,3})?)[bB](?![a-z])")
-#: GPUs whose tensor parallelism goes over NVLink; all others are taken to sit on PCIe.
+#: GPUs whose tensor parallelism uses NVLink. All others are assumed to be on PCIe.
 _NVLINK = re.compile(r"SXM|HBM3|NVL|\bB[23]00\b|\bGB[23]00\b|\bH200\b", re.IGNORECASE)
 _BIG_GPU = re.compile(r"\b(?:H100|H200|B200|GH200)\b")
 _UPLOADERS = ("b2", "rclone", "aws", "gsutil", "s5cmd", "azcopy")
-#: A gap between steps counts as one of the catalog's from here on: 15 to 30 minutes were measured,
-#: at steps of 3 to 5.
+#: Seconds, and usual steps. A longer gap between steps counts as one of the catalog's: 15 to 30
+#: minutes were measured, with steps of 3 to 5 minutes.
 _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
-    """Percent of the last `steps` steps in which the trainer waited for rollouts; None where it
-    cannot be told.
+    """Return the percentage of the last `steps` steps that the trainer spent waiting for rollouts,
+    or None if it is unknown.
     """
-    waits, times = (
-        last(series(run, "trainer", "wait_s"), steps),
-        last(series(run, "trainer", "time_s"), steps),
-    )
-    if waits and times and waits[0][0] == times[0][0]:
-        total = sum(value for _, value in times)
-        if total > 0:
-            return 100.0 * sum(value for _, value in waits) / total
-        return None
-    return _from_lines(run, steps)
+    waits = last(series(run, "trainer", "wait_s"), steps)
+    times = last(series(run, "trainer", "time_s"), steps)
+    if not waits or not times or waits[0][0] != times[0][0]:
+        return _from_lines(run, steps)
+    return 100.0 * total(waits) / total(times) if total(times) > 0 else None
 
 
 def _from_lines(run: RunFacts, steps: int) -> float | None:
+    """Return that percentage from the step lines of both sides, or None if a line is missing."""
     done = dict(series(run, "trainer", "m"))
     shipped = dict(series(run, "orchestrator", "m"))
-    total = waited = 0.0
+    passed = waited = 0.0
     for step in sorted(done)[-steps:]:
         if step - 1 not in done or step not in shipped:
             return None
-        total += done[step] - done[step - 1]
+        passed += done[step] - done[step - 1]
         waited += max(0.0, shipped[step] - done[step - 1])
-    if total > 0 and len(done) > steps:
-        return 100.0 * waited / total
-    return None
+    return 100.0 * waited / passed if passed > 0 and len(done) > steps else None
 
 
 def rollout_latency_bound(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Steps wait for rollouts while no GPU works, or the environment's code runs on a remote
-    executor: latency, not throughput.
+    """Return a finding if steps wait for rollouts while no GPU works, or while the environment's
+    code runs on a remote executor. Such a run is limited by latency, not by throughput.
     """
-    share = _bound(run, int(parameters["steps"]), float(parameters["rollout_share"]))
-    if share is None:
+    if _bound(run, int(parameters["steps"]), float(parameters["rollout_share"])) is None:
         return []
-    backend = None
-    for k, v in (run.config or {}).items():
-        if k.endswith("executor_backend") and v != "local":
-            backend = v
-            break
+    backend = next(
+        (
+            value
+            for key, value in (run.config or {}).items()
+            if key.endswith("executor_backend") and value != "local"
+        ),
+        None,
+    )
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     idle = (
         serving is not None
@@ -86,19 +83,18 @@ def rollout_latency_bound(
     why = "the GPUs are idle meanwhile"
     if backend is not None:
         why = f"the environment's executor is {backend!r}"
-    least = float(parameters["rollout_share"])
     text = (
-        f"More than {least:g} % of each step is spent on waiting for rollouts, and {why}: it is "
-        "bound by latency."
+        f"More than {float(parameters['rollout_share']):g} % of each step is spent on waiting for "
+        f"rollouts, and {why}: it is bound by latency."
     )
-    return [_found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")]
+    return _found(run, "rollout-latency-bound", text, _breakdown(run), "warning", "root")
 
 
 def inference_bottleneck(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The trainer's GPUs wait for inference GPUs that are busy: bound by throughput. Or all GPUs
-    are little used while steps advance.
+    """Return a finding if the trainer's GPUs wait for inference GPUs that are busy, so that
+    throughput limits the run, or if all GPUs are little used while steps advance.
     """
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     if (
@@ -115,18 +111,18 @@ def inference_bottleneck(
             "Generation sets the pace: the inference GPUs are busy, the trainer's wait for most "
             "of each step."
         )
-        return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root")]
+        return _found(run, "inference-bottleneck", text, _breakdown(run), "info", "root")
     if serving < low and training < low and _advances(facts, run):
         text = (
             f"All GPUs of this run are used less than {low:g} % on average, although steps advance."
         )
-        return [_found(run, "inference-bottleneck", text, _breakdown(run), "info", "root", "idle")]
+        return _found(run, "inference-bottleneck", text, _breakdown(run), "info", "root", "idle")
     return []
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Tensor parallelism for a model that fits one GPU, on GPUs without NVLink (or of a kind that
-    is not known).
+    """Return a finding if a model of less than `billions` billion parameters is served with tensor
+    parallelism on GPUs without NVLink, or of an unknown kind.
     """
     tp = run.setting(
         "inference.vllm.tensor_parallel_size",
@@ -142,79 +138,51 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
         or tp < 2
         or size is None
         or float(size.group(1)) >= float(parameters["billions"])
+        or _any_gpu(facts, _NVLINK)
     ):
-        return []
-    if any(_NVLINK.search(name) for name in facts.gpus.names.values()):
         return []
     text = (
         f"{model} is served with tensor parallelism over {tp} GPUs that talk over PCIe; it would "
         f"be faster as {tp} servers side by side."
     )
-    return [
-        _found(
-            run,
-            "tp-slow",
-            text,
-            [_config(run, f"tensor parallel = {tp}, model = {model}")],
-            "info",
-            "warning",
-        )
-    ]
+    evidence = [_config(run, f"tensor parallel = {tp}, model = {model}")]
+    return _found(run, "tp-slow", text, evidence, "info", "warning")
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """FSDP offload on GPUs with room enough. What a GPU of unknown kind needs is not guessed."""
-    keys = []
-    for k, v in (run.config or {}).items():
-        if k.endswith(("param_offload", "optimizer_offload")) and v in (True, "True", "true"):
-            keys.append(k)
-    if not keys or not any(_BIG_GPU.search(name) for name in facts.gpus.names.values()):
+    """Return a finding if FSDP offload is on although the GPUs have memory enough. GPUs of an
+    unknown kind give no finding.
+    """
+    keys = sorted(
+        key
+        for key, value in (run.config or {}).items()
+        if key.endswith(("param_offload", "optimizer_offload")) and value in (True, "True", "true")
+    )
+    if not keys or not _any_gpu(facts, _BIG_GPU):
         return []
     text = (
-        f"{', '.join(sorted(keys))} moves weights over PCIe at each step; on these GPUs that was "
+        f"{', '.join(keys)} moves weights over PCIe at each step; on these GPUs that was "
         "slow and freed no memory that was needed."
     )
-    return [
-        _found(
-            run,
-            "offload-slow",
-            text,
-            [_config(run, f"{key} = true") for key in sorted(keys)],
-            "info",
-            "warning",
-        )
-    ]
+    evidence = [_config(run, f"{key} = true") for key in keys]
+    return _found(run, "offload-slow", text, evidence, "info", "warning")
 
 
 def sync_blocks_training(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Long gaps between steps that all begin with a checkpoint, in a run that uploads by itself."""
+    """Return a finding if a run that uploads its checkpoints itself has at least `occurrences`
+    (default 2) long gaps between steps that begin with a checkpoint.
+    """
     pace = pace_s(run)
-    uploader = None
-    for m in run.members:
-        if _uploads(m.cmdline):
-            uploader = m
-            break
+    uploader = next((m for m in run.members if _uploads(m.cmdline)), None)
     if pace is None or uploader is None:
         return []
-    steps = []
-    for e in run.events:
-        if e.event.kind == "step" and e.event.side == "trainer":
-            steps.append(e)
-    saves = []
-    for e in run.events:
-        if e.event.kind == "save":
-            saves.append(e)
+    saves = run.events_of("save")
     blocked = []
-    for earlier, later in pairwise(steps):
-        begun = None
-        for s in saves:
-            if earlier.m <= s.m <= later.m:
-                begun = s
-                break
-        if begun is not None and later.m - earlier.m >= max(_GAP_S, _GAP_STEPS * pace):
-            blocked.append(begun)
+    for earlier, later in pairwise(run.events_of("step", "trainer")):
+        if later.m - earlier.m >= max(_GAP_S, _GAP_STEPS * pace):
+            blocked += [save for save in saves if earlier.m <= save.m <= later.m][:1]
     if len(blocked) < int(parameters.get("occurrences", 2)):
         return []
     text = (
@@ -225,41 +193,45 @@ def sync_blocks_training(
         *(e.evidence() for e in blocked[:2]),
         _config(run, shown_command(uploader.cmdline, 200)),
     ]
-    return [_found(run, "sync-blocks-training", text, evidence, "info", "warning")]
+    return _found(run, "sync-blocks-training", text, evidence, "info", "warning")
 
 
 def _uploads(cmdline: Sequence[str]) -> bool:
+    """Return True if the command is an upload tool."""
     return any(word.rpartition("/")[2] in _UPLOADERS for word in cmdline[:2])
 
 
 def _bound(run: RunFacts, steps: int, least: float) -> float | None:
-    """The share of waiting when every one of the last `steps` steps had at least so much of it."""
+    """Return the percentage of waiting in the last `steps` steps, or None if it is not above
+    `least`.
+    """
     share = rollout_share(run, steps)
-    if share is not None and share > least:
-        return share
-    return None
+    return share if share is not None and share > least else None
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:
-    """Mean use over ten minutes of the GPUs that these components of the run hold; None where that
-    is not known.
+    """Return the mean use, in percent over ten minutes, of the GPUs that these components of the
+    run hold, or None if it is unknown.
     """
-    mine = set()
-    for h in gpus.holders:
-        if h.run == run.name and h.component in components:
-            mine.add(h.gpu)
-    if not mine or not all(gpu in gpus.mean_util for gpu in mine):
+    mine = gpus.held_by(run, components)
+    if not mine or not mine <= gpus.mean_util.keys():
         return None
     return sum(gpus.mean_util[gpu] for gpu in mine) / len(mine)
 
 
+def _any_gpu(facts: Facts, kind: re.Pattern[str]) -> bool:
+    """Return True if the name of any GPU matches."""
+    return any(kind.search(name) for name in facts.gpus.names.values())
+
+
 def _advances(facts: Facts, run: RunFacts) -> bool:
+    """Return True if the trainer's last step is less than three usual steps ago."""
     pace, at = pace_s(run), run.trainer_side.last_step_m
     return pace is not None and at is not None and facts.now_m - at < 3.0 * pace
 
 
 def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
-    """The parts of the last step that told its time."""
+    """Return evidence for the parts of the last step whose times are known."""
     parts = []
     for key, word in (
         ("wait_s", "waiting for rollouts"),
@@ -270,33 +242,15 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
         if points := series(run, "trainer", key):
             parts.append(f"{word} {points[-1][1]:.1f} s")
     step = run.last_event("step", "trainer")
-    found = [step.evidence()] if step is not None else []
+    evidence = [step.evidence()] if step is not None else []
     if parts:
-        text = "of the last step: " + ", ".join(parts)
-        found.append(
-            {
-                "source": "trainer",
-                "stream": f"steps/{run.name}",
-                "cursor": "",
-                "file": "",
-                "offset": 0,
-                "line": 0,
-                "text": text,
-            }
-        )
-    return found
+        evidence.append(step_evidence(run, "trainer", "of the last step: " + ", ".join(parts)))
+    return evidence
 
 
 def _config(run: RunFacts, text: str) -> dict[str, Any]:
-    return {
-        "source": "files",
-        "stream": "",
-        "cursor": "",
-        "file": str(run.spec.config_path),
-        "offset": 0,
-        "line": 0,
-        "text": text,
-    }
+    """Return evidence from the run's config."""
+    return told("files", text, str(run.spec.config_path))
 
 
 def _found(
@@ -307,14 +261,8 @@ def _found(
     severity: Severity,
     role: Role,
     what: str = "",
-) -> Finding:
-    return Finding(
-        failure=failure,
-        run=run.name,
-        attempt=run.attempt,
-        summary=text,
-        evidence=evidence,
-        anchor=f"performance:{what}",
-        severity=severity,
-        role=role,
-    )
+) -> list[Finding]:
+    """Return a list with one finding of this module. `what` tells several findings of one failure
+    apart.
+    """
+    return found(failure, run, text, evidence, f"performance:{what}", severity=severity, role=role)

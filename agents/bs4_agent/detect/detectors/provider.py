@@ -1,12 +1,13 @@
-"""What the provider's listing and our own record of actions say: a reclaimed pod, one too many, one
-that never came up, a loop.
+"""Detectors that use the provider's listing and our own record of actions: a reclaimed pod, a
+needless pod, a pod that never came up, or a loop.
 
-A provider that does not answer is unknown; a link that is down says nothing about the pod: two
-independent signs are needed.
+A provider that does not answer is unknown, and a link that is down says nothing about the pod. So
+two independent signs are needed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,17 +17,16 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts
 Found = Sequence[Finding]
 
 _GONE = ("stopped", "outbid", "exited", "gone")
-_TOOLS = (
-    "Missing required tools",
-    "No such file or directory",
-    "installationFailure",
-    "command not found",
+_TOOLS = re.compile(
+    "Missing required tools|No such file or directory|installationFailure|command not found"
 )
 
 
 def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The provider says it does not run, twice in a row, and it cannot be reached either."""
-    for row in _rows(facts, "pods", run):
+    """Return a finding if the provider has said `samples` times in a row (default 2) that the pod
+    does not run, and the pod cannot be reached either.
+    """
+    for row in facts.rows("pods", run):
         if (
             row.get("state") in _GONE
             and row.get("reachable") is False
@@ -51,11 +51,8 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two running pods for one run, and the first makes steps."""
-    pods = []
-    for row in _rows(facts, "pods", run):
-        if row.get("state") == "running":
-            pods.append(row)
+    """Return a finding if two pods run for one run and one of them makes steps."""
+    pods = [row for row in facts.rows("pods", run) if row.get("state") == "running"]
     stepping = [row for row in pods if row.get("steps")]
     if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
         return []
@@ -67,69 +64,49 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
         )
         for row in pods
     ]
-    idle = pods[-1]
-    for row in pods:
-        if not row.get("steps"):
-            idle = row
-            break
+    idle = next((row for row in pods if not row.get("steps")), pods[-1])
     text = f"{stepping[0].get('pod')} makes steps, and {idle.get('pod')} is paid for the same run."
     return found("needless-backup-pod", run, text, evidence, f"instance:{idle.get('instance')}")
 
 
 def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    searches = []
-    for row in _rows(facts, "searches", run):
-        if row.get("offers") is not None:
-            searches.append(row)
-    last = searches[-int(parameters.get("searches", 2)) :]
-    if len(last) < int(parameters.get("searches", 2)) or any(row["offers"] for row in last):
+    """Return a finding if the last `searches` searches (default 2) found no offer under the price
+    limit.
+    """
+    wanted = int(parameters.get("searches", 2))
+    searches = [row for row in facts.rows("searches", run) if row.get("offers") is not None]
+    last = searches[-wanted:]
+    if len(last) < wanted or any(row["offers"] for row in last):
         return []
-    evidence = []
-    for row in last:
-        evidence.append(
-            told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
-        )
-    return found(
-        "no-offers",
-        run,
-        f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches.",
-        evidence,
-        "provider:offers",
-    )
+    evidence = [
+        told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
+        for row in last
+    ]
+    text = f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches."
+    return found("no-offers", run, text, evidence, "provider:offers")
 
 
 def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Three recoveries in a row of one run, none of which brought a new step."""
+    """Return a finding if each of the last `recoveries` recoveries of the run (default 3) brought
+    no new step.
+    """
     limit = int(parameters.get("recoveries", 3))
-    last = _rows(facts, "recoveries", run)[-limit:]
-    idle = []
+    last = facts.rows("recoveries", run)[-limit:]
+    evidence = []
     for row in last:
-        if (
-            row.get("step_before") is not None
-            and (row.get("step_after") or 0) <= row["step_before"]
-        ):
-            idle.append(row)
-    if len(last) < limit or len(idle) < limit:
+        before, after = row.get("step_before"), row.get("step_after")
+        if before is not None and (after or 0) <= before:
+            text = f"recovery from step {before}: at step {after} afterwards"
+            evidence.append(told("journal", text))
+    if len(evidence) < limit:
         return []
-    evidence = [
-        told(
-            "journal",
-            f"recovery from step {row['step_before']}: at step {row.get('step_after')} afterwards",
-        )
-        for row in last
-    ]
-    return found(
-        "recovery-never-ends",
-        run,
-        f"{limit} recoveries in a row brought no new step.",
-        evidence,
-        f"recovery:{last[0].get('t')}",
-    )
+    text = f"{limit} recoveries in a row brought no new step."
+    return found("recovery-never-ends", run, text, evidence, f"recovery:{last[0].get('t')}")
 
 
 def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """An action chose its instance by the beginning of a label."""
-    for row in _rows(facts, "actions", run):
+    """Return a finding if an action chose its instance by the beginning of a label."""
+    for row in facts.rows("actions", run):
         wanted, got = row.get("label"), row.get("instance_label")
         if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
             continue
@@ -151,29 +128,23 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A create that failed, and an instance with our exact label that no record names."""
-    listing = None
-    if facts.console is not None:
-        listing = facts.console.instances
-    known = {row.get("instance") for row in _rows(facts, "pods", run)}
-    for row in _rows(facts, "creations", run):
-        if not row.get("error") or listing is None:
+    """Return a finding if creating a pod has failed and an instance with exactly our label exists
+    that no record names.
+    """
+    listing = (facts.console.instances if facts.console is not None else None) or ()
+    known = {row.get("instance") for row in facts.rows("pods", run)}
+    for row in facts.rows("creations", run):
+        if not row.get("error"):
             continue
-        left = []
-        for one in listing:
-            if one.get("label") == row.get("label") and one.get("id") not in known:
-                left.append(one)
+        label = row.get("label")
+        left = [one for one in listing if one.get("label") == label and one.get("id") not in known]
         if left:
-            evidence = [told("journal", f"create {row.get('label')}: {row['error']}")]
-            evidence += [
-                told(
-                    "provider",
-                    f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h",
-                )
-                for one in left
-            ]
+            evidence = [told("journal", f"create {label}: {row['error']}")]
+            for one in left:
+                said = f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h"
+                evidence.append(told("provider", said))
             text = (
-                f"Creating {row.get('label')} was answered with an error, and instance "
+                f"Creating {label} was answered with an error, and instance "
                 f"{left[0].get('id')} exists all the same."
             )
             return found(
@@ -183,11 +154,11 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """It runs, is paid for, and nothing was started: its start log says why, or names that it needs
-    are missing.
+    """Return a finding if a pod has run for `after_s` seconds (default 600) without a launcher, and
+    its start log shows why or environment variables that it needs are missing.
     """
     after = float(parameters.get("after_s", 600))
-    for row in _rows(facts, "pods", run):
+    for row in facts.rows("pods", run):
         if (
             row.get("state") not in ("running", "installation-failed")
             or row.get("launcher") is not False
@@ -195,10 +166,7 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         ):
             continue
         log = str(row.get("start_log") or "")
-        why = []
-        for line in log.splitlines():
-            if any(word in line for word in _TOOLS):
-                why.append(line)
+        why = [line for line in log.splitlines() if _TOOLS.search(line)]
         missing = list(row.get("missing_names") or ())
         if row["state"] != "installation-failed" and not why and not missing:
             continue
@@ -219,10 +187,4 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
             evidence,
             f"instance:{row.get('instance')}",
         )
-    return []
-
-
-def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-    if facts.console is not None:
-        return facts.console.of(what, run.name)
     return []

@@ -1,5 +1,5 @@
-"""What a run was configured to do and will regret: shared GPUs, too big a model, ignored keys,
-colliding directories, drifting names.
+"""Detectors for configurations that will fail: shared GPUs, a model that is too big, ignored keys,
+colliding directories and drifting names.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bs4_agent.runs.model import Member
 
 Found = Sequence[Finding]
 
-#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number is all parameters, the one after A only
-#: the active ones.
+#: `Qwen2.5-7B-Instruct`, `Qwen3-30B-A3B`: the first number counts all parameters, the number after
+#: A only the active ones.
 _BILLIONS = re.compile(r"(?<![A-Za-z0-9.])(\d{1,4}(?:\.\d{1,3})?)[Bb](?![A-Za-z0-9])")
 _QUANTISED = re.compile(r"fp8|int[48]|awq|gptq|mxfp4|[48]-?bit|gpt-oss", re.IGNORECASE)
 _BF16, _FP32 = 2.0, 4.0
@@ -25,7 +25,9 @@ _KEYS_TOLD = 8
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Inference and trainer on one GPU, and inference takes more than its half."""
+    """Return a finding if inference and trainer use the same GPU and inference may take more than
+    the share `utilization` of it (default 0.5).
+    """
     if quiet(run) or run.config is None:
         return []
     infer, train = _ids(run.setting("inference_gpu_ids")), _ids(run.setting("trainer_gpu_ids"))
@@ -35,15 +37,10 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     )
     share = 0.9 if share is None else share
     limit = float(parameters.get("utilization", 0.5))
-    if not both or share <= limit:
+    refused = run.events_of("gpu-memory")[:1]
+    fits = not refused and run.trainer_side.steps >= 2
+    if not both or share <= limit or fits:
         return []
-    refused = None
-    for e in run.events:
-        if e.event.kind == "gpu-memory":
-            refused = e
-            break
-    if refused is None and run.trainer_side.steps >= 2:
-        return []  # it fits after all
     evidence = [
         setting(
             run, "inference_gpu_ids and trainer_gpu_ids", f"both name {', '.join(map(str, both))}"
@@ -52,10 +49,8 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
             run, "inference.gpu_memory_utilization", f"{share:g}, limit {limit:g} on a shared GPU"
         ),
     ]
-    if refused is not None:
-        evidence += [refused.evidence()]
-    else:
-        evidence += []
+    for event in refused:
+        evidence.append(event.evidence())
     text = (
         f"Inference may take {100 * share:.0f} % of GPU {both[0]}, on which the trainer stands too."
     )
@@ -63,8 +58,11 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """An estimate from the model's name: BF16 weights and a little for the cache on the inference
-    side, FP32 weights while FSDP starts on the trainer's, each divided by its GPUs.
+    """Return a finding if the model probably does not fit the GPUs, using at most `percent` of
+    their memory (default 90).
+
+    The estimate comes from the model's name: BF16 weights and 15 % for the cache for inference,
+    FP32 weights for the trainer while FSDP starts, each divided by its number of GPUs.
     """
     name = str(
         run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or ""
@@ -77,18 +75,13 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     trainers = len(_ids(run.setting("trainer_gpu_ids"))) or int(
         number(run.setting("deployment.num_train_gpus")) or 1
     )
-    parallel = (
-        number(run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")) or 1
-    )
+    parallel = run.setting("inference.parallel.tp", "inference.vllm.tensor_parallel_size")
     limit = float(parameters.get("percent", 90)) / 100 * room
     needs = {
-        "inference": billions * _BF16 * 1.15 / max(parallel, 1),
+        "inference": billions * _BF16 * 1.15 / max(number(parallel) or 1, 1),
         "the trainer": billions * _FP32 / max(trainers, 1),
     }
-    over = {}
-    for side, need in needs.items():
-        if need > limit:
-            over[side] = need
+    over = {side: need for side, need in needs.items() if need > limit}
     if not over:
         return []
     evidence = [
@@ -107,24 +100,19 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if the settings have a `curriculum_` key, which no environment reads."""
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
     )
     if not keys or quiet(run):
         return []
-    evidence = []
-    for key in keys:
-        evidence.append(setting(run, key, "nothing reads this key"))
-    return found(
-        "curriculum-noop",
-        run,
-        f"{keys[0]} is set, and no environment reads it: every step draws from all tasks.",
-        evidence,
-        "config:curriculum",
-    )
+    evidence = [setting(run, key, "nothing reads this key") for key in keys]
+    text = f"{keys[0]} is set, and no environment reads it: every step draws from all tasks."
+    return found("curriculum-noop", run, text, evidence, "config:curriculum")
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
+    """Return a finding if a 2026-01 trainer has refused this run in configs/error.txt."""
     around = run.around
     if (
         around is None
@@ -147,44 +135,35 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Two living runs write to one directory."""
+    """Return a finding if two living runs write to one directory."""
     if not live(run) or run.spec.component != "rl":
         return []
-    others = []
+    directory = run.layout.run_dir
     for other in facts.runs:
-        if (
-            other.name != run.name
-            and live(other)
-            and other.spec.component == "rl"
-            and other.layout.run_dir == run.layout.run_dir
-        ):
-            others.append(other)
-    if not others:
-        return []
-    evidence = [file_evidence(run.layout.run_dir, f"written by {run.name} and {others[0].name}")]
-    for one in (run, others[0]):
-        for m in one.alive("launcher"):
-            evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
-    text = f"{run.name} and {others[0].name} write to one directory."
-    return found("run-dir-collision", run, text, evidence, f"files:{run.layout.run_dir}")
+        same = other.name != run.name and other.layout.run_dir == directory
+        if not same or not live(other) or other.spec.component != "rl":
+            continue
+        evidence = [file_evidence(directory, f"written by {run.name} and {other.name}")]
+        for one in (run, other):
+            for m in one.alive("launcher"):
+                evidence.append(process_evidence(m.identity, f"launcher of {one.name}"))
+        text = f"{run.name} and {other.name} write to one directory."
+        return found("run-dir-collision", run, text, evidence, f"files:{directory}")
+    return []
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return one finding for the run when the command line of any of its processes shows a key.
+    """Return one finding for the run if the command line of any of its processes shows a key.
 
-    Every user of the machine can read command lines, and what was read once stays known: while the
-    run goes on its ended processes count too. The evidence names for each key the option, the first
-    process that shows it and how many more do. The key is never in it.
+    Every user of the machine can read command lines, and what was read once stays known, so ended
+    processes count too while the run continues. For each key, the evidence names the option, the
+    first process that shows it, and how many more do. It never holds the key.
     """
     showing: dict[Exposed, list[Member]] = {}
-    living = [member for member in run.members if member.alive]
-    ended = [member for member in run.members if not member.alive]
-    for member in living + ended:
+    for member in sorted(run.members, key=lambda member: not member.alive):
         if not member.alive and not live(run):
-            continue
-        shown = member.exposed
-        if shown is None:
-            shown = exposures(member.cmdline)
+            break
+        shown = member.exposed if member.exposed is not None else exposures(member.cmdline)
         for one in shown:
             showing.setdefault(one, []).append(member)
     if not showing:
@@ -207,27 +186,15 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """What is watched is not where the run writes: no log of a run that has lived for minutes, or
-    two remote prefixes for one run.
+    """Return a finding if the watched directory is not the one that the run writes to: a run that
+    has lived for `after_s` seconds (default 180) has no log, or one run has two remote prefixes.
     """
-    prefixes = sorted(
-        {
-            str(row["prefix"])
-            for row in (facts.console.of("remote", run.name) if facts.console else ())
-            if row.get("prefix")
-        }
-    )
+    rows = facts.rows("remote", run)
+    prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
     if len(prefixes) > 1:
-        evidence = []
-        for prefix in prefixes:
-            evidence.append(told("store", f"holds steps of {run.name}", prefix))
-        return found(
-            "path-drift",
-            run,
-            f"Steps of {run.name} lie under {len(prefixes)} remote prefixes.",
-            evidence,
-            "remote:" + ",".join(prefixes),
-        )
+        evidence = [told("store", f"holds steps of {run.name}", prefix) for prefix in prefixes]
+        text = f"Steps of {run.name} lie under {len(prefixes)} remote prefixes."
+        return found("path-drift", run, text, evidence, "remote:" + ",".join(prefixes))
     around = run.around
     if (
         around is None
@@ -235,25 +202,21 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         or run.state != "running"
         or quiet(run)
         or run.spec.component != "rl"
+        or facts.now_m - run.started_m < float(parameters.get("after_s", 180))
     ):
         return []
-    if facts.now_m - run.started_m < float(parameters.get("after_s", 180)):
-        return []
     evidence = [file_evidence(run.layout.output_dir, "none of the run's logs is here")]
-    evidence += [
-        process_evidence(
-            p.identity, f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}"
-        )
-        for p in around.processes or ()
-        if p.cwd is not None and p.cwd != run.spec.cwd
-    ]
+    for p in around.processes or ():
+        if p.cwd not in (None, run.spec.cwd):
+            text = f"{p.component} works in {p.cwd}, the record says {run.spec.cwd}"
+            evidence.append(process_evidence(p.identity, text))
     text = f"{run.name} has run for minutes and writes nothing to {run.layout.output_dir}."
     return found("path-drift", run, text, evidence, "files:logs")
 
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A resume under other names than the attempt that it continues: the adapter will not load, the
-    curves break in two.
+    """Return a finding if the run resumes under other names than the attempt that it continues.
+    Then the adapter does not load, or the curves break in two.
     """
     around = run.around
     if (
@@ -264,19 +227,14 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         or quiet(run)
     ):
         return []
-    changed = []
+    changed, evidence = [], []
     for key in sorted({*around.lineage, *around.lineage_before}):
-        if around.lineage.get(key) != around.lineage_before.get(key):
+        now, before = around.lineage.get(key), around.lineage_before.get(key)
+        if now != before:
             changed.append(key)
+            evidence.append(setting(run, key, f"{now!r}, before {before!r}"))
     if not changed:
         return []
-    evidence = []
-    for key in changed:
-        evidence.append(
-            setting(
-                run, key, f"{around.lineage.get(key)!r}, before {around.lineage_before.get(key)!r}"
-            )
-        )
     text = (
         f"This attempt resumes step {run.resume} with another {' and '.join(changed)} than the "
         "one before."
@@ -285,16 +243,11 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def _ids(value: Any) -> set[int]:
-    """GPU ids from a TOML list or the command line's `[0, 1]` or `0,1`."""
+    """Return GPU ids from a TOML list or from the command line's `[0, 1]` or `0,1`. Empty if there
+    are none.
+    """
     if isinstance(value, (list, tuple)):
-        rows = set()
-        for item in value:
-            if str(item).strip().isdigit():
-                rows.add(int(item))
-        return rows
+        return {int(item) for item in value if str(item).strip().isdigit()}
     if value is not None:
-        rows = set()
-        for word in re.findall(r"\d+", str(value)):
-            rows.add(int(word))
-        return rows
+        return {int(word) for word in re.findall(r"\d+", str(value))}
     return set()

@@ -1,7 +1,7 @@
-"""Silence: nothing moves any more, and no phase explains it.
+"""Detector for silence: nothing moves any more, and no phase explains it.
 
 Every side that has what it needs must give a sign within a few of the run's own steps. A side that
-waits is the other one's matter, so the finding names who owes what to whom. The pace is the run's
+waits depends on the other side, so the finding names which side has to move. The pace is the run's
 own: the longer of the trainer's median step time and the median distance between its step lines (a
 checkpoint or a broadcast lies between them). A step of 2.5 times the usual length is slow, not
 dead.
@@ -19,26 +19,28 @@ from bs4_agent.detect.phases import ORCHESTRATOR, TRAINER, Activity, activities
 from bs4_agent.detect.series import gaps, pace_s
 from bs4_agent.runs.model import Member
 
-#: Of usual steps: 2.8, less where a look every 2 s would come after the third step, and never so
-#: few that 2.5 would be dead.
+#: Usual steps: 2.8, less if a scan every 2 s would come after the third step, and never so few that
+#: 2.5 would be dead.
 STEPS, WITHIN, SLOW = 2.8, 3.0, 2.6
 _LOOK_S = 3.0
-#: Seconds: never sooner, never later (a median can be half an hour), and before the first step
-#: (models load and compile).
+#: Seconds: the shortest limit, the longest limit (a median can be half an hour), and the limit
+#: before the first step (models load and compile).
 LOW_S, HIGH_S, START_S = 8.0, 7200.0, 2700.0
-#: Until the run's pace is known from so many steps, the rule of the catalog holds.
+#: Before this many steps the run's pace is unknown, and the catalog's rule holds: seconds and usual
+#: steps.
 SETTLED, EARLY_S, EARLY_STEPS = 3, 600.0, 5.0
-#: A process that is stopped does nothing for certain: one usual step is enough.
+#: A stopped process certainly does nothing, so one usual step is enough.
 STOPPED_S, STOPPED_STEPS = 3.0, 1.0
-#: What a phase may take, seconds, when it says nothing: a 47 GB checkpoint to a network disk, an
-#: evaluation of thousands of rollouts.
+#: Seconds that a phase may take without a log line: for example a 47 GB checkpoint to a network
+#: disk, or an evaluation of thousands of rollouts.
 PHASE_S = {"checkpoint": 900.0, "evaluation": 1800.0, "weight sync": 720.0, "end": 900.0}
-#: The one-token requests that tell a hung server take so long in all; what they find is the cause
+#: Seconds that the one-token requests take that recognise a hung server. Their finding is the cause
 #: and has its own name.
 PROBE_S = 65.0
-#: Where the GPUs of the side that owes compute, it is slow: it gets this many times its limit.
+#: If the GPUs of the side that has to move compute, it is slow, and it gets this many times its
+#: limit.
 BUSY_FACTOR, BUSY_UTIL, BUSY_POWER = 4.0, 50.0, 0.4
-#: A run with so many steps beyond twice the pace among its last twenty varies by nature.
+#: A run with this many steps beyond twice the pace among its last twenty varies by nature.
 LONG_TAIL, TAIL_MARGIN, TAIL_CAP = 3, 1.2, 6.0
 
 _PROCESSES = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("orchestrator", "env-server")}
@@ -47,14 +49,19 @@ _GPUS = {TRAINER: ("rank", "trainer"), ORCHESTRATOR: ("inference", "engine", "wo
 
 @dataclass(frozen=True)
 class _Silent:
+    """A side that has been silent for longer than `limit_s` seconds. `stopped` is its process if
+    that is stopped by a signal.
+    """
+
     activity: Activity
     limit_s: float
     stopped: Member | None = None
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """One finding with role symptom. Only for live attempts: a finished directory's silence proves
-    nothing.
+    """Return a finding with role symptom if the run is silent for longer than its pace and phase
+    explain. `steps` is how many usual steps that is (default 2.8). Only live attempts are judged,
+    because the silence of a finished directory proves nothing.
     """
     if (
         run.state not in ("starting", "running")
@@ -75,13 +82,13 @@ def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 def _overdue(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], steps: float
 ) -> _Silent | None:
-    """The side that has to move and has not for too long; where each waits for the other, the one
-    that began to wait last.
+    """Return the side that has to move and has been silent for too long, or None. If each side
+    waits for the other, the side that began to wait last is judged.
     """
     moving = [a for a in sides.values() if not a.waits_for and a.phase != "end"]
     if not moving:
-        waiting = [a for a in sides.values() if a.waits_for]
-        moving = sorted(waiting, key=lambda a: a.since_m, reverse=True)[:1]
+        waiting = sorted(sides.values(), key=lambda a: a.since_m, reverse=True)
+        moving = [a for a in waiting if a.waits_for][:1]
     for activity in moving:
         limit = _limit_s(facts, run, activity, steps)
         quiet = facts.now_m - activity.since_m
@@ -95,6 +102,7 @@ def _overdue(
 
 
 def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> float:
+    """Return how many seconds a side may be silent."""
     pace = pace_s(run)
     if run.trainer_side.steps == 0 or pace is None or activity.phase == "start-up":
         return START_S
@@ -108,6 +116,9 @@ def _limit_s(facts: Facts, run: RunFacts, activity: Activity, steps: float) -> f
 
 
 def _tail_s(run: RunFacts, pace: float) -> float:
+    """Return how many seconds the longest gaps of a run explain that varies by nature, or 0.0 for
+    other runs.
+    """
     long = [gap for gap in gaps(run) if gap > 2.0 * pace]
     if len(long) >= LONG_TAIL:
         return min(TAIL_MARGIN * max(long), TAIL_CAP * pace)
@@ -115,8 +126,8 @@ def _tail_s(run: RunFacts, pace: float) -> float:
 
 
 def _phase_s(run: RunFacts, activity: Activity) -> float:
-    """What this phase may take: its usual bound, or three times the longest that this run has
-    shown, where it has shown any.
+    """Return how many seconds this phase may take: its usual bound, or three times the longest
+    duration seen in this run if at least three were seen. Returns 0.0 for a phase without a bound.
     """
     bound = PHASE_S.get(activity.phase)
     if bound is None:
@@ -126,43 +137,37 @@ def _phase_s(run: RunFacts, activity: Activity) -> float:
         "evaluation": "eval-start",
         "weight sync": "policy-update",
     }.get(activity.phase)
-    seen = []
-    if opening:
-        seen = _durations(run, activity.side, opening)
+    seen = _durations(run, activity.side, opening) if opening else []
     if len(seen) >= SETTLED:
         return min(bound, 3.0 * max(seen))
     return bound
 
 
 def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
-    """How long it was from each earlier line of this kind to the side's next line of another."""
-    events = []
-    for e in run.events:
-        if e.event.side == side and e.event.kind != "heartbeat":
-            events.append(e)
-    pairs = pairwise(events)
+    """Return the seconds from each earlier line of the kind `opening` to the side's next line of
+    another kind.
+    """
+    events = [e for e in run.events if e.event.side == side and e.event.kind != "heartbeat"]
     found = []
-    for a, b in pairs:
-        if a.event.kind == opening and b.event.kind != opening:
-            found.append(b.m - a.m)
+    for earlier, later in pairwise(events):
+        if earlier.event.kind == opening and later.event.kind != opening:
+            found.append(later.m - earlier.m)
     return found
 
 
 def _rate_limited(facts: Facts, run: RunFacts, limit: float) -> bool:
-    """A client told that it waits: it may, and then has its usual time."""
-    waits = []
-    for e in run.events:
-        if e.event.kind == "rate-limited":
-            waits.append(e)
-    for e in waits[-3:]:
-        if facts.now_m < e.m + float(e.event.values.get("wait_s", 0.0)) + limit:
+    """Return True if a client said that it waits for a rate limit, and this wait and its usual time
+    are not over.
+    """
+    for event in run.events_of("rate-limited")[-3:]:
+        if facts.now_m < event.m + float(event.event.values.get("wait_s", 0.0)) + limit:
             return True
     return False
 
 
 def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
-    """Rollouts do not come, and whether the inference server answers at all is just being found
-    out.
+    """Return True if rollouts do not come and the prober is still finding out if the inference
+    server answers at all.
     """
     server = run.server
     if activity.side != ORCHESTRATOR or server.ever_ok_m is None or server.health != "ok":
@@ -171,51 +176,39 @@ def _server_in_doubt(run: RunFacts, activity: Activity) -> bool:
 
 
 def _busy(gpus: GpuFacts, run: RunFacts, side: str) -> bool:
-    """Whether the GPUs of what this side works with compute: used, and not at the low power of a
-    hung collective.
+    """Return True if the GPUs that this side uses compute: they are used, and not at the low power
+    of a hung collective.
     """
-    mine = set()
-    for h in gpus.holders:
-        if h.run == run.name and h.component in _GPUS[side]:
-            mine.add(h.gpu)
-    for g in mine:
+    for g in gpus.held_by(run, _GPUS[side]):
         if gpus.util.get(g, 0.0) >= BUSY_UTIL and gpus.power.get(g, 1.0) >= BUSY_POWER:
             return True
     return False
 
 
 def _lives(facts: Facts, run: RunFacts, activity: Activity) -> bool:
-    """Inference finishes what it was asked, also for an orchestrator that is no more: there its
-    heartbeats must go on, where it has any.
+    """Return False if the orchestrator's heartbeats have stopped. Inference finishes its requests
+    even if the orchestrator has ended, so busy GPUs alone prove nothing.
     """
     if activity.side == TRAINER:
         return True
-    beats = []
-    for e in run.events:
-        if e.event.kind == "heartbeat" and e.event.side == ORCHESTRATOR:
-            beats.append(e.m)
+    beats = run.events_of("heartbeat", ORCHESTRATOR)
     if len(beats) < 2:
         return run.spec.trainer != "prime-rl"
-    return facts.now_m - beats[-1] < max(LOW_S, 40.0)
+    return facts.now_m - beats[-1].m < max(LOW_S, 40.0)
 
 
 def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Silent | None:
-    """A side whose own process is stopped (state T: SIGSTOP, a debugger) and which has been quiet
-    since.
+    """Return a side whose own process is stopped (state T: SIGSTOP or a debugger) and which has
+    been quiet since, or None.
     """
-    for activity in [a for a in sides.values() if a.phase != "end"]:
-        # torchrun itself only waits for its ranks: it counts where no rank was ever seen.
-        names = []
-        for name in _PROCESSES[activity.side]:
-            if name != "trainer" or not run.ever("rank"):
-                names.append(name)
-        held = next((m for name in names for m in run.alive(name) if m.state in ("T", "t")), None)
-        if activity.last is not None:
-            said = activity.last.m
-        else:
-            said = activity.since_m
-        limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
-        if held is not None and facts.now_m - said >= limit:
+    limit = max(STOPPED_S, STOPPED_STEPS * (pace_s(run) or 10 * STOPPED_S))
+    for activity in sides.values():
+        names: tuple[str, ...] = _PROCESSES[activity.side]
+        if run.ever("rank") and "rank" in names:
+            names = ("rank",)  # torchrun itself only waits for its ranks
+        held = next((m for m in run.alive(*names) if m.state in ("T", "t")), None)
+        said = activity.last.m if activity.last is not None else activity.since_m
+        if held is not None and activity.phase != "end" and facts.now_m - said >= limit:
             return _Silent(activity, limit, held)
     return None
 
@@ -223,23 +216,16 @@ def _stopped(facts: Facts, run: RunFacts, sides: Mapping[str, Activity]) -> _Sil
 def _finding(
     facts: Facts, run: RunFacts, sides: Mapping[str, Activity], silent: _Silent
 ) -> Finding:
-    activity = silent.activity
-    others = []
-    for a in sides.values():
-        if a.side != activity.side:
-            others.append(a)
+    """Return the finding for a silent side."""
+    activity, stopped = silent.activity, silent.stopped
+    others = [a for a in sides.values() if a.side != activity.side]
     evidence = []
+    if stopped is not None:
+        text = f"{stopped.component} is stopped (state {stopped.state})"
+        evidence.append(process_evidence(stopped.identity, text))
     for a in (activity, *others):
         if a.last is not None:
             evidence.append(a.last.evidence())
-    if silent.stopped is not None:
-        evidence.insert(
-            0,
-            process_evidence(
-                silent.stopped.identity,
-                f"{silent.stopped.component} is stopped (state {silent.stopped.state})",
-            ),
-        )
     coverage = []
     if facts.gpus.state != "ok":
         coverage = [f"GPUs are {facts.gpus.state}: their load could not be looked at"]
@@ -252,12 +238,14 @@ def _finding(
         anchor=f"stall:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}",
         role="symptom",
         coverage=coverage,
-        playbook=None if any(c.complete for c in run.checkpoints) else "start-afresh",
+        playbook=run.fallback,
     )
 
 
 def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], silent: _Silent) -> str:
-    """Without ages: the same silence must read the same at every look."""
+    """Return the finding's summary. It has no ages, so that the same silence reads the same in
+    every scan.
+    """
     pace = pace_s(run)
     usual = ""
     if pace is not None and run.trainer_side.steps:
@@ -290,28 +278,28 @@ def _summary(run: RunFacts, activity: Activity, others: Sequence[Activity], sile
             f"The {activity.side} is busy with {activity.awaits} ({activity.phase}) and does not "
             "finish it."
         )
-    behind = []
-    for a in others:
-        if a.waits_for == activity.side:
-            behind.append(f"the {a.side} waits for the {a.waits_for}'s {_thing(a)}")
     tail = ""
-    if behind and not activity.waits_for:
-        tail = f" {behind[0][0].upper()}{behind[0][1:]}."
+    for a in others:
+        if a.waits_for == activity.side and not activity.waits_for:
+            tail = f" The {a.side} waits for the {a.waits_for}'s {_thing(a)}."
     last = "; ".join(f"{a.side}: {_said(a.last)}" for a in (activity, *others))
     return f"{head} {why}{tail} Last: {last}."
 
 
 def _thing(activity: Activity) -> str:
+    """Return what a side waits for, without its article."""
     return activity.awaits.removeprefix("the ")
 
 
 def _said(event: LogEvent | None) -> str:
+    """Return the beginning of an event's line, at most 80 characters."""
     if event is None:
         return "nothing yet"
     return event.text.partition(" | ")[0][:80].rstrip(".")
 
 
 def _seconds(seconds: float) -> str:
+    """Return a duration as text, in seconds below two minutes and in minutes above."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"

@@ -1,8 +1,8 @@
-"""The object store and who writes to it: partial copies, a dead daemon, a marker that never comes,
-retention that deletes the newest.
+"""Detectors for the object store and for the processes that write to it: partial copies, a dead
+daemon, a marker that never comes, and retention that deletes the newest step.
 
-All of it rests on what the console was told by the store and by the sync process; without that
-nothing is said.
+They use what the console has learned from the store and from the sync process. Without these facts
+they find nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ Found = Sequence[Finding]
 
 
 def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A step in the store with fewer files or bytes than the same complete step here."""
-    local = {}
-    for c in run.checkpoints:
-        if c.complete:
-            local[c.step] = c
-    for row in _rows(facts, "remote", run):
+    """Return a finding if a step in the store has fewer files or bytes than the same complete step
+    on the pod.
+    """
+    local = run.complete
+    for row in facts.rows("remote", run):
         here = local.get(row.get("step", -1))
         if here is None or row.get("uploading"):
             continue
@@ -39,13 +38,11 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
                 text = f"{files} of {row['local_files']} files"
             else:
                 text = f"{files} files, {size} bytes"
-            evidence = [
-                told("store", f"step {here.step}: {wrong or text}", str(row.get("prefix", ""))),
-                *(
-                    file_evidence(path, f"{part}: step {here.step} is {here.bytes} bytes here")
-                    for part, path in here.parts.items()
-                ),
-            ]
+            said = f"step {here.step}: {wrong or text}"
+            evidence = [told("store", said, str(row.get("prefix", "")))]
+            for part, path in here.parts.items():
+                said = f"{part}: step {here.step} is {here.bytes} bytes here"
+                evidence.append(file_evidence(path, said))
             return found(
                 "remote-checkpoint-partial",
                 run,
@@ -57,46 +54,36 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
 
 
 def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """No process syncs, or the pointer is two intervals behind the newest complete step."""
+    """Return a finding if no process syncs the run, or if the store's pointer is behind the newest
+    complete step for more than `intervals` sync intervals (default 2).
+    """
     intervals = float(parameters.get("intervals", 2))
-    newest = max((c for c in run.checkpoints if c.complete), key=lambda c: c.step, default=None)
-    for row in _rows(facts, "sync", run):
-        every = number(row.get("interval_s")) or 300.0
-        behind = (
-            newest is not None
-            and row.get("pointer") is not None
-            and int(row["pointer"]) < newest.step
-        )
-        late = (
-            behind and newest is not None and facts.now_t - newest.newest_mtime > intervals * every
-        )
-        unsaved = newest is not None and row.get("pointer") is None
-        if row.get("alive") is False and (behind or unsaved):
+    newest = run.newest_complete
+    if newest is None:
+        return []
+    for row in facts.rows("sync", run):
+        pointer, every = row.get("pointer"), number(row.get("interval_s")) or 300.0
+        behind = pointer is not None and int(pointer) < newest.step
+        if row.get("alive") is False and (behind or pointer is None):
             text = "The sync process of this run is gone."
-        elif late:
+        elif behind and facts.now_t - newest.newest_mtime > intervals * every:
             text = (
                 f"The store's pointer is {intervals:g} intervals behind the newest complete step."
             )
         else:
             continue
-        evidence = [
-            told(
-                "sync",
-                f"alive: {row.get('alive')}, pointer: {row.get('pointer')}, newest complete "
-                f"step here: {newest.step if newest else None}",
-            )
-        ]
+        said = f"alive: {row.get('alive')}, pointer: {pointer}"
+        evidence = [told("sync", f"{said}, newest complete step here: {newest.step}")]
         return found("sync-daemon-dead", run, text, evidence, "sync:dead")
     return []
 
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Complete steps are skipped as incomplete, every one of them, for two rounds."""
-    complete = set()
-    for c in run.checkpoints:
-        if c.complete:
-            complete.add(c.step)
-    for row in _rows(facts, "sync", run):
+    """Return a finding if the sync has skipped every complete step as incomplete for `rounds`
+    rounds (default 2).
+    """
+    complete = run.complete.keys()
+    for row in facts.rows("sync", run):
         skipped = {int(step) for step in row.get("skipped") or ()} & complete
         if (
             not skipped
@@ -105,35 +92,30 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         ):
             continue
         why = row.get("why") or f"it looks for {row.get('marker', 'another marker')}"
-        evidence = [told("sync", f"skips complete steps {sorted(skipped)}: {why}")]
         return found(
             "sync-marker-mismatch",
             run,
             "The sync skips every complete checkpoint: it waits for a file that this trainer "
             "never writes.",
-            evidence,
+            [told("sync", f"skips complete steps {sorted(skipped)}: {why}")],
             "sync:marker",
         )
     return []
 
 
 def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The pointer names a step that the store does not have, or older steps were kept here and
-    newer ones removed.
+    """Return a finding if the store's pointer names a step that the store does not have, or if
+    older steps were kept on the pod and newer ones removed.
     """
-    rows = _rows(facts, "remote", run)
+    rows = facts.rows("remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
-    for row in _rows(facts, "sync", run):
+    kept = run.steps
+    for row in facts.rows("sync", run):
         pointer = row.get("pointer")
-        removed = set()
-        for step in row.get("removed") or ():
-            removed.add(int(step))
-        asked = (
-            facts.console is not None
-            and facts.console.remote is not None
-            and row.get("listed", True)
-        )
-        if pointer is not None and asked and int(pointer) not in listed:
+        removed = {int(step) for step in row.get("removed") or ()}
+        asked = facts.console is not None and facts.console.remote is not None
+        known = asked and row.get("listed", True)
+        if pointer is not None and known and int(pointer) not in listed:
             evidence = [
                 told("store", f"the pointer names step {pointer}; listed are {sorted(listed)}")
             ]
@@ -144,7 +126,6 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
                 evidence,
                 f"remote:{pointer}",
             )
-        kept = {c.step for c in run.checkpoints}
         if removed and kept and max(removed) > min(kept) and max(removed) >= max(kept):
             evidence = [told("sync", f"removed {sorted(removed)}, kept {sorted(kept)}")]
             return found(
@@ -158,19 +139,17 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
 
 
 def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """A step went away under its upload, or two daemons own one directory."""
-    for row in _rows(facts, "sync", run):
+    """Return a finding if a step was deleted during its upload, or if two processes manage one
+    directory of checkpoints.
+    """
+    for row in facts.rows("sync", run):
         vanished, owners = row.get("vanished") or (), row.get("owners") or ()
         if vanished:
-            text, detail = (
-                f"Step {vanished[0]} was deleted while it was being uploaded.",
-                f"vanished during upload: {list(vanished)}",
-            )
+            text = f"Step {vanished[0]} was deleted while it was being uploaded."
+            detail = f"vanished during upload: {list(vanished)}"
         elif len(owners) > 1:
-            text, detail = (
-                f"{len(owners)} processes rotate or upload this run's checkpoints.",
-                f"owners: {list(owners)}",
-            )
+            text = f"{len(owners)} processes rotate or upload this run's checkpoints."
+            detail = f"owners: {list(owners)}"
         else:
             continue
         return found("cleanup-upload-race", run, text, [told("sync", detail)], "sync:race")
@@ -178,7 +157,9 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The key is refused, or a cap of the account is reached: a person has to act."""
+    """Return a finding if the store refuses the key or a limit of the account is reached, at least
+    `times` times in a row (default 1). A person has to act.
+    """
     return _trouble(
         facts,
         run,
@@ -189,8 +170,9 @@ def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """The store answers with 429 or 503. One failed upload of ours stands for dozens of them: it
-    has waited and tried again by itself.
+    """Return a finding if the store answered with 429 or 503 for `times` uploads in a row (default
+    1). One failed upload stands for dozens of answers, because each upload waits and tries again by
+    itself.
     """
     return _trouble(
         facts, run, "object-store-throttled", ("store-throttled",), int(parameters.get("times", 1))
@@ -198,7 +180,7 @@ def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """No answer from the store, several uploads in a row."""
+    """Return a finding if the store did not answer for `times` uploads in a row (default 2)."""
     return _trouble(
         facts,
         run,
@@ -209,10 +191,10 @@ def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[st
 
 
 def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], times: int) -> Found:
-    """What the last uploads failed with; each kind of error is a finding of its own, since each
-    wants another deed.
+    """Return a finding if the last uploads failed with one of these errors at least `times` times
+    in a row. Each kind of error is a finding of its own, because each needs another repair.
     """
-    for row in _rows(facts, "sync", run):
+    for row in facts.rows("sync", run):
         failures = int(row.get("failures") or 0)
         if row.get("error") in errors and failures >= times:
             detail = str(row.get("detail", ""))
@@ -220,10 +202,4 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
             return found(
                 failure, run, f"{detail.partition(';')[0]}.", evidence, f"store:{row['error']}"
             )
-    return []
-
-
-def _rows(facts: Facts, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-    if facts.console is not None:
-        return facts.console.of(what, run.name)
     return []

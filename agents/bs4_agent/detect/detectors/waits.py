@@ -1,4 +1,4 @@
-"""Waits that are normal for a step or two and a sign of something else after that."""
+"""Detectors for waits that are normal for a step or two and a sign of a failure after that."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _BARRIER_LOW_S = 30.0
 def async_barrier_wait(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """2026-01: the orchestrator stands at its barrier for longer than some of the trainer's usual
-    steps.
+    """Return a finding if the orchestrator of a 2026-01 run has waited at its barrier for more than
+    `steps` of the trainer's usual steps, and at least 30 seconds.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
@@ -25,7 +25,7 @@ def async_barrier_wait(
     waiting, trainer = sides[ORCHESTRATOR], sides[TRAINER]
     limit = max(float(parameters["steps"]) * pace, _BARRIER_LOW_S)
     barrier = run.last_event("barrier", ORCHESTRATOR)
-    # A checkpoint that the trainer has just finished is no time in which it made no step.
+    # Time in which the trainer wrote a checkpoint does not count as time without a step.
     waited = facts.now_m - max(waiting.since_m, trainer.since_m)
     if (
         waiting.waits_for != TRAINER
@@ -39,7 +39,6 @@ def async_barrier_wait(
         f"{float(parameters['steps']):g} usual steps."
     )
     evidence = [barrier.evidence(), *([trainer.last.evidence()] if trainer.last else [])]
-    anchor = f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}"
     return [
         Finding(
             failure="async-barrier-wait",
@@ -47,7 +46,7 @@ def async_barrier_wait(
             attempt=run.attempt,
             summary=text,
             evidence=evidence,
-            anchor=anchor,
+            anchor=f"barrier:{run.trainer_side.last_step}:{run.orchestrator_side.last_step}",
             severity="info",
             role="symptom",
         )
@@ -55,7 +54,9 @@ def async_barrier_wait(
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """2026-01: the packer has run out of time again and again since the trainer's last step."""
+    """Return a finding if the packer of a 2026-01 run has timed out more than `times` times since
+    the trainer's last step.
+    """
     timeouts: list[LogEvent] = []
     for event in run.events:
         if event.event.side != TRAINER:
@@ -67,21 +68,18 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if len(timeouts) <= int(parameters["times"]) or run.good_end or run.stop_requested:
         return []
     step = run.trainer_side.last_step
-    after = "since its start"
-    if step is not None:
-        after = f"since its step {step}"
+    after = f"since its step {step}" if step is not None else "since its start"
     text = (
         "The trainer's packer has waited in vain for rollouts more than "
         f"{int(parameters['times'])} times {after}."
     )
-    evidence = [timeouts[0].evidence(), timeouts[-1].evidence()]
     return [
         Finding(
             failure="packer-starved",
             run=run.name,
             attempt=run.attempt,
             summary=text,
-            evidence=evidence,
+            evidence=[timeouts[0].evidence(), timeouts[-1].evidence()],
             anchor=f"packer:{step}",
             severity="info",
             role="symptom",
@@ -90,19 +88,15 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Current generation: the orchestrator waits for a policy of a trainer that has finished or is
-    gone.
+    """Return a finding if the orchestrator (current generation) waits for a new policy from a
+    trainer that has finished or is gone.
     """
-    if run.good_end or run.stop_requested or run.state in ("ended", "lost"):
+    if run.good_end or run.stop_requested or run.over:
         return []
-    paused = None
-    for e in reversed(run.events):
-        if e.event.kind == "holding" and "dispatcher" in e.event.values:
-            paused = e
-            break
+    holding = [e for e in run.events_of("holding") if "dispatcher" in e.event.values]
     if (
-        paused is None
-        or paused.event.values["dispatcher"] != "paused"
+        not holding
+        or holding[-1].event.values["dispatcher"] != "paused"
         or run.last_event("finished", ORCHESTRATOR)
     ):
         return []
@@ -111,15 +105,12 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         return []
     if run.state == "running" and not run.alive("orchestrator"):
         return []
+    what = "is gone" if finished is None else "has finished"
     text = (
-        "The trainer has finished, and the orchestrator still waits for a new policy from it: it "
+        f"The trainer {what}, and the orchestrator still waits for a new policy from it: it "
         "will never come."
     )
-    if finished is None:
-        text = (
-            "The trainer is gone, and the orchestrator still waits for a new policy from it: it "
-            "will never come."
-        )
+    paused = holding[-1]
     evidence = [paused.evidence(), *([finished.evidence()] if finished else [])]
     return [
         Finding(
@@ -136,19 +127,15 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def _trainer_gone(run: RunFacts) -> bool:
-    """There were trainer processes and none is left. Offline no process was ever seen."""
-    return (
-        (run.ever("rank") or run.ever("trainer"))
-        and not run.alive("rank")
-        and not run.alive("trainer")
-    )
+    """Return True if trainer processes were seen and none is left. Offline none is ever seen."""
+    return (run.ever("rank") or run.ever("trainer")) and not run.alive("rank", "trainer")
 
 
 def nccl_startup_hang(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """The run sends weights over NCCL, and the first transfer is the last thing that was begun. The
-    playbook says how long it may last.
+    """Return a finding if the run sends weights over NCCL and the first transfer was the last thing
+    that began. The playbook's hold time says how long the transfer may last.
     """
     if (
         run.state != "running"
@@ -183,7 +170,9 @@ def nccl_startup_hang(
 
 
 def _by_nccl(run: RunFacts) -> bool:
-    """As set, or the current generation's default: NCCL unless it trains an adapter."""
+    """Return True if the settings choose NCCL, or if the current generation chooses it by default:
+    always, except when it trains an adapter.
+    """
     kind = run.setting(
         "weight_broadcast.type",
         "trainer.weight_broadcast.type",

@@ -1,4 +1,6 @@
-"""How a detector says what it found: the finding, its evidence, and numbers in words."""
+"""Helpers with which detectors write a finding: the finding itself, its evidence, and numbers as
+text.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.detect.facts import Finding, RunFacts
+from bs4_agent.states import Role, Severity
 
 GIB = 1 << 30
 
@@ -16,10 +19,15 @@ def found(
     summary: str,
     evidence: Sequence[Mapping[str, Any]],
     anchor: str,
+    *,
     coverage: Sequence[str] = (),
     playbook: str | None = None,
+    severity: Severity | None = None,
+    role: Role | None = None,
 ) -> list[Finding]:
-    """One finding; role and severity are left to the playbook, which the engine fills in."""
+    """Return a list with one finding. Without a role, the engine takes role and severity from the
+    playbook. `playbook` replaces the failure's own.
+    """
     return [
         Finding(
             failure=failure,
@@ -28,8 +36,8 @@ def found(
             summary=summary,
             evidence=evidence,
             anchor=anchor,
-            severity=None,
-            role=None,
+            severity=severity,
+            role=role,
             coverage=coverage,
             playbook=playbook,
         )
@@ -37,8 +45,8 @@ def found(
 
 
 def told(source: str, text: str, file: str = "") -> dict[str, Any]:
-    """Evidence that is a value, not a line: a setting, a reading of NVML, a row of the provider's
-    list.
+    """Return evidence that is a value and not a line: a setting, a reading of NVML, or a row of the
+    provider's list.
     """
     return {
         "source": source,
@@ -52,18 +60,21 @@ def told(source: str, text: str, file: str = "") -> dict[str, Any]:
 
 
 def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
+    """Return evidence for one setting of the run: its key and `text`, in the run's config file."""
     return told("config", f"{key}: {text}", str(run.spec.config_path))
 
 
 def size(number: float) -> str:
-    """`1.5 GiB`; small numbers in MiB."""
+    """Return a number of bytes as text: `1.5 GiB`, or MiB for small numbers."""
     if number >= GIB / 10:
         return f"{number / GIB:.1f} GiB"
     return f"{number / (1 << 20):.1f} MiB"
 
 
 def number(value: Any) -> float | None:
-    """A setting as a number; None for what is none. The command line's values are strings."""
+    """Return a setting as a number, or None if it is not a number. The command line's values are
+    strings.
+    """
     try:
         if value is None or isinstance(value, bool):
             return None
@@ -73,9 +84,12 @@ def number(value: Any) -> float | None:
 
 
 def quiet(run: RunFacts) -> bool:
-    """Nothing is to be said of a run that ended well or that we are stopping."""
+    """Return True if the run ended well or is being stopped, so that nothing is to be reported of
+    it.
+    """
     return run.good_end or run.stop_requested
 
 
 def live(run: RunFacts) -> bool:
+    """Return True if the run is starting or running and is to be judged."""
     return run.state in ("starting", "running") and not quiet(run)
