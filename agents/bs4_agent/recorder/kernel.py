@@ -1,4 +1,4 @@
-"""The kernel's ring buffer as it lies there now, in the form in which dmesg prints it."""
+"""The current contents of the kernel's ring buffer, in the format in which dmesg prints them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
 
 
 def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
-    """`[ 1234.567890] text` lines from second `since_m` of the machine's life on; None where
-    `dev`/kmsg may not be read.
+    """Return the kernel's newest lines as `[ 1234.567890] text`, at most 2,000 of them.
+
+    Lines older than `since_m` (seconds since the machine booted) are left out. Return None if the
+    agent may not read `dev`/kmsg.
     """
     log = KernelLog(dev, past=True)
     lines: deque[bytes] = deque(maxlen=LINES)

@@ -1,15 +1,15 @@
-"""One crash report: a file that says, without the pod, what the pod knew around the end of an
+"""One crash report: a file that shows, without the pod, what the pod knew around the end of an
 attempt.
 
-A gzipped tar of
+The file is a gzipped tar of
 * `report.json`: {"schema": "bs4.report/1", "home", "host", "run", "attempt", "trainer",
-  "output_dir", "t", "end", "incidents", "missing"};
-* `records/<stream>/<segment>`: journal, steps and the last quarter of an hour of telemetry, as
-  their segments lie on the pod;
+  "output_dir", "t", "end", "newest_complete_step", "incidents", "missing"};
+* `records/<stream>/<segment>`: the journal, the steps and the last 15 minutes of telemetry, in the
+  same segments as on the pod;
 * `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of
-  a line, with its own offset;
-* `attempt/`: who was started, who ended and how; `config/`: the run's config without its secrets;
-  `dmesg.log` where it may be read.
+  a line, with the line's offset in the log;
+* `attempt/`: the processes that were started and how they ended; `config/`: the run's config
+  without its secrets; `dmesg.log` if the kernel log may be read.
 """
 
 from __future__ import annotations
@@ -61,8 +61,11 @@ _SECRET = re.compile(
 def write(
     pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
 ) -> dict[str, Any]:
-    """Write the report to `target` (replaced whole, or not at all) and return its `report.json`.
-    OSError when there is no room.
+    """Write the report to `target` and return the contents of its `report.json`. An existing
+    `target` is replaced as a whole or not at all.
+
+    `now` is the wall-clock time of the report in seconds; None means the current time. Raises
+    OSError if the disk is full.
     """
     t = time.time() if now is None else now
     partial = target.with_suffix(".partial")
@@ -82,13 +85,18 @@ def write(
 
 
 def without_secrets(config: bytes) -> bytes:
-    """A config whose values of keys that sound like secrets are replaced."""
+    """Return the text of a config in which the values of keys that look like secrets are replaced
+    by "(left out)".
+    """
     return _SECRET.sub(rb'\1"(left out)"', config)
 
 
 def _contents(
     pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]
 ) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, data) of every file of the report except `report.json`. A sentence about each
+    part that cannot be included is appended to `missing`.
+    """
     for name in streams.names():
         stream = streams.get(name)
         if name in ("journal", "telemetry", f"steps/{run}") and isinstance(stream, SegmentStream):
@@ -113,7 +121,9 @@ def _contents(
 
 
 def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple[str, bytes]]:
-    """Whole segments, newest first until they reach back far enough; told oldest first."""
+    """Yield whole segments of a record stream, oldest first. They reach back to wall-clock time
+    `since_t` (0 means no limit) or to `RECORD_BYTES`, whichever comes first.
+    """
     chosen: list[tuple[int, bytes]] = []
     total = 0
     for piece in reversed(stream.pieces()):
@@ -132,7 +142,9 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
 def _log(
     name: str, stream: LogStream, attempt: int, missing: list[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The ends of the files of this attempt, the newest file first served."""
+    """Yield the ends of the log files that belong to this attempt, oldest first. At most
+    `LOG_BYTES` are taken, from the newest file first.
+    """
     of_attempt = set()
     for g in stream.stat()["generations"]:
         if g["attempt"] == attempt:
@@ -154,6 +166,7 @@ def _log(
 
 
 def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the run's config without its secrets."""
     path = pod.runs.get(run).spec.config_path
     try:
         with path.open("rb") as handle:
@@ -163,6 +176,7 @@ def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes
 
 
 def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
+    """Return the contents of `report.json`."""
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)
     incidents = []
@@ -193,7 +207,7 @@ def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dic
 
 
 def _line_near(piece: Piece, offset: int) -> int:
-    """The start of the line that `offset` lies in."""
+    """Return the offset of the start of the line that contains `offset`."""
     fd = piece.open()
     if fd < 0:
         return offset
@@ -206,7 +220,7 @@ def _line_near(piece: Piece, offset: int) -> int:
 
 
 def _read(piece: Piece, begin: int) -> bytes:
-    """Empty where the file has gone in the meantime."""
+    """Return the bytes of `piece` from offset `begin` on. Return b"" if the file is gone."""
     fd = piece.open()
     if fd < 0:
         return b""
@@ -217,6 +231,7 @@ def _read(piece: Piece, begin: int) -> bytes:
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes, t: float) -> None:
+    """Add `data` to the archive as the file `name`, modified at wall-clock time `t`."""
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode = len(data), int(t), 0o600
     archive.addfile(member, io.BytesIO(data))

@@ -1,5 +1,5 @@
-"""Commands that take minutes: each under a shim of its own, so that it outlives the agent, and
-never runs twice for one action.
+"""Runs commands that take minutes. Each command has a shim of its own, so that it outlives the
+agent and never runs twice for one action.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """`rest`: a context in which a newer agent may take over the waiting
-    (boundaries.Boundaries).
+    """Runs the long commands of set-ups. `log` is the stream to which their output is added,
+    `restart` the command with which a shim restarts the agent, and `rest` a context in which a
+    newer agent may take over the waiting (a safe point).
     """
 
     def __init__(
@@ -40,8 +41,8 @@ class Jobs:
         self._pause = threading.Event()
 
     def refuse_strangers(self, key: str) -> None:
-        """Busy while a command of another action still runs: its agent may have died without this
-        one knowing of the action.
+        """Raise Busy if a command of another action than `key` still runs. The agent that started
+        it may have died before this agent learned of the action.
         """
         for number in numbers(self._home.setup):
             directory = self._home.setup / str(number)
@@ -53,8 +54,11 @@ class Jobs:
                 )
 
     def end(self, say: Callable[[str], None]) -> str:
-        """Ends the command that runs, with everything below it: TERM, then KILL, by identity.
-        NotApplicable when none runs.
+        """End the running command and every process below it, by process identity: SIGTERM first,
+        then SIGKILL. Return a sentence about how many processes ended.
+
+        `say` receives progress messages. Raises NotApplicable if no command runs, and StepFailed if
+        a process survives SIGKILL.
         """
         from bs4_agent.runs.ending import end
 
@@ -97,8 +101,11 @@ class Jobs:
         environment: Mapping[str, str],
         say: Callable[[str], None],
     ) -> None:
-        """To its end; StepFailed when that is not exit code 0. The same `key` and argv again: the
-        one that ran or runs already.
+        """Run a command until it ends. Raises StepFailed if its exit code is not 0.
+
+        If the action `key` has started the same argv before, no second command is started: the
+        result of the first one counts. `environment` is what the command gets besides the agent's
+        own environment; `say` receives the last line of output from time to time.
         """
         directory = self.find(key, argv) or self._prepare(key, argv, cwd, environment)
         if not (directory / "shim.json").exists():
@@ -117,8 +124,9 @@ class Jobs:
             )
 
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
-        """What this action has started and what is not lost: a command whose shim was killed too is
-        started again.
+        """Return the directory of the command that the action `key` started with this argv. Return
+        None if there is none, or if its shim was killed before the command ended; the command must
+        then be started again.
         """
         for number in reversed(numbers(self._home.setup)):
             directory = self._home.setup / str(number)
@@ -133,6 +141,9 @@ class Jobs:
     def _prepare(
         self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
     ) -> Path:
+        """Create the directory of a new command, with its spec and an empty log, and return the
+        directory.
+        """
         self._home.setup.mkdir(mode=0o700, exist_ok=True)
         self._forget_oldest()
         number = max(numbers(self._home.setup), default=0) + 1
@@ -154,8 +165,8 @@ class Jobs:
         return directory
 
     def _forget_oldest(self) -> None:
-        """The output of our own finished commands beyond the newest `KEPT`; of a person's there is
-        nothing.
+        """Delete the directories of finished commands, all but the newest `KEPT`. They hold only
+        our own output and nothing that belongs to a person.
         """
         import shutil
 
@@ -164,6 +175,9 @@ class Jobs:
                 shutil.rmtree(self._home.setup / str(number))
 
     def _wait(self, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
+        """Wait until the command has ended and return its end record. If the shim was killed, the
+        record says signal 9.
+        """
         looks, said = 0, ""
         while True:
             held = shim_holds(directory)
@@ -182,7 +196,9 @@ class Jobs:
 
 
 def last_words(path: Path, lines: int) -> str:
-    """The last lines of a log, in one, without what only a terminal understands."""
+    """Return the last non-empty lines of a log as one line of at most 300 characters, without
+    terminal control sequences. `lines` is the number of lines to take.
+    """
     from bs4_agent.trainers.lines import strip_ansi
 
     with path.open("rb") as handle:

@@ -1,4 +1,6 @@
-"""The plan of a set-up: every step, also those that are done, and the hash that is confirmed."""
+"""The plan of a set-up: every step, including steps that are done already, and the hash that a
+person confirms.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ NAME = "setup"
 
 @dataclass(frozen=True)
 class SetupPlan:
-    """As playbooks.plan.Plan, of a pod: there is no run, and no attempt."""
+    """The plan of a set-up. It is like playbooks.plan.Plan, but for a pod, so it has no run and no
+    attempt. `expires_m` is in seconds of the monotonic clock.
+    """
 
     recipe: Recipe
     steps: Sequence[Planned]
@@ -30,12 +34,16 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms. It covers the recipe and the kind, parameters and
+        targets of every step.
+        """
         steps = []
         for s in self.steps:
             steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
         return digest({"setup": self.recipe.as_dict(), "steps": steps})
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": NAME,
             "title": f"Set the pod up for {self.recipe.trainer}",
@@ -50,13 +58,16 @@ class SetupPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
+        """Return the plan that `as_dict` has written."""
         return cls(
             read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m
         )
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
-    """From what is now; NotApplicable where somebody's own work lies in the way."""
+    """Return the plan for the current state of the pod. Raises NotApplicable if somebody's own work
+    is in the way or a file cannot be read.
+    """
     context = SetupContext(place, recipe, action)
     try:
         steps = []

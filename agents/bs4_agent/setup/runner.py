@@ -1,5 +1,5 @@
-"""Carries a set-up out with the runner of playbooks: done? intent, act; and at the end every step
-is looked at once more.
+"""Carries out a set-up with the step runner of playbooks, and checks every step once more at the
+end.
 """
 
 from __future__ import annotations
@@ -14,6 +14,10 @@ from bs4_agent.setup.steps import STEPS
 
 
 class SetupRunner(StepRunner):
+    """Carries out the plan of one set-up. `key` is the action's key; `rest` is a context in which a
+    newer agent may take over.
+    """
+
     def __init__(
         self,
         place: Place,
@@ -33,6 +37,9 @@ class SetupRunner(StepRunner):
         )
 
     def _verify(self) -> bool:
+        """Journal the end of the action and return True if every step is still done. A step that is
+        no longer done means that something else changes the pod.
+        """
         lacking = []
         for planned in self._steps:
             if not STEPS[planned.kind].done(self._context, planned):

@@ -1,5 +1,5 @@
-"""Set-ups as actions: the plan, the confirmation with its secrets, the work, and going on after a
-death of the agent.
+"""Set-ups as actions: makes the plan, takes the confirmation with its secrets, does the work, and
+goes on after the agent was killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from bs4_agent.streams.logs import LogStream
 
 
 class SetUps:
-    """`actions.Actions` accepts, holds and starts threads; here is what is done then."""
+    """Plans and carries out set-ups; one per pod. `actions.Actions` accepts and holds the actions
+    and starts their threads.
+
+    `record` appends to the journal, `hard_nofile` returns the highest number of open files that a
+    process may request, `restart` is the command with which a shim restarts the agent, and `rest`
+    is a context in which a newer agent may take over.
+    """
 
     def __init__(
         self,
@@ -48,7 +54,7 @@ class SetUps:
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
     def plan(self, key: str, recipe: Recipe) -> None:
-        """Journals the plan, or why there is none."""
+        """Make the plan of the action `key` and journal it, or journal why there is none."""
         try:
             plan = make(self._place, recipe, key)
         except AgentError as error:
@@ -79,8 +85,11 @@ class SetUps:
         self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})
 
     def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
-        """The plan with the body's hash, its secrets kept; Refused, PlanExpired, Busy, BadRequest
-        say why not.
+        """Return the plan with the body's hash and keep the secrets in `payload` for it.
+
+        Raises Refused if no set-up plan has that hash, PlanExpired if it is older than 15 minutes
+        or the pod was rebooted, Busy if another set-up's command still runs, and BadRequest if the
+        secrets do not fit the plan.
         """
         view = self._ledger.plans.get(str(body.get("plan_hash")))
         if view is None or view.refused or view.playbook != NAME:
@@ -99,18 +108,21 @@ class SetUps:
         return plan
 
     def carry_out(self, key: str, plan: SetupPlan, before: ActionView | None = None) -> None:
+        """Carry out the plan to its end, then delete its secrets. `before` is the state of the
+        action that an earlier agent began, or None for a new action.
+        """
         try:
             SetupRunner(self._place, self._record, key, plan, self._rest).run(before)
         finally:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """The secrets of an action that will not go on."""
+        """Delete the secrets of an action that will not go on."""
         credentials.Incoming(self._home, key).forget()
 
     def forget_ended(self) -> None:
-        """Secrets of actions that ended, or were never accepted, while the agent was being
-        killed.
+        """Delete the secrets of actions that ended, or were never accepted, while the agent was not
+        running.
         """
         credentials.forget_all_but(
             self._home, {action.key for action in self._ledger.actions.values() if not action.ended}

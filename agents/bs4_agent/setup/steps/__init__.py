@@ -1,4 +1,4 @@
-"""The typed steps of a set-up, in the order in which they need each other."""
+"""The typed steps of a set-up, in the order of their dependencies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""prime-rl at one revision. A clone grows under another name and gets its own when it is whole:
-half a clone is never used.
+"""Checks prime-rl out at one revision. A clone is made under a temporary name and renamed when it
+is complete, so that half a clone is never used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,12 @@ _SSH = "git@github.com:"
 
 
 class Checkout(Stepping):
+    """Clones prime-rl, or switches an existing checkout to the recipe's revision."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step: clone, switch to the revision, or nothing to do. Raises
+        NotApplicable if somebody's own work is in the directory.
+        """
         recipe, place = context.recipe, context.place
         way, now = _way(context)
         directory = place.shown(recipe.directory)
@@ -51,9 +56,13 @@ class Checkout(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the directory is at the recipe's revision."""
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the planned targets. Raises PlanChanged if the directory now needs another
+        treatment than the plan says.
+        """
         try:
             way, now = _way(context)
         except NotApplicable as error:
@@ -72,6 +81,9 @@ class Checkout(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Clone or switch the checkout with its submodules and return a sentence about its state.
+        Raises StepFailed if git fails or another revision is there afterwards.
+        """
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory
         if targets[0]["way"] == "clone":
@@ -110,8 +122,8 @@ class Checkout(Stepping):
 
 
 def _way(context: SetupContext) -> tuple[str, str]:
-    """clone, switch or none, and what is there. NotApplicable where somebody's own work lies in the
-    way.
+    """Return what must be done ("clone", "switch" or "none") and a sentence about what is there.
+    Raises NotApplicable if somebody's own work is in the directory.
     """
     directory, place, revision = context.recipe.directory, context.place, context.recipe.revision
     name = place.shown(directory)
@@ -150,8 +162,9 @@ def _way(context: SetupContext) -> tuple[str, str]:
 
 
 def _read_over_https(context: SetupContext, tree: Path) -> None:
-    """prime-rl names its submodules by addresses that want an SSH key, which a pod has not and
-    public repositories do not need. Only this clone's own configuration is changed.
+    """Make git fetch the submodules over https. prime-rl names them by addresses that need an SSH
+    key, which a pod does not have and public repositories do not need. Only this clone's own
+    configuration is changed.
     """
     context.place.ask(["git", "-C", str(tree), "submodule", "init"])
     _, listed = context.place.ask(
@@ -173,12 +186,13 @@ def _read_over_https(context: SetupContext, tree: Path) -> None:
 
 
 def _part(directory: Path) -> Path:
+    """Return the path of the clone until it is complete."""
     return directory.with_name(f".{directory.name}.bs4-part")
 
 
 def _remove(tree: Path) -> None:
-    """Only ever a clone that was never whole, under the name that is ours (`_part`): there is
-    nothing in it that the repository has not.
+    """Delete an incomplete clone. The path must come from `_part`: nothing is in it that the
+    repository does not have.
     """
     import shutil
 

@@ -1,5 +1,5 @@
-"""A secret at the one place where the program that needs it looks by itself, readable by its owner
-only.
+"""Puts a secret into the one file from which the program that needs it reads it, readable by its
+owner only.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2":
 
 
 class Credential(Stepping):
-    """A step for each secret that comes, and for each file that others can read; what is missing is
-    a step that only says so.
+    """Stores the secrets that came with the confirmation and makes files private that others can
+    read. A missing secret gets a step that only says so.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return one planned step for each credential that exists."""
         found = []
         for name in credentials.NAMES:
             found.append(self._one(context, name))
         return found
 
     def _one(self, context: SetupContext, name: str) -> Planned:
+        """Return the planned step for the credential `name`."""
         place = context.place
         path = credentials.place(name, place.home)
         there, private, given = (
@@ -61,6 +63,9 @@ class Credential(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the file is private and, if a secret came with the confirmation, holds
+        that secret.
+        """
         name = planned.parameters["name"]
         if not credentials.private(Path(planned.targets[0]["file"])):
             return False
@@ -76,6 +81,9 @@ class Credential(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Store the secret if one came, make its file private and return where it is. Raises
+        StepFailed if the secret did not come with the confirmation.
+        """
         name, path = planned.parameters["name"], Path(targets[0]["file"])
         if planned.parameters["given"]:
             value = context.incoming().get(name)

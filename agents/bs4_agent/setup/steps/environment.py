@@ -1,5 +1,5 @@
-"""The environments that a run trains in: installed into the training environment, and imported
-there before that is believed.
+"""Installs the environments that a run trains in into the training environment, and verifies each
+by importing it there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from bs4_agent.setup.recipe import Environment, environment
 
 
 class Environments(Stepping):
+    """Installs each environment of the recipe into the checkout's `.venv`."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return one planned step for each environment of the recipe."""
         rows = []
         for wanted in context.recipe.environments:
             rows.append(self._one(context, wanted))
         return rows
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
+        """Return the planned step for the environment `wanted`."""
         loads, now = _loads(context, wanted)
         command = (
             f"cd {context.place.shown(context.recipe.directory)} && "
@@ -40,6 +44,7 @@ class Environments(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the training environment can import the wanted version."""
         return _loads(context, environment(planned.parameters["source"]))[0]
 
     def act(
@@ -49,6 +54,9 @@ class Environments(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Install the environment and return a sentence with its version. Raises StepFailed if it
+        cannot be imported afterwards.
+        """
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
         context.run(
             _install(context, wanted),
@@ -66,6 +74,7 @@ class Environments(Stepping):
 
 
 def _install(context: SetupContext, wanted: Environment) -> list[str]:
+    """Return the argv that installs the environment."""
     uv = context.place.which("uv") or "uv"
     if wanted.from_hub:
         return [uv, "tool", "run", "prime", "env", "install", wanted.source]
@@ -80,8 +89,8 @@ def _install(context: SetupContext, wanted: Environment) -> list[str]:
 
 
 def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
-    """Whether the training environment's own interpreter can import it, in the wanted version; and
-    in words what it said.
+    """Return whether the training environment's own interpreter can import the environment in the
+    wanted version, and a sentence about the result.
     """
     venv = context.recipe.directory / ".venv"
     if not (venv / "bin" / "python").exists():
@@ -102,7 +111,9 @@ def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
 
 
 def _version(venv: Path, wanted: Environment) -> str:
-    """By the metadata that every installer leaves: the name in lower case, with underscores."""
+    """Return the installed version, or "of no known version". It is read from the metadata that
+    every installer leaves, whose directory name is in lower case and with underscores.
+    """
     prefix = wanted.module.lower() + "-"
     names = []
     for path in venv.glob("lib/python3*/site-packages/*.dist-info"):

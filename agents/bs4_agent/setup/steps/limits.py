@@ -1,4 +1,4 @@
-"""How many files a run may open: a standing order that every launch on this pod follows."""
+"""Sets how many files a run may open: a standing order that every launch on this pod follows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 
 
 class Limits(Stepping):
+    """Orders a limit of open files for all later launches."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with the limit that launches have now."""
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
         now = "no order; the login's own limit"
         if _ordered(context):
@@ -29,6 +32,7 @@ class Limits(Stepping):
         return [planned]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if a limit at least as high is ordered already."""
         return _ordered(context) >= int(planned.parameters["nofile"])
 
     def act(
@@ -38,10 +42,12 @@ class Limits(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Write the order and return a sentence about it."""
         path = context.place.home.limits
         write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
         return "ordered for every later launch"
 
 
 def _ordered(context: SetupContext) -> int:
+    """Return the number of open files that is ordered for launches, 0 if there is no order."""
     return int((read_json(context.place.home.limits) or {}).get("nofile", 0))

@@ -1,5 +1,5 @@
-"""The shell of whoever logs in: uv on the PATH, the limit, the variables. One marked block a file,
-replaced and never doubled.
+"""Prepares the login shell: uv on the PATH, the limit of open files and the variables. Each file
+gets one marked block, which a later set-up replaces and never doubles.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _FILES = (".profile", ".bashrc")
 
 
 class Profile(Stepping):
+    """Writes the marked block into the shell's start-up files."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with the files that do not have the block yet."""
         files = [str(path) for path in _files(context)]
         lacking = []
         for path in _files(context):
@@ -46,6 +49,7 @@ class Profile(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if every planned file has exactly this block."""
         for target in planned.targets:
             if not (_has(Path(target["file"]), planned.parameters["block"])):
                 return False
@@ -58,12 +62,14 @@ class Profile(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Write the block into every target file and return "written"."""
         for target in targets:
             _write(Path(target["file"]), planned.parameters["block"])
         return "written"
 
 
 def _files(context: SetupContext) -> list[Path]:
+    """Return the start-up files to change: `.profile` in any case, `.bashrc` if it exists."""
     found = []
     for name in _FILES:
         if name == _FILES[0] or (context.place.user / name).exists():
@@ -72,6 +78,7 @@ def _files(context: SetupContext) -> list[Path]:
 
 
 def _lines(context: SetupContext) -> list[str]:
+    """Return the shell commands of the block."""
     variables = shlex.quote(str(context.place.home.variables(context.recipe.directory)))
     limit = context.recipe.nofile
     return [
@@ -88,14 +95,19 @@ def _lines(context: SetupContext) -> list[str]:
 
 
 def _block(context: SetupContext) -> str:
+    """Return the block with its markers."""
     return "\n".join([_BEGIN, *_lines(context), _END, ""])
 
 
 def _has(path: Path, block: str) -> bool:
+    """Return True if the file has exactly one marked block and it equals `block`."""
     return path.is_file() and _BLOCK.findall(path.read_text(errors="surrogateescape")) == [block]
 
 
 def _write(path: Path, block: str) -> None:
+    """Write the block at the end of the file in place of an older block. The file's mode stays; a
+    symbolic link is followed.
+    """
     path = path.resolve()
     text = ""
     if path.is_file():

@@ -1,4 +1,4 @@
-"""git and curl, without which nothing else can be fetched: bare CUDA images have neither."""
+"""Installs git and curl, which fetch everything else: bare CUDA images have neither."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _PACKAGES = ("git", "curl", "ca-certificates")
 
 
 class Tools(Stepping):
+    """Installs git and curl with apt-get."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with the programs that are missing now."""
         missing = _missing(context)
         now = "git and curl are there"
         if missing:
@@ -37,6 +40,7 @@ class Tools(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if git is on the PATH, and curl too unless uv is installed already."""
         return not _missing(context)
 
     def act(
@@ -46,6 +50,9 @@ class Tools(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Install the packages and return "installed". Raises StepFailed if there is no apt-get or
+        no root, or if a program is still missing afterwards.
+        """
         if context.place.which("apt-get") is None or context.place.sudo() is None:
             raise StepFailed(
                 f"{', '.join(_missing(context))} cannot be installed without apt-get and "
@@ -62,6 +69,7 @@ class Tools(Stepping):
 
 
 def _missing(context: SetupContext) -> list[str]:
+    """Return the needed programs that are not on the PATH."""
     # curl fetches uv's installer and nothing else.
     if context.place.which("uv"):
         needed = ["git"]
@@ -75,6 +83,7 @@ def _missing(context: SetupContext) -> list[str]:
 
 
 def _install(context: SetupContext) -> list[str]:
+    """Return the argv that installs the packages."""
     return [
         *(context.place.sudo() or []),
         "apt-get",

@@ -1,4 +1,4 @@
-"""uv, by its own installer of one version, into ~/.local/bin."""
+"""Installs uv into ~/.local/bin with the official installer of one version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 
 
 class Uv(Stepping):
+    """Installs uv if there is none."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with the version of uv that is installed now."""
         version = _version(context)
         place = context.place
         script = place.shown(_script(context))
@@ -24,6 +27,7 @@ class Uv(Stepping):
         return [Planned("uv", "Install uv", command, {"installer": context.recipe.uv}, [], shown)]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if uv is installed and answers `uv --version`."""
         return bool(_version(context))
 
     def act(
@@ -33,6 +37,9 @@ class Uv(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Download and run the installer and return uv's version. Raises StepFailed if uv does not
+        answer afterwards.
+        """
         script = _script(context)
         script.parent.mkdir(mode=0o700, exist_ok=True)
         # Under another name until it is whole: half a script must never be run.
@@ -66,6 +73,7 @@ class Uv(Stepping):
 
 
 def _version(context: SetupContext) -> str:
+    """Return the output of `uv --version`, or "" if uv is not installed or does not answer."""
     program = context.place.which("uv")
     if program:
         code, text = context.place.ask([program, "--version"])
@@ -77,4 +85,5 @@ def _version(context: SetupContext) -> str:
 
 
 def _script(context: SetupContext) -> Path:
+    """Return the path to which the installer is downloaded."""
     return context.place.home.setup / "uv-installer.sh"

@@ -1,4 +1,6 @@
-"""The environment of every launch in one checkout: a file that launches read, and a shell can."""
+"""Writes the environment variables of every launch in one checkout into a file that launches read
+and a shell can source.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 
 
 class Variables(Stepping):
+    """Writes the recipe's environment variables to the checkout's file."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with the state of the file now."""
         path = context.place.home.variables(context.recipe.directory)
         text = "".join(
             f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items())
@@ -40,6 +45,7 @@ class Variables(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the file has exactly the planned text."""
         return _is(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -51,6 +57,7 @@ class Variables(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Write the file, readable by its owner only, and return "written"."""
         write_private(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -58,4 +65,5 @@ class Variables(Stepping):
 
 
 def _is(path: Path, text: str) -> bool:
+    """Return True if the file exists and has exactly this text."""
     return path.is_file() and path.read_text() == text
