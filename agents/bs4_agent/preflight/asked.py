@@ -1,5 +1,6 @@
-"""Questions of the console before a start: `clock`, `config` (its text), and `look` and `schema`,
-which may take a minute and are therefore asked again and again until they are done.
+"""Answers the queries that a console sends before a launch: `clock`, `config` (the config's text),
+`look` and `schema`. `look` and `schema` may take a minute, so the console repeats the query until
+every part is done.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
-    """Answers the queries of the name `preflight`. Nothing on the pod is changed by any of them."""
+    """Answers the queries with the name `preflight`. None of them changes anything on the pod."""
 
     def __init__(self, pod: Pod, library: Library) -> None:
         self._pod, self._library = pod, library
@@ -51,16 +52,20 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """* `clock` -> `t`, wall seconds.
-        * `config`: `config`, `cwd`, `named` [file] -> `files` [[path, text]], the config first,
-          then those of `named` that are TOML, then what these include.
-        * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...}
-          or {"unknown": why}}, `waiting` [part], `next` (the same question again, or None). Parts:
-          pod, run, schema, stack, services; of the pod alone for verl also host. With a `container`
-          its own environment is asked in there: see look.at_pod, stack.look_inside and host.look.
-        * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as
-          `look`, with the part schema alone: what the trainer's own classes say of a config that
-          lies elsewhere.
+        """Answer one query. `op` is its kind; raises BadRequest for any other kind. `stop` ends the
+        wait early.
+
+        * `clock` returns `t`, the wall-clock time in seconds.
+        * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
+          config first, then those of `named` that are TOML, then the files that these include.
+        * `look` takes the body of a launch (no launch at all means the pod alone) and `urls`. It
+          returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part] and `next` (the query
+          to repeat, or None). The parts are pod, run, schema, stack and services; for the pod alone
+          with verl also host. If there is a `container`, its own environment is probed inside it:
+          see look.at_pod, stack.look_inside and host.look.
+        * `schema` takes `trainer`, `component`, `cwd`, `files` [[path, text]] and `overrides`
+          [word]. It returns the same as `look` with the part schema alone: the verdict of the
+          trainer's own classes on a config that is not on the pod.
         """
         if op == "clock":
             return {"t": time.time()}
@@ -93,6 +98,7 @@ class Preflights:
         return {"facts": one.facts(), "waiting": waiting, "next": body if waiting else None}
 
     def _parts(self, body: Mapping[str, Any]) -> dict[str, Part]:
+        """Return the work of each part of a `look`, by the part's name."""
         spec = None
         if body.get("trainer") and body.get("config"):
             spec = look.spec_for(body)
@@ -138,9 +144,9 @@ class Preflights:
         container: str,
         question: Mapping[str, Any],
     ) -> dict[str, Part]:
-        """The same parts of a start in a container: GPUs, disks, ports and checkpoints are this
-        machine's; Python's environment, limits, shared memory and the credentials of hub and W&B
-        are the container's.
+        """Return the work of each part of a `look` for a launch in a container. GPUs, disks, ports
+        and checkpoints are those of the machine; the Python environment, limits, shared memory and
+        the credentials of hub and W&B are those of the container.
         """
         more = standing(self._pod.runs.home, cwd)
         box = _Once(lambda: Box(container))
@@ -188,11 +194,15 @@ class Preflights:
         return parts
 
     def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
+        """Return the work of a `schema` query, by the part's name."""
         cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = standing(self._pod.runs.home, cwd)
         return {"schema": lambda: schema.of_files(body, cwd, more)}
 
     def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a `config` query. Raises BadConfig if a file cannot be read, is no
+        TOML file, or the files are too large.
+        """
         cwd, named = Path.home() / str(arguments.get("cwd") or ""), arguments.get("named") or ()
         path = cwd / str(arguments.get("config") or "")
         if not isinstance(named, (list, tuple)):
@@ -232,8 +242,9 @@ class Preflights:
 
 
 class Look:
-    """The parts of one look, each in a thread: a GPU driver that hangs or a service that is silent
-    holds up itself only.
+    """The parts of one `look` query, each on a thread of its own: a GPU driver that hangs or a
+    service that does not answer delays its own part only. `asked_m` is the monotonic time of the
+    last query for it, in seconds.
     """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
@@ -247,7 +258,9 @@ class Look:
             ).start()
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
-        """The parts that are not done after at most so many seconds."""
+        """Wait at most `seconds` and return the names of the parts that are not done yet. The wait
+        ends early if `stop` is set.
+        """
         deadline = time.monotonic() + seconds
         with self._changed:
             while (
@@ -263,10 +276,12 @@ class Look:
             return rows
 
     def facts(self) -> dict[str, Any]:
+        """Return the results of the parts that are done, by the part's name."""
         with self._changed:
             return dict(self._found)
 
     def _work(self, name: str, part: Part) -> None:
+        """Run one part and keep its result. An error becomes {"unknown": why}."""
         try:
             found: Mapping[str, Any] = part()
         except AgentError as error:
@@ -284,7 +299,7 @@ class Look:
 
 
 class _Once(Generic[Made]):
-    """What several parts need, made by the first of them."""
+    """A value that several parts need and that the first of them makes."""
 
     def __init__(self, work: Callable[[], Made]) -> None:
         self._work = work
@@ -301,16 +316,17 @@ class _Once(Generic[Made]):
 def _stack(
     planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The environment that the start will have: its checkout's, or the one that the trainer itself
-    names.
+    """Return the stack of the environment that the launch will have: the checkout's environment, or
+    the one that the trainer itself names.
     """
     environment = {**more, **registry.get(planned.trainer).environment(planned)}
     return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
 
 
 def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a start in a container, where the hub's cache has the name that we can
-    look at. What forbids a look into it forbids the start too, and is said there.
+    """Return the environment variables of a launch in a container, with the hub's cache under the
+    path that the agent can read. If the container cannot be entered, return `given`: the launch
+    fails for the same reason and reports it.
     """
     try:
         inside = box()
@@ -329,8 +345,8 @@ def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str
 def _services(
     box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Hub, W&B and the model are asked with the container's own credentials, the object store with
-    ours.
+    """Return the state of the services. Hub, W&B and the model are checked with the container's own
+    credentials, the object store with the agent's.
     """
     theirs = services.probe(
         {"urls": question["urls"], "model": model, "only": _IN_THERE},
@@ -348,14 +364,18 @@ def _services(
 
 
 def _elsewhere(box: Box, cwd: Path, model: str) -> str:
-    """A model that lies on the machine or in the image is asked nobody about."""
+    """Return the model's id, or "" if the model is on the machine or in the container's image. A
+    local model needs no look-up in the hub.
+    """
     if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))):
         return ""
     return model
 
 
 def _local_or_id(cwd: Path, model: str) -> str:
-    """A model that lies on the pod is asked nobody about."""
+    """Return the model's id, or "" if the model is on the pod. A local model needs no look-up in
+    the hub.
+    """
     if model and (cwd / model).exists():
         return ""
     return model

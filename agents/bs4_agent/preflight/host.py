@@ -1,5 +1,5 @@
-"""A machine that somebody has set up by hand, before any config is chosen: its memory, its disk,
-and whether torch can use its GPUs.
+"""Facts about a machine that somebody has set up by hand, before any config is chosen: its memory,
+its disk, and whether torch can use its GPUs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _CUDA_S = 90.0
 
 
 def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:
-    """The one that a launch of verl in `cwd` would take; in a container, as verl_needs.interpreter
-    tells it.
+    """Return the Python interpreter that a launch of verl in `cwd` would use. In a container, the
+    result is what verl_needs.interpreter says.
     """
     spec = LaunchSpec(
         run="preflight",
@@ -41,10 +41,12 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
 def look(
     cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
 ) -> dict[str, Any]:
-    """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there),
-    `verl` (release of a checkout there, or null), `cuda` as `probes.cuda.probe`, or {"unknown":
-    why}. `box`: the container whose Python is asked and whose memory counts; `container` is its
-    name then, and `project` as it is called in there.
+    """Return the facts about the machine, or about the container `box`.
+
+    The keys are `memory` {used, total}, `disk` of `cwd`, `project` (its path, or None if it does
+    not exist), `verl` (the release of a checkout in `cwd`, or None) and `cuda` (the answer of
+    `probes.cuda.probe`, or {"unknown": why}). With a `box`, its Python is probed and its memory
+    counts; `container` is then its name, and `project` is the path inside the container.
     """
     if box is None:
         meter = MemoryMeter()

@@ -1,5 +1,5 @@
-"""One look at the pod for a start that is planned: everything that is read at once, without
-starting a process or asking a service.
+"""One reading of the pod for a planned launch: everything that can be read at once, without
+starting a process or calling a service.
 """
 
 from __future__ import annotations
@@ -41,10 +41,12 @@ FRESH_S = 4.0
 def at_pod(
     pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
 ) -> dict[str, Any]:
-    """What concerns every start: GPUs, limits (those that `run` would get), shared memory, and of
-    the `environment` that a launch gets the names that change how vLLM starts. `box`: the container
-    that it starts in, whose limits and shared memory are its own: `container` is its name then, or
-    {"unknown": why}. GPUs are the machine's either way.
+    """Return the facts that concern every launch: the GPUs, the limits that `run` would get, shared
+    memory, and the variables in `environment` that change how vLLM starts.
+
+    `box` makes the container in which the launch starts. Limits and shared memory are then those of
+    the container, and `container` is its name, or {"unknown": why}. GPUs are the machine's in
+    either case.
     """
     found: dict[str, Any] = {"gpus": _gpus(pod)}
     names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
@@ -78,14 +80,15 @@ def at_pod(
 def at_run(
     pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What concerns this start.
+    """Return the facts that concern this launch.
 
-    `plan` (what a launch would do) or `refused` {type, message} (why none would be made);
-    `findings` of the detectors; `secret`: the kind of key that the options hold, and then no
-    `command`; what checks need of the settings; `checkpoints`, `ports`, `disk`; `cache`: the disk
-    of the hub's cache; `modules` that it will import; `model`. Over all of it what the trainer says
-    itself (`Trainer.needs`): also `python`, `engine` (what its rollouts go through), `bytes_each`
-    (of a checkpoint, for each parameter).
+    The keys are `plan` (what a launch would do) or `refused` {type, message} (why there is no
+    plan); `findings` of the detectors; `secret`, the kind of key that the options hold, in which
+    case there is no `command`; the settings that checks need; `checkpoints`, `ports` and `disk`;
+    `cache`, the disk of the hub's cache; `modules` that the run will import; and `model`. What the
+    trainer itself says (`Trainer.needs`) takes precedence, and also has `python`, `engine` (the
+    server that the rollouts go through) and `bytes_each` (bytes of a checkpoint for each
+    parameter).
     """
     plan, refused = _plan(pod, body)
     if plan is not None:
@@ -140,8 +143,8 @@ def at_run(
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
-    """What is asked for, where no plan says which step it would resume from: that which is named,
-    or the newest that is whole.
+    """Return the launch spec of a body for which there is no plan. It resumes from the named step,
+    or for "auto" from the newest complete one.
     """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
@@ -152,8 +155,8 @@ def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
-    """(the plan of a launch as it would be shown, None) or (None, why there is none): by the
-    launch's own code.
+    """Return (the plan of a launch as it would be shown, None) or (None, why there is no plan). The
+    plan is made by the launch's own code.
     """
     try:
         return launch_plan.make(pod.runs, body).as_dict(), None
@@ -162,8 +165,8 @@ def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dic
 
 
 def modules(config: Mapping[str, Any]) -> list[str]:
-    """The packages of the environments that the settings name, as verifiers imports them: the last
-    part of the id, `-` as `_`.
+    """Return the packages of the environments that the settings name, without repeats. A name is
+    derived as verifiers does it: the last part of the id, with `-` replaced by `_`.
     """
     found = []
     for key, value in config.items():
@@ -180,7 +183,7 @@ def modules(config: Mapping[str, Any]) -> list[str]:
 
 
 def needs_wandb(run: RunFacts) -> bool | None:
-    """Whether this start will ask W&B for something; None where its settings are not known."""
+    """Return True if this launch will call W&B, or None if its settings are not known."""
     if run.config is None:
         return None
     tables = []
@@ -193,8 +196,8 @@ def needs_wandb(run: RunFacts) -> bool | None:
 
 
 def _wait_for_sample(pod: Pod) -> None:
-    """Until the driver was asked after we were: who has just ended what held a GPU must not be told
-    that it is still there.
+    """Wait until the GPUs were read after this call began, at most `FRESH_S` seconds. Otherwise the
+    answer could name a process on a GPU that has just ended.
     """
     began = time.monotonic()
     while (waited := time.monotonic() - began) < FRESH_S:
@@ -205,6 +208,7 @@ def _wait_for_sample(pod: Pod) -> None:
 
 
 def _gpus(pod: Pod) -> dict[str, Any]:
+    """Return the GPUs of the pod and the processes that hold their memory."""
     _wait_for_sample(pod)
     gpus = pod.gpu_facts()
     sample = pod.gpus.latest()
@@ -238,7 +242,9 @@ def _gpus(pod: Pod) -> dict[str, Any]:
 
 
 def _serves_itself(run: RunFacts) -> bool | None:
-    """Whether this start brings its own inference server; None where its settings are not known."""
+    """Return True if this launch starts its own inference server, or None if its settings are not
+    known.
+    """
     if run.config is None:
         return None
     return run.spec.component == "inference" or bool(
@@ -247,7 +253,9 @@ def _serves_itself(run: RunFacts) -> bool | None:
 
 
 def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """`[{"port", "holder" (null: free), "run"}]` of every port that the run will listen on."""
+    """Return `[{"port", "holder" (None if the port is free), "run"}]` for every port on which the
+    run will listen.
+    """
     wanted = set(registry.get(spec.trainer).serves(spec))
     for key in (
         "orchestrator.env_server_base_port",
@@ -275,8 +283,8 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
-    """The GPUs that this start will use, by its settings and each generation's defaults; None where
-    those are not known.
+    """Return the indexes of the GPUs that this launch will use, by its settings and the defaults of
+    its trainer. Return None if they are not known.
     """
     if run.config is None or run.spec.component != "rl":
         return None
@@ -296,10 +304,12 @@ def gpu_ids(run: RunFacts) -> list[int] | None:
 
 
 def _setting(run: RunFacts, *keys: str) -> float | None:
+    """Return the first of the settings `keys` that is a number, or None."""
     return number(run.setting(*keys))
 
 
 def _ids(value: Any) -> list[int]:
+    """Return the GPU indexes in a list or in a text like "[0,1]"."""
     if isinstance(value, (list, tuple)):
         words = value
     else:

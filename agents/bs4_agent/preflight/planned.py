@@ -1,5 +1,5 @@
-"""A run that has not been started yet, as facts: the detectors that judge a live run judge a
-planned one too.
+"""Facts about a run that has not been started yet, so that the detectors of a live run can judge a
+planned run too.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def run_facts(
     environment: Mapping[str, str],
     lineage_before: Mapping[str, str] | None = None,
 ) -> RunFacts:
-    """The attempt that would be started now, in that environment. `lineage_before`: the names that
-    the attempt before it ran under; None: there was none.
+    """Return the facts of the attempt that would be started now in `environment`. `lineage_before`
+    has the names under which the previous attempt ran; None means that there was none.
     """
     layout = trainer.layout(spec)
     config = around.flat_settings(spec)
@@ -84,8 +84,9 @@ def run_facts(
 def findings(
     facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
 ) -> list[dict[str, Any]]:
-    """`[{"failure", "title", "summary", "severity", "evidence": [text]}]` of every detector that
-    can speak before a start, with the parameters that its playbook gives it.
+    """Return `[{"failure", "title", "summary", "severity", "role", "evidence": [text]}]` from every
+    detector that can judge a planned run, with the parameters of its playbook. `shm` is the path of
+    the pod's shared memory.
     """
     disk = _disk(run.layout.output_dir, (run.name,))
     others = []
@@ -118,6 +119,7 @@ def findings(
 
 
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
+    """Return the facts of the disk that holds `path`."""
     usage = disk_usage(path)
     return Disk(
         path=str(path),
@@ -131,7 +133,9 @@ def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
 
 
 def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:
-    """Of `datasets`, where the environment of a launch puts them."""
+    """Return the caches of the `datasets` library at the place where a launch with this environment
+    keeps them.
+    """
     home = environment.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
     return around.dataset_caches_in(
         Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets")

@@ -1,5 +1,5 @@
-"""What the trainer's own config classes say of a config, before anything is started: of one that
-lies on the pod, or of one sent to it.
+"""Checks a config with the trainer's own config classes before anything is started. The config is
+on the pod or is sent to it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SCHEMA_S = 90.0
 
 
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """As `probes.classes.probe` answers, for the command line that a launch of `spec` would have;
-    where no launch would be made, for its config and options alone.
+    """Return the answer of `probes.classes.probe` for the command line that a launch of `spec`
+    would have. If no launch is possible, only its config and options are checked.
     """
     if spec.container:
         return {
@@ -43,9 +43,11 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
 
 
 def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The same of `files` [[path, text]] that are sent along, the config first and what it includes
-    behind it. They are laid out in a directory of their own, as they lie to each other, and are
-    gone afterwards.
+    """Return the answer of `probes.classes.probe` for the files in `body`: `files` [[path, text]],
+    the config first, then the files that it includes.
+
+    The files are written to a temporary directory with the same relative positions, and deleted
+    afterwards. Raises BadRequest if `files` or `overrides` is malformed.
     """
     files, words = body.get("files"), body.get("overrides") or []
     if (
@@ -73,6 +75,9 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
 def _ask(
     cwd: Path, trainer: str, component: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
+    """Return the answer of the config classes, or {"unknown": why} if there is no training
+    environment.
+    """
     python = stack.python_of(cwd)
     if python is None:
         return {"unknown": f"There is no training environment in {cwd}, nor above it."}
@@ -80,7 +85,9 @@ def _ask(
 
 
 def _put(root: Path, name: str, text: str) -> Path:
-    """Below `root` whatever the name says: a path of somebody else's machine leads nowhere here."""
+    """Write the file below `root`, whatever its name says: an absolute path or `..` of another
+    machine cannot lead outside. Return its path.
+    """
     place = root.joinpath(*(part for part in Path(name).parts if part not in ("/", "..", ".")))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
@@ -88,8 +95,8 @@ def _put(root: Path, name: str, text: str) -> Path:
 
 
 def _apart(words: Sequence[str], cwd: Path) -> list[str]:
-    """`words` for a process that runs elsewhere: files by absolute paths, and an output directory
-    that is its own.
+    """Return the words of a command line for a process that runs in another directory: files by
+    absolute paths, and an output directory of its own.
     """
     apart: list[str] = []
     for word in words:

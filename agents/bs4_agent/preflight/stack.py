@@ -1,8 +1,8 @@
-"""The training environment of a checkout: which interpreter, which versions, and whether what a run
-imports can be imported.
+"""The training environment of a checkout: its interpreter, its versions, and whether the modules
+that a run needs can be imported.
 
-Both looks start that interpreter, which takes from a tenth of a second to a minute. An environment
-changes only when somebody installs into it, so answers are kept by its revision.
+Both `look` functions start that interpreter, which takes from a tenth of a second to a minute. An
+environment changes only if somebody installs into it, so answers are cached by its revision.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
 
 
 def python_of(cwd: Path) -> Path | None:
-    """The interpreter that `uv run` takes in `cwd`, None where the environment is not there
-    (yet).
-    """
+    """Return the interpreter that `uv run` uses in `cwd`, or None if there is none yet."""
     named = os.environ.get("UV_PROJECT_ENVIRONMENT")
     if named:
         places = [cwd / named]
@@ -47,8 +45,8 @@ def python_of(cwd: Path) -> Path | None:
 
 
 def revision(python: Path) -> str:
-    """A digest of what is installed: names and times of the entries of site-packages, and of the
-    environment's own description.
+    """Return a digest of what is installed in the interpreter's environment. It is made from the
+    names and times of the entries of site-packages and from the environment's pyvenv.cfg.
     """
     root = python.parent.parent
     parts = [str(python)]
@@ -74,12 +72,13 @@ def look(
     environment: Mapping[str, str] | None = None,
     interpreter: str | None = None,
 ) -> dict[str, Any]:
-    """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python`
-    null where there is no environment.
+    """Return `{"python", "revision", "versions": {...}, "imports": {module: error or None}}` of an
+    environment. `python` is None if there is no environment.
 
-    `modules` are those that the run will import; `flash_attn` is added where it is installed.
-    `environment`: what a launch gets besides ours. `interpreter`: the one that the trainer is
-    started with, where that is none of `uv run`. StepFailed, OSError as the probes give them.
+    `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
+    `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
+    trainer's interpreter if `uv run` does not choose it. Raises StepFailed or OSError from the
+    probes.
     """
     if interpreter is None:
         python = python_of(cwd)
@@ -107,9 +106,11 @@ def look(
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
 ) -> dict[str, Any]:
-    """As `look`, of the interpreter `python` (our path of it, or the container's name) in a
-    container, and `container`: its name. What is installed in there is not watched from here, so
-    its versions are asked anew each time. LaunchFailed, StepFailed.
+    """Return the same as `look` for an interpreter in a container, with `container` as its name.
+
+    `python` is the agent's path of the interpreter, or its name in the container. The agent does
+    not watch what is installed in a container, so the versions are read anew each time. Raises
+    LaunchFailed or StepFailed.
     """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
     at = f"{box.name} {box.init} {python}"
@@ -135,6 +136,7 @@ def look_inside(
 
 
 def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str]:
+    """Return the modules to import, without repeats. `flash_attn` is added if it is installed."""
     return list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
 
 
@@ -145,8 +147,8 @@ def _imported(
     environment: Mapping[str, str] | None,
     ask: Callable[[list[str]], dict[str, str | None]],
 ) -> dict[str, str | None]:
-    """Module -> error or None, of the environment `at`; what was imported a while ago is not asked
-    again.
+    """Return {module: error or None} for the environment `at`. A module that was imported less than
+    `IMPORT_KEPT_S` seconds ago is not imported again.
     """
     now = time.monotonic()
     # A checkout is imported from where it lies, whatever is installed.
@@ -167,6 +169,7 @@ def _imported(
 
 
 def _keep(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put a value into a cache that holds at most `_KEPT` entries; the oldest entry is dropped."""
     cache.pop(key, None)
     cache[key] = value
     while len(cache) > _KEPT:

@@ -1,9 +1,10 @@
-"""What the trainer's own config classes say of a config. Run as a script by the training
-environment's own interpreter; `probe` does so.
+"""Checks a config with the trainer's own config classes. The training environment's own interpreter
+runs this file as a script; `probe` starts it.
 
-The classes are read and nothing else of the trainer: `--dry-run` writes, and with `--clean` it
-deletes (prime-rl of 2026-08-21). The script works in a directory of its own, because 2026-01 leaves
-`.pydantic_config/` where it runs. It must run on any Python from 3.8 on.
+Only the classes are used and no other part of the trainer: `--dry-run` writes files, and with
+`--clean` it deletes files (prime-rl of 2026-08-21). The script works in a directory of its own,
+because 2026-01 leaves `.pydantic_config/` in its working directory. It must run on any Python from
+3.8 on.
 """
 
 from __future__ import annotations
@@ -52,14 +53,17 @@ def probe(
     timeout: float = 90.0,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """`words`: the command line behind the program's name, every file in it by an absolute path.
+    """Check a command line with the config class of the trainer's component. `words` are the words
+    after the program's name; every file in it must be an absolute path.
+
     The answer is one of
 
-    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`: no
-      errors, and it accepts the config;
-    * `{"unknown": why}`: the class is not there, or did not answer within `timeout` seconds.
+    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`. No
+      errors means that the class accepts the config.
+    * `{"unknown": why}`: the class does not exist, or did not answer within `timeout` seconds.
 
-    `more`: environment beside ours. StepFailed when the interpreter cannot be started.
+    `more` has environment variables besides ours. Raises StepFailed if the interpreter cannot be
+    started.
     """
     import subprocess
     import tempfile
@@ -110,6 +114,9 @@ def probe(
 
 
 def main() -> None:
+    """Read a question from standard input, write the answer to standard output as JSON, and end the
+    process.
+    """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the stack prints is not our answer
     # Any Python.
@@ -122,6 +129,7 @@ def main() -> None:
 
 
 def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the answer of the config class, as `probe` describes it."""
     import importlib
     import warnings
 
@@ -147,6 +155,7 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
 def _errors(
     read: Any, cls: Any, trainer: str, component: str, words: Sequence[str]
 ) -> list[dict[str, Any]]:
+    """Return the errors that the config class reports, an empty list if it accepts the config."""
     said = _Kept()
     stderr: Any = said
     sys.argv, sys.stderr, kept = [component, *words], stderr, sys.stderr
@@ -174,7 +183,7 @@ def _errors(
 
 
 def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the input: a config may hold what nobody should read."""
+    """Return one error without the value that caused it: a config may hold a secret."""
     place = []
     for part in entry.get("loc", ()):
         place.append(part if isinstance(part, (int, str)) else str(part))
@@ -186,29 +195,33 @@ def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _line(error: BaseException) -> str:
+    """Return the type of the error and the first line of its message."""
     lines = str(error).strip().splitlines()
     return "{}: {}".format(type(error).__name__, lines[0] if lines else "")
 
 
 class _Kept:
-    """Stands for standard error while a command line is read: argparse says there what it does not
-    understand.
+    """Stands in for standard error while a command line is parsed, because argparse writes there
+    what it does not understand.
     """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
 
     def write(self, text: str) -> int:
+        """Keep `text` and return its length, as a text file does."""
         self._parts.append(text)
         return len(text)
 
     def flush(self) -> None:
-        pass
+        """Do nothing; argparse expects a file to have this method."""
 
     def isatty(self) -> bool:
+        """Return False, because nobody reads this text on a terminal."""
         return False
 
     def last(self) -> str:
+        """Return the last line that was written."""
         lines = "".join(self._parts).strip().splitlines()
         if lines:
             return lines[-1]

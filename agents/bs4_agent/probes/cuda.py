@@ -1,8 +1,8 @@
-"""Whether torch can use the GPUs. Run as a script by the training environment's own interpreter;
-`probe` does so.
+"""Finds out whether torch can use the GPUs. The training environment's own interpreter runs this
+file as a script; `probe` starts it.
 
-It imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no context
-on any of them. As a script it must run on any Python from 3.8 on.
+The script imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no
+context on any of them. It must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, Any]:
-    """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch
-    cannot be imported and `error` says why. `ask`: how the interpreter is asked, where not on this
-    machine. StepFailed when nothing came back within `timeout` seconds.
+    """Return `{"torch", "cuda", "available", "devices", "error"}`: two versions, a bool, a count
+    and an error.
+
+    If torch cannot be imported, `error` says why and the versions are None. `ask` runs the
+    interpreter if it is not on this machine. Raises StepFailed if there is no answer within
+    `timeout` seconds.
     """
     import subprocess
 
@@ -50,7 +53,7 @@ def probe(
 
 
 def look() -> dict[str, Any]:
-    """In this very interpreter."""
+    """Return the answer of `probe` for the interpreter that runs this function."""
     import importlib
 
     try:

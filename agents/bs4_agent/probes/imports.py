@@ -1,9 +1,9 @@
-"""Whether modules can be imported in an environment. Run as a script by that environment's own
-interpreter; `probe` does so.
+"""Finds out whether modules can be imported in an environment. That environment's own interpreter
+runs this file as a script; `probe` starts it.
 
-Only what a look at the metadata cannot tell is worth an import: an environment's own code, and a
-compiled wheel that may not fit its torch (`flash_attn`: an undefined symbol shows itself nowhere
-else). As a script it must run on any Python from 3.8 on.
+Only modules whose metadata does not tell enough are imported: an environment's own code, and a
+compiled wheel that may not fit its torch (in `flash_attn` an undefined symbol shows only at
+import). The script must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -29,10 +29,12 @@ def probe(
     more: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, str | None]:
-    """Module -> None when it can be imported, else the error in one line. A module of which nothing
-    came back (the interpreter crashed or took longer than `timeout` seconds in all) has an error
-    that says so. `more`: environment beside ours; `ask`: how the interpreter is asked, where not on
-    this machine. StepFailed when the interpreter cannot be started.
+    """Return {module: None if it can be imported, else the error in one line}.
+
+    If no result came back for a module (the interpreter crashed, or took longer than `timeout`
+    seconds in all), its error says so. `more` has environment variables besides ours; `ask` runs
+    the interpreter if it is not on this machine. Raises StepFailed if the interpreter cannot be
+    started.
     """
     import subprocess
 
@@ -78,8 +80,8 @@ def probe(
 
 
 def main() -> None:
-    """One line of JSON a module as soon as it is known, so that a crash loses only what it crashed
-    in.
+    """Import the modules named on standard input and write one line of JSON for each as soon as its
+    result is known, so that a crash loses only the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a module prints is not our answer
@@ -94,6 +96,7 @@ def main() -> None:
 
 
 def _problem(name: str) -> str | None:
+    """Return why the module cannot be imported, or None if it can."""
     import importlib
 
     try:

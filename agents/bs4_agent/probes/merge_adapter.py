@@ -1,10 +1,10 @@
-"""Puts a LoRA adapter into the model that it was trained on. Run as a script by the training
-environment's own interpreter:
+"""Merges a LoRA adapter into the model on which it was trained. The training environment's own
+interpreter runs this file as a script:
 
     python merge_adapter.py --base DIR --adapter DIR --target DIR
 
-It needs transformers and peft, and no GPU. The base is a directory: what the adapter's own config
-names may have moved, or be another size.
+It needs transformers and peft, and no GPU. The base is given as a directory, because the model that
+the adapter's own config names may have moved or may have another size.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 
 
 def main() -> int:
+    """Merge the adapter, save model and tokenizer to the target, and return the exit code 0."""
     parser = argparse.ArgumentParser()
     for name in ("base", "adapter", "target"):
         parser.add_argument(f"--{name}", required=True)
@@ -32,6 +33,7 @@ def main() -> int:
 
 
 def _say(text: str) -> None:
+    """Write a line of progress."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,8 +1,8 @@
-"""What the services say of this pod's credentials and of the model: Hugging Face, W&B, Backblaze
-B2. A script; `services.probe` runs it.
+"""Finds out what the services (Hugging Face, W&B, Backblaze B2) say about this pod's credentials
+and about the model. This file is a script; `services.probe` runs it.
 
-A token is read, used and forgotten here, where nobody else looks: the answer has states and
-numbers, never a key, a name or a text of the service.
+A token is read, used and forgotten in this process, which nobody else can inspect. The answer has
+states and numbers, but never a key, a name or a text of the service.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """The answer as `services.probe` gives it. Each service has a thread: one that does not answer
-    costs its own time-out only.
+    """Query the services and return the answer that `services.probe` describes. Each service has a
+    thread, so a service that does not answer costs only its own time-out.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
@@ -93,6 +93,7 @@ def ask(request: Mapping[str, Any]) -> Answer:
 
 
 def _url(name: str) -> str:
+    """Return the address of the service, from the environment or the default."""
     for key in _URL_NAMES[name]:
         if os.environ.get(key):
             return os.environ[key]
@@ -100,6 +101,7 @@ def _url(name: str) -> str:
 
 
 def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the Hugging Face token."""
     where, token = hub_token()
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {"token": where, "state": "offline", "detail": "HF_HUB_OFFLINE is set"}
@@ -110,6 +112,7 @@ def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
 
 
 def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the W&B key."""
     where, key = wandb_key()
     if os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
         return {
@@ -137,6 +140,7 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
 
 
 def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the B2 key and the capabilities that it lacks."""
     where, identifier, key = b2_key(file)
     if not identifier or not key:
         return {"token": where, "state": "absent", "detail": "no application key"}
@@ -152,6 +156,7 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
 
 
 def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | None:
+    """Return the facts about the model, or None if it is a local path or no id."""
     if not model or Path(model).exists() or model.count("/") != 1 or model.startswith(("/", ".")):
         return None
     cached = cached_config(model)
@@ -185,8 +190,8 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
 def _fetch(
     url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None
 ) -> tuple[int | None, Any, str]:
-    """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the
-    service's text is kept.
+    """Return (HTTP status or None, the JSON object or None, a short description of the result). The
+    text of a service's error is not kept.
     """
     request = urllib.request.Request(url, data=body, headers={"User-Agent": "bs4-agent", **headers})
     opener = urllib.request.build_opener(KeepTokenAtHome)
@@ -211,11 +216,12 @@ def _fetch(
 
 
 class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
-    """Downloads are redirected to other hosts: they do not get the token."""
+    """Removes the token from a request that is redirected to another host, as downloads are."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
+        """Return the redirected request, without the token if it goes to another host."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if (
             following is not None
@@ -226,6 +232,9 @@ class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
 
 
 def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> None:
+    """Append (host, this clock minus the service's clock in seconds) to `dates`, if the answer has
+    a date.
+    """
     moment = None
     if text:
         moment = email.utils.parsedate_to_datetime(text)
@@ -237,6 +246,7 @@ def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> No
 
 
 def _state(status: int | None) -> str:
+    """Return the state that an HTTP status stands for: ok, refused or unknown."""
     if status == 200:
         return "ok"
     if status in (401, 403):
@@ -245,11 +255,12 @@ def _state(status: int | None) -> str:
 
 
 def _basic(user: str, secret: str) -> str:
+    """Return the header of HTTP basic authentication."""
     return "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
 
 
 def _short(config: Any) -> Answer | None:
-    """What matters of a config.json; of a table only that it is there."""
+    """Return the important keys of a config.json. For a table, the value is True."""
     if not isinstance(config, dict):
         return None
     rows = {}
@@ -260,11 +271,12 @@ def _short(config: Any) -> Answer | None:
 
 
 def hub_home() -> Path:
+    """Return the directory in which Hugging Face libraries keep their cache and token."""
     return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
 
 
 def cached_config(model: str) -> Any:
-    """config.json of a model as an earlier download left it, or None."""
+    """Return the content of the model's config.json from an earlier download, or None."""
     root = Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub")
     for path in sorted(root.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json")):
         try:
@@ -275,7 +287,9 @@ def cached_config(model: str) -> Any:
 
 
 def hub_token() -> tuple[str, str]:
-    """(absent | environment | file, the token), found as huggingface_hub finds it."""
+    """Return (absent | environment | file, the token). It is looked up in the same order as
+    huggingface_hub does.
+    """
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
             return "environment", token
@@ -286,7 +300,9 @@ def hub_token() -> tuple[str, str]:
 
 
 def wandb_key() -> tuple[str, str]:
-    """As wandb finds it: its variable, else ~/.netrc under the host of WANDB_BASE_URL."""
+    """Return (absent | environment | file, the key). It is looked up as wandb does: in its
+    variable, then in ~/.netrc under the host of WANDB_BASE_URL.
+    """
     if key := os.environ.get("WANDB_API_KEY", "").strip():
         return "environment", key
     host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or URLS["wandb"]).hostname or ""
@@ -302,8 +318,8 @@ def wandb_key() -> tuple[str, str]:
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
-    """(where, key id, key): the variables that b2 reads, `file` {key_id, key}, else the account
-    file that `b2 account authorize` writes.
+    """Return (absent | environment | file, key id, key). It comes from the variables that b2 reads,
+    else from `file` {key_id, key}, else from the account file that `b2 account authorize` writes.
     """
     identifier, key = (
         os.environ.get("B2_APPLICATION_KEY_ID", "").strip(),
@@ -328,6 +344,7 @@ def b2_key(file: str = "") -> tuple[str, str, str]:
 
 
 def _account(path: Path) -> tuple[str, str] | None:
+    """Return (key id, key) in b2's account file, or None."""
     import sqlite3
 
     try:
@@ -343,6 +360,7 @@ def _account(path: Path) -> tuple[str, str] | None:
 
 
 def _text(path: Path) -> str:
+    """Return the text of the file, or "" if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -1,8 +1,8 @@
-"""Which training stack an environment holds. Run as a script by that environment's own interpreter;
-`probe` does so.
+"""Finds out which training stack an environment holds. That environment's own interpreter runs this
+file as a script; `probe` starts it.
 
-Nothing of the stack is imported: importing torch takes 2 to 20 s and may touch the GPUs. As a
-script it must run on any Python from 3.8 on.
+Nothing of the stack is imported, because importing torch takes 2 to 20 s and may touch the GPUs.
+The script must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _DISTRIBUTIONS = {
 
 
 def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
-    """Versions in the environment of the interpreter `python`; StepFailed when that does not answer
-    within `timeout` seconds.
+    """Return the versions in the environment of the interpreter `python`.
 
-    `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn",
-    "cuda"}`, null for what is not installed. `ask`: how it is asked, where not on this machine.
+    The keys are `python`, `torch`, `vllm`, `sglang`, `ray`, `prime_rl`, `verl`, `verifiers`,
+    `flash_attn` and `cuda`; the value is None for what is not installed. `ask` runs the interpreter
+    if it is not on this machine. Raises StepFailed if it does not answer within `timeout` seconds.
     """
     import subprocess
 
@@ -52,7 +52,7 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 
 
 def versions() -> dict[str, str | None]:
-    """The versions in this very interpreter's environment."""
+    """Return the versions in the environment of the interpreter that runs this function."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
     for key, name in _DISTRIBUTIONS.items():
         found[key] = _version(name)
@@ -61,6 +61,7 @@ def versions() -> dict[str, str | None]:
 
 
 def _version(distribution: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
     from importlib import metadata
 
     try:
@@ -70,8 +71,8 @@ def _version(distribution: str) -> str | None:
 
 
 def _cuda(torch: str | None) -> str | None:
-    """The CUDA torch was built for: from its own version file, else from the tag in its version
-    (2.9.1+cu128); None for a CPU build.
+    """Return the CUDA version for which torch was built, or None for a CPU build. It is read from
+    torch's version file, else from the tag in its version (2.9.1+cu128).
     """
     if torch is None:
         return None

@@ -1,7 +1,7 @@
-"""Questions to a vLLM server over HTTP, from the pod it runs on.
+"""Probes a vLLM server over HTTP, from the pod on which it runs.
 
-/health stays 200 while an engine hangs, and its metrics then look idle: only `one_token` proves
-that it answers (seen on vLLM 0.32).
+/health stays 200 while an engine hangs, and its metrics then look idle. Only `one_token` proves
+that the server answers (seen on vLLM 0.32).
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """One question and how it ended.
+    """The result of one probe.
 
-    `error` is None, or: refused (nobody listens), timeout, reset (closed in mid-answer), http (an
-    error status), bad-answer (something else answered). `status` is the HTTP code, None when none
-    came. `seconds` is how long it took.
+    `error` is None, or one of: refused (nothing listens), timeout, reset (closed in the middle of
+    the answer), http (an error status), bad-answer (another program answered). `status` is the HTTP
+    status, or None if there was none. `seconds` is how long the probe took.
     """
 
     ok: bool
@@ -47,7 +47,7 @@ class Probe:
 
 
 class ProbeFailed(AgentError):
-    """A reading could not be had; `probe` says how."""
+    """Raised if the metrics of a server cannot be read. `probe` has the failed probe's result."""
 
     type = "probe-failed"
 
@@ -57,15 +57,16 @@ class ProbeFailed(AgentError):
 
 
 def health(url: str, timeout: float) -> Probe:
-    """GET /health. Refused when `url` is not this pod's own. 200 says that the API process lives,
-    nothing about the engine.
+    """Probe GET /health. Status 200 shows that the API process lives, and nothing about the engine.
+    Raises Refused if `url` is not this pod's own.
     """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
 
 def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
-    """Have one token generated. `timeout` bounds the whole, the question for the model's name
-    included. Refused as for `health`.
+    """Let the server generate one token and return the result. `timeout` in seconds covers
+    everything, including the query for the model's name if `model` is None. Raises Refused if `url`
+    is not this pod's own.
     """
     start = time.monotonic()
     if model is None:
@@ -83,8 +84,8 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """The METRICS this server has. ProbeFailed when it does not answer, Refused when `url` is not
-    this pod's own.
+    """Return the values of METRICS that this server has, by name. Raises ProbeFailed if it does not
+    answer, and Refused if `url` is not this pod's own.
     """
     probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
     if not probe.ok:
@@ -95,7 +96,7 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """The METRICS in a Prometheus text."""
+    """Return the values of METRICS in a Prometheus text, by name."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
@@ -116,12 +117,12 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def own_address(host: str) -> str:
-    """`host` as an address of this very machine; Refused for any other: a config must not make the
-    agent call strangers.
+    """Return `host` as an IP address of this machine. Raises Refused for any other host, because a
+    config must not make the agent call strangers.
 
-    The answer, not the name, is what gets connected to, so a name cannot change its meaning in
-    between. Names other than localhost and our own host name are not looked up at all: a resolver
-    may hang for 30 s.
+    The connection goes to the returned address and not to the name, so a name cannot change its
+    meaning in between. Names other than localhost and our own host name are not looked up at all: a
+    resolver may hang for 30 s.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"
@@ -142,6 +143,7 @@ def own_address(host: str) -> str:
 
 
 def _own_name(name: str) -> str:
+    """Return the IP address of our own host name. Raises Refused for any other name."""
     if name.lower().rstrip(".") not in (socket.gethostname().lower(), "localhost.localdomain"):
         raise Refused(
             f"{name!r} is not this pod's own name, so it is not probed; check the server's "
@@ -161,6 +163,7 @@ def _own_name(name: str) -> str:
 
 
 def _own_addresses() -> set[str]:
+    """Return all IP addresses of this machine."""
     rows = set()
     for entries in psutil.net_if_addrs().values():
         for entry in entries:
@@ -171,7 +174,9 @@ def _own_addresses() -> set[str]:
 def _ask(
     url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float
 ) -> tuple[Probe, bytes]:
-    """One request that ends by `start + timeout`, however the server hangs."""
+    """Send one request and return its result and the body of the answer. It ends by `start +
+    timeout`, however the server hangs.
+    """
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         raise Refused(
@@ -196,10 +201,12 @@ def _ask(
 
 
 def _ended(start: float, status: int | None, error: str | None) -> Probe:
+    """Return the result of a probe that began at `start` (monotonic seconds) and ends now."""
     return Probe(error is None, status, error, round(time.monotonic() - start, 3))
 
 
 def _first_model(body: bytes) -> str | None:
+    """Return the id of the first model in the answer to /v1/models, or None."""
     try:
         return str(loads(body)["data"][0]["id"])
     except (ValueError, KeyError, IndexError, TypeError):
@@ -207,6 +214,7 @@ def _first_model(body: bytes) -> str | None:
 
 
 def _completed(body: bytes) -> bool:
+    """Return True if the body is a completion."""
     try:
         return bool(loads(body)["choices"])
     except (ValueError, KeyError, TypeError):
