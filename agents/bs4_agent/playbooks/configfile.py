@@ -1,4 +1,4 @@
-"""A run's config file, changed by dotted keys: comments and order stay, and the old bytes are kept
+"""Changes a run's config file by dotted keys. Comments and order stay, and the old bytes are kept
 before the new ones take their place.
 """
 
@@ -15,7 +15,7 @@ from bs4_agent.runs.files import sync_directory
 
 
 def read(path: Path) -> bytes:
-    """The file's bytes; NotApplicable when it cannot be read."""
+    """Return the file's bytes. Raises NotApplicable if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -25,14 +25,18 @@ def read(path: Path) -> bytes:
 
 
 def fingerprint(raw: bytes) -> str:
+    """Return the SHA-256 digest of the config, in hex."""
     return sha256(raw).hexdigest()
 
 
 def edited(
     raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """(the new bytes, [{"key", "before", "after"}] of what really changes). None: not there.
-    NotApplicable when it is no TOML.
+    """Return the new bytes of a config, and [{"key", "before", "after"}] for each key that really
+    changes. A value of None means that the key does not exist.
+
+    `values` are set by dotted key, the keys in `gone` are removed. Raises NotApplicable if the
+    config is no TOML, or has something else in the place of a table.
     """
     import tomlkit  # here: the daemon needs it only for this step
     from tomlkit.exceptions import ParseError, TOMLKitError
@@ -63,8 +67,8 @@ def edited(
 
 
 def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
-    """The table that holds the last part of `dotted` (None when it is not there and not to be
-    made), and that part.
+    """Return the table that holds the last part of the key `dotted`, and that part. The table is
+    None if it does not exist and `make` is False.
     """
     import tomlkit
 
@@ -80,16 +84,17 @@ def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
 
 
 def _plain(value: Any) -> Any:
+    """Return the value without tomlkit's wrapper."""
     if hasattr(value, "unwrap"):
         return value.unwrap()
     return value
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:
-    """`path` gets the bytes `new`; what it held lies at `kept` before. Whole at every instant, and
-    the same again when done twice.
+    """Replace the content of `path` by `new`, after its old content was saved at `kept`. The file
+    is complete at every instant, and a repeated call has no further effect.
 
-    Refused when `path` is a link; StepFailed when the file system would not do it.
+    Raises Refused if `path` is a symbolic link, and StepFailed if the file system reports an error.
     """
     if path.is_symlink():
         raise Refused(f"{path} is a link; change the file that it points to by hand.")
@@ -114,7 +119,7 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
 
 
 def _keep(path: Path, kept: Path) -> None:
-    """A second name for the old file: its bytes outlive the replacement. A copy where the file
+    """Save the old content of `path` at `kept`: as a second hard link, or as a copy if the file
     system has no hard links.
     """
     try:

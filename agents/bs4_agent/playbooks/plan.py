@@ -19,8 +19,11 @@ LIFETIME_S = 15 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt,
-    playbook and guards enter the hash.
+    """The plan of one playbook for one run.
+
+    `expires_m` is in seconds of this boot's monotonic clock. `resume` is the step from which the
+    run would resume, or None. The hash covers the playbook, the run, the attempt, the guards, and
+    the kind, parameters and targets of every step.
     """
 
     playbook: Playbook
@@ -33,6 +36,7 @@ class Plan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms."""
         return digest(
             {
                 "playbook": self.playbook.sha256,
@@ -48,6 +52,9 @@ class Plan:
 
     @property
     def guards(self) -> dict[str, Any]:
+        """Return the values that guard the plan and are part of its hash: the danger, the resume
+        step, and whether a person must type the run's name.
+        """
         return {
             "typed_name": self.playbook.typed_name,
             "danger": self.playbook.danger,
@@ -55,6 +62,7 @@ class Plan:
         }
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": self.playbook.id,
             "title": self.playbook.title,
@@ -70,6 +78,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
+        """Return the plan that `as_dict` has written."""
         return cls(
             playbook=playbook,
             run=data["run"],
@@ -82,15 +91,15 @@ class Plan:
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """R, the newest step that is complete on every side: nothing that is complete is ever moved
-    away to resume.
+    """Return the newest step that is complete on every side, or None. A resume never moves a
+    complete step away.
     """
     return max((c.step for c in facts.checkpoints if c.complete), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """The newest complete step below the one that the attempt was told to resume from; below the
-    newest of all when it was told none.
+    """Return the newest complete step below the step from which the attempt was started. If the
+    attempt had no such step, return the second-newest complete step. Return None if there is none.
     """
     complete = sorted(c.step for c in facts.checkpoints if c.complete)
     limit = facts.spec.resume if facts.spec.resume is not None else max(complete, default=None)
@@ -98,6 +107,7 @@ def previous(facts: RunFacts) -> int | None:
 
 
 def _goes_back(playbook: Playbook) -> bool:
+    """Return True if the playbook resumes from an older step than the failed attempt did."""
     for kind, parameters in playbook.fix:
         if kind == "relaunch" and parameters.get("resume") == "previous":
             return True
@@ -105,7 +115,9 @@ def _goes_back(playbook: Playbook) -> bool:
 
 
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
-    """A plan from what is now. NotApplicable says why there is none."""
+    """Make a plan for the current state of the run. `action` is the action's key, `incident` the id
+    of the incident or "". Raises NotApplicable if the playbook has nothing to do for this run.
+    """
     facts = world.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):
         raise NotApplicable(

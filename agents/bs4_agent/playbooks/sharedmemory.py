@@ -1,4 +1,6 @@
-"""Segments in shared memory that a dead process left behind: files of ours that nobody has open."""
+"""Segments in shared memory that a dead process left behind: files of our user that no process has
+open.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ _CHUNK = 1 << 20
 
 
 def stale(root: Path) -> list[Path]:
-    """Regular files directly in `root` that belong to our user and that no process has open or
-    mapped. Empty when some process may not be looked at: then nobody can say that a segment is
-    unused.
+    """Return the regular files directly in `root` that belong to our user and that no process has
+    open or mapped. The list is empty if the agent may not read some process, because then it cannot
+    know that a segment is unused.
     """
     try:
         entries = []
@@ -38,12 +40,13 @@ def stale(root: Path) -> list[Path]:
 
 
 def _ours(status: os.stat_result) -> bool:
+    """Return True for a regular file of our user."""
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _in_use(root: Path) -> set[str] | None:
-    """Every path below `root` that some process has open or mapped; None when one of them cannot be
-    looked at.
+    """Return every path below `root` that some process has open or mapped, or None if the agent may
+    not read one of the processes.
     """
     used: set[str] = set()
     prefix = f"{root.resolve()}/"
@@ -75,8 +78,8 @@ def _in_use(root: Path) -> set[str] | None:
 
 
 def _target(descriptor: Path) -> str:
-    """What it points to, "" when it was closed meanwhile (the one with which the directory is
-    listed always is).
+    """Return the path that a descriptor points to, or "" if it was closed in the meantime (the
+    descriptor that lists the directory always is).
     """
     try:
         return str(descriptor.readlink())
@@ -85,8 +88,9 @@ def _target(descriptor: Path) -> str:
 
 
 def set_aside(path: Path, target: Path) -> None:
-    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied,
-    compared, and only then is it removed.
+    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied
+    and compared before the segment is removed. Raises StepFailed if the segment changes or the disk
+    is full.
     """
     partial = target.with_name(f".{target.name}.tmp")
     try:
@@ -112,6 +116,7 @@ def set_aside(path: Path, target: Path) -> None:
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file, in hex."""
     digest = sha256()
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):

@@ -1,5 +1,5 @@
-"""Steps that trained on something. A run that falls apart prints steps too: of batches without a
-token, with weights that nobody took.
+"""Finds the steps that really trained on tokens. A run that falls apart prints steps too: of
+batches without a token, with weights that no server took.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _OLD = "prime-rl-2026-01"
 def trained_steps(facts: RunFacts) -> list[int]:
     """Return the trainer's steps of this attempt that trained on tokens, in order.
 
-    Steps that are not kept in the history any more are missing. Empty while no inference server has
-    taken weights of this attempt: until then nobody knows whether the loop is closed.
+    Steps that are no longer in the history are missing. The list is empty while no inference server
+    has taken weights of this attempt, because until then it is not known that the loop is closed.
     """
     records = []
     for r in facts.history:
@@ -39,8 +39,8 @@ def trained_steps(facts: RunFacts) -> list[int]:
 
 
 def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
-    """The throughput is measured between two steps: both generations print 0 for the first step of
-    every process.
+    """Return True if the trainer's step had tokens. The throughput is measured between two steps:
+    both generations print 0 for the first step of every process.
     """
     throughput = record.get("throughput")
     if not isinstance(throughput, (int, float)):
@@ -49,8 +49,8 @@ def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
 
 
 def _has_batch(facts: RunFacts, batch: Mapping[str, Any] | None) -> bool:
-    """Whether the batch of that step had tokens. The current generation ships no others; 2026-01
-    says 0.0 tokens/s.
+    """Return True if the batch of that step had tokens. The current generation ships no other
+    batches; 2026-01 prints 0.0 tokens/s for an empty batch.
     """
     if facts.layout.own_log == "trainer":
         return True
@@ -58,7 +58,7 @@ def _has_batch(facts: RunFacts, batch: Mapping[str, Any] | None) -> bool:
 
 
 def _weights_taken(facts: RunFacts, step: int) -> bool:
-    """Whether the inference server has taken the weights of `step` or of a later one."""
+    """Return True if the inference server has taken the weights of `step` or of a later step."""
     if facts.layout.own_log == "trainer":
         return True
     if facts.spec.trainer == _OLD:
@@ -74,8 +74,8 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
 
 
 def _taken_old(facts: RunFacts) -> int:
-    """The newest policy that the server has, by the async level that the orchestrator tells with a
-    batch; -1 where none tells it.
+    """Return the newest policy that the server has, or -1. It follows from the async level that the
+    orchestrator prints with a batch.
     """
     newest = -1
     for event in _orchestrator_events(facts, "step"):
@@ -86,10 +86,10 @@ def _taken_old(facts: RunFacts) -> int:
 
 
 def _taken_current(facts: RunFacts) -> int:
-    """The newest policy that the server has for certain; -1 for none.
+    """Return the newest policy that the server certainly has, or -1.
 
-    An update is announced before it is tried, and one follows the other: all but the last one have
-    succeeded.
+    An update is announced before it is tried, and updates follow one another, so all but the last
+    one have succeeded.
     """
     announced = []
     for e in _orchestrator_events(facts, "policy-update"):
@@ -98,6 +98,7 @@ def _taken_current(facts: RunFacts) -> int:
 
 
 def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:
+    """Return the orchestrator's log events of this kind."""
     found = []
     for e in facts.events:
         if e.event.side == "orchestrator" and e.event.kind == kind:

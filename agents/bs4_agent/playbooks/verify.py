@@ -1,4 +1,4 @@
-"""Verification: does training move again? Nothing else counts as recovered."""
+"""Verifies that training advances again. Nothing else counts as recovered."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ Pause = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Verdict:
+    """The result of a verification. `step` is the last step of the trainer, or None if the run has
+    not recovered.
+    """
+
     recovered: bool
     detail: str
     step: int | None
@@ -30,10 +34,11 @@ def steps_advance(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """`count` new steps with tokens trained in an attempt after `attempt`, within `within` seconds.
+    """Wait until an attempt after `attempt` has trained `count` steps on tokens, and return the
+    verdict. The wait ends after `within` seconds.
 
-    The first step after a restart can be an echo of what was in the pipe; from the second on both
-    sides work.
+    The first step after a restart can be an echo of what was in the pipe; from the second step on
+    both sides work. `say` receives progress messages, `pause` sleeps between two polls.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -71,9 +76,11 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """`count` more steps with tokens trained than there were when the verification began, within
-    `within` seconds, in whichever attempt runs: for a fix that starts nothing. A run that has ended
-    meanwhile by its own good end needs no further step.
+    """Wait until the run has trained `count` more steps on tokens than at the beginning, and return
+    the verdict. The wait ends after `within` seconds.
+
+    This is for a fix that starts nothing, so any attempt counts. A run that has ended well in the
+    meantime needs no further step.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -111,8 +118,8 @@ def disk_below(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """The run's mount is used below `percent`, and steps advance: room without progress is no
-    recovery.
+    """Wait until steps advance, and return the verdict. The run has recovered only if its file
+    system is also used below `percent`: free space without progress is no recovery.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(world, run, attempt, parameters, say, pause)

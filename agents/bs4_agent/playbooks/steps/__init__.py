@@ -1,4 +1,4 @@
-"""The typed steps, one module each. A playbook can use nothing else."""
+"""The typed steps, one module for each. A playbook can use nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""edit_config: change keys of the run's own config; what the file held before goes to the run's
+"""edit_config: changes keys of the run's own config. The old content of the file goes to the run's
 trash.
 """
 
@@ -16,13 +16,17 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
 class EditConfig:
-    """Confirmed is this very file: its digest is a target, so that a config which somebody has
-    touched since is left alone.
+    """Changes keys of a config file.
 
-    `for`: the generations whose keys these are; for another one the step does not exist.
+    The digest of the file is one of the targets that a person confirms, so that a config that
+    somebody has changed since is left alone. The parameter `for` has the trainer generations whose
+    keys these are; for another generation there is no step.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned change, or None if the config is already as wanted. Raises
+        NotApplicable if the config is not known, or if the command line overrides one of the keys.
+        """
         facts = context.facts()
         if facts.spec.trainer not in parameters.get("for", (facts.spec.trainer,)):
             return None
@@ -60,9 +64,11 @@ class EditConfig:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the config has the planned values already."""
         return not _changes(planned)[1]
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the file to change. Raises PlanChanged if it has changed since the plan."""
         (target,) = planned.targets
         if configfile.fingerprint(configfile.read(Path(target["path"]))) != target["sha256"]:
             raise PlanChanged(
@@ -77,6 +83,9 @@ class EditConfig:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Change the file and return how many keys were changed. The old content goes to the run's
+        trash.
+        """
         path = Path(planned.parameters["path"])
         new, changes = _changes(planned)
         kept = (
@@ -92,12 +101,15 @@ class EditConfig:
 
 
 def _changes(planned: Planned) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return the new bytes of the config and the keys that still have to change."""
     raw = configfile.read(Path(planned.parameters["path"]))
     return configfile.edited(raw, planned.parameters["set"], planned.parameters["unset"])
 
 
 def _refuse_overridden(overrides: Sequence[str], keys: Sequence[str]) -> None:
-    """The command line wins over the file: an edit that it hides would change nothing."""
+    """Raise NotApplicable if the command line sets one of `keys`. The command line wins over the
+    file, so the edit would have no effect.
+    """
     given = parse_arguments(overrides)
     hidden = []
     for key in keys:

@@ -1,4 +1,4 @@
-"""end_port_holder: end what is left of a dead run of ours and holds a port that the run needs."""
+"""end_port_holder: ends the rest of a dead run of ours that holds a port that the run needs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,17 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class EndPortHolder(EndLeftovers):
-    """Ours or not is decided by descent alone; with the holder goes the rest of its dead attempt.
-    Somebody else's listener is named and left alone: then another port must be chosen, or its owner
-    asked.
+    """Ends the processes of dead runs that hold a port of this run, together with the rest of their
+    dead attempts.
+
+    Only descent decides whether a process is ours. A listener of somebody else is named and left
+    alone; then another port must be chosen, or its owner must end it.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned end of the processes, or None if no port is held by another run.
+        Raises NotApplicable if a holder is not provably left from a run of ours.
+        """
         holders = []
         for h in context.world.port_holders(context.run):
             if h.run != context.run:

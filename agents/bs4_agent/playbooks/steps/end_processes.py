@@ -1,4 +1,4 @@
-"""end_processes: end what is left of dead attempts of ours that still hold GPU memory."""
+"""end_processes: ends the processes of our dead attempts that still hold GPU memory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class EndProcesses(EndLeftovers):
-    """Ours or not is decided by descent alone. With a holder goes the rest of its dead attempt: a
-    router that lives on holds the port. A holder that cannot be proved ours is named in the plan
-    and left alone.
+    """Ends the processes of dead attempts that hold GPU memory, together with the rest of their
+    attempts: a router that lives on would hold the port.
+
+    Only descent decides whether a process is ours. A holder that cannot be proved ours is named in
+    the plan and left alone.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned end of the processes. Raises NotApplicable if no holder is provably
+        left from a run of ours.
+        """
         holders = context.world.gpu_facts().holders
         dead = sorted(
             {
@@ -67,6 +72,7 @@ class EndProcesses(EndLeftovers):
 
 
 def _line(holder: Holder) -> str:
+    """Return the holder as text: its pid, command, memory and GPU."""
     memory = "unknown memory"
     if holder.mem is not None:
         memory = f"{holder.mem / (1 << 30):.1f} GiB"

@@ -1,5 +1,5 @@
-"""What ending the leftovers of a dead run has in common, whatever they hold: each by identity, and
-only while it still is one.
+"""The common part of the steps that end the leftovers of a dead run. Each process is ended by its
+identity, and only while it still is a leftover.
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class EndLeftovers:
-    """`targets` of the plan are identities, each with its `dead_run`."""
+    """Base class of steps that end leftover processes. The `targets` of the plan are process
+    identities, each with its `dead_run`.
+    """
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if none of the planned processes is alive."""
         return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the planned processes that are still alive. Raises PlanChanged if one of them is
+        no leftover of its dead run any more.
+        """
         alive = []
         for t in planned.targets:
             if Identity.from_dict(dict(t)).alive():
@@ -42,4 +48,5 @@ class EndLeftovers:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """End the processes and return a sentence about the result."""
         return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)

@@ -1,4 +1,4 @@
-"""move_files: move what a named selector finds to the run's trash."""
+"""move_files: moves the files that a named selector finds to the run's trash."""
 
 from __future__ import annotations
 
@@ -17,20 +17,30 @@ _LIMIT = 64
 
 
 class MoveFiles:
-    """Confirmed is the selector with its limits; the concrete list is journalled before it moves,
-    since a dying run may still add to it.
+    """Moves the files of a selector. A person confirms the selector with its limits. The concrete
+    list is journalled before the files move, because a dying run may still add to it.
 
-    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it
-    never made a step. By its markers it may be the newest complete one, which nothing else may
-    move; here the attempt itself has shown that it cannot be loaded, and an older complete one must
-    be there. `torn-checkpoint`: step directories above the newest complete step.
-    `partial-broadcast`: broadcasts without their STABLE marker. `rejection-note`: 2026-01's
-    configs/error.txt, the evidence, which the next start deletes when it succeeds. `stale-shm`:
-    shared memory of ours that nobody has open; it is another file system, so those bytes are copied
-    and compared before they go.
+    The selectors are:
+    * `corrupt-checkpoint`: the step from which the failed attempt was started and after which it
+      never
+      made a step. By its markers it may be the newest complete step, which nothing else may move.
+        Here
+      the attempt itself has shown that it cannot be loaded, and an older complete step must exist.
+    * `torn-checkpoint`: step directories above the newest complete step.
+    * `partial-broadcast`: broadcasts without their STABLE marker.
+    * `rejection-note`: configs/error.txt of 2026-01. It is evidence, and the next start deletes it
+      if
+      it succeeds.
+    * `stale-shm`: shared memory of ours that no process has open. It is on another file system, so
+      the
+      bytes are copied and compared before they are deleted.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned move, or None if the selector finds nothing. Raises NotApplicable if a
+        corrupt checkpoint is not proved, and PlanChanged if more files are found than the limits
+        allow.
+        """
         hashed: dict[str, Any] = {
             "select": parameters["select"],
             "limit": int(parameters.get("limit", _LIMIT)),
@@ -56,9 +66,13 @@ class MoveFiles:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the selector finds nothing any more."""
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the files that the selector finds now. Raises PlanChanged if they exceed the
+        confirmed limits.
+        """
         found = _find(context, planned.parameters)
         _within(found, planned.parameters)
         return [{"path": str(path)} for path in found]
@@ -70,6 +84,7 @@ class MoveFiles:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Move the files and return how many were moved."""
         for target in targets:
             path = Path(target["path"])
             say(f"moved {path} to {_move(context, planned.parameters, path)}")
@@ -77,7 +92,9 @@ class MoveFiles:
 
 
 def _frozen(context: Context, select: str) -> dict[str, Any]:
-    """What of a selector is decided when the plan is made."""
+    """Return the parameters of a selector that are decided when the plan is made. Raises
+    NotApplicable if a corrupt checkpoint is not proved.
+    """
     if select != "corrupt-checkpoint":
         return {}
     facts = context.facts()
@@ -104,6 +121,7 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
 
 
 def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
+    """Return the paths that the selector finds now."""
     select = parameters["select"]
     if select == "stale-shm":
         return sharedmemory.stale(context.world.shared_memory())
@@ -134,6 +152,7 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
 
 
 def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
+    """Move one path to the run's trash and return its new path."""
     if parameters["select"] != "stale-shm":
         return context.world.trash(
             context.run,
@@ -153,6 +172,7 @@ def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
 
 
 def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
+    """Raise PlanChanged if the paths exceed the limit of entries or bytes."""
     if len(found) > parameters["limit"]:
         raise PlanChanged(
             f"{len(found)} entries are {parameters['select']} by now, more than "
@@ -167,6 +187,7 @@ def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
 
 
 def _bytes(path: Path) -> int:
+    """Return the size of a file or of a directory with its files, in bytes."""
     if path.is_dir():
         return size_of(path)[0]
     return path.stat().st_size

@@ -1,5 +1,5 @@
-"""move_run: put all that a run has written aside, so that it can start afresh. The trash keeps
-every byte.
+"""move_run: moves everything that a run has written to its trash, so that the run can start afresh.
+The trash keeps every byte.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ from bs4_agent.trainers.base import RunLayout
 
 
 class MoveRun:
-    """`when: nothing-saved`: only for a run that has no checkpoint at all and whose trainer refuses
-    to start in a directory that is not empty; what the failed attempt left there are its configs
-    and logs.
+    """Moves the directories of a run.
+
+    With `when: nothing-saved` the step exists only for a run that has no checkpoint at all and
+    whose trainer refuses to start in a directory that is not empty. The directory then holds only
+    the configs and logs of the failed attempt.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned move, or None if the condition `when` does not hold."""
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (
             facts.checkpoints or not facts.layout.fresh_needs_empty
@@ -41,9 +44,11 @@ class MoveRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if none of the planned directories exists."""
         return not any(Path(root).exists() for root in planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the planned directories that exist now."""
         rows = []
         for root in planned.parameters["roots"]:
             if Path(root).exists():
@@ -57,6 +62,7 @@ class MoveRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Move the directories and return how many were moved."""
         for target in targets:
             path = Path(target["path"])
             moved = context.world.trash(context.run, path, context.action, everything=True)
@@ -65,10 +71,11 @@ class MoveRun:
 
 
 def written(layout: RunLayout) -> list[Path]:
-    """The directories that a run writes and a fresh start must not find, none inside another.
+    """Return the directories that a run writes and a fresh start must not find. None of them is
+    inside another one.
 
-    2026-01 spreads a run over output_dir; the current generation refuses a run directory that is
-    not empty, so all of it goes.
+    2026-01 spreads a run over output_dir. The current generation refuses a run directory that is
+    not empty, so all of it is moved.
     """
     paths = [
         layout.run_dir,

@@ -1,5 +1,5 @@
-"""move_steps: put what a resume must not find into the run's trash: every step above it, and what
-no checkpoint needs.
+"""move_steps: moves what a resume must not find to the run's trash: every step above the resume
+step, and what no checkpoint needs.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ _NOTHING = -1
 
 
 class MoveSteps:
-    """Which directories exist above the resume step may grow while the run is being stopped (a
-    dying orchestrator saves once more), so what is confirmed is the selector: these roots, above
-    this step, at most so many entries. The concrete list is journalled before it moves.
+    """Moves step directories that are in the way of a resume.
 
-    Two kinds go although they lie below: hand-off directories that the trainer empties at its
-    start, and broadcasts of steps that are no checkpoint, which it deletes one by one as it goes
-    on. Whoever looks for them later finds them in the trash.
+    More directories may appear above the resume step while the run is being stopped (a dying
+    orchestrator saves once more). So a person confirms the selector: these roots, above this step,
+    at most a number of entries. The concrete list is journalled before the directories move.
 
-    A run that has not saved anything yet is at step -1: whatever lies there goes. Where the trainer
-    wants an empty directory for a new start, that is move_run's, which takes the directory as a
+    Two kinds of directories move although they are below the resume step: hand-off directories that
+    the trainer empties when it starts, and broadcasts of steps that are no checkpoint, which it
+    deletes one by one as it goes on. Both can be found in the trash later.
+
+    A run that has not saved anything yet is at step -1, so everything moves. If the trainer wants
+    an empty directory for a new start, the step move_run does that, which moves the directory as a
     whole.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned move, or None if move_run does the work. Raises NotApplicable if there
+        are checkpoints but none is complete.
+        """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
             raise NotApplicable(
@@ -59,9 +64,13 @@ class MoveSteps:
         return Planned("move_steps", title, command, selector, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if nothing is in the way any more."""
         return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the directories to move now. Raises PlanChanged if the newest complete step is
+        another one, or if there are more directories than were confirmed.
+        """
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
             raise PlanChanged(
@@ -83,6 +92,7 @@ class MoveSteps:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Move the directories and return how many were moved."""
         for target in targets:
             moved = context.world.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
@@ -90,7 +100,7 @@ class MoveSteps:
 
 
 def _kept(context: Context) -> set[int]:
-    """The steps that are complete on every side."""
+    """Return the steps that are complete on every side."""
     rows = set()
     for c in context.facts().checkpoints:
         if c.complete:
@@ -99,8 +109,8 @@ def _kept(context: Context) -> set[int]:
 
 
 def _roots(layout: RunLayout) -> list[Path]:
-    """Where this generation keeps step directories that a resume looks at; each once, and none that
-    goes whole.
+    """Return the directories in which this generation keeps step directories that matter to a
+    resume, without repeats. Directories that move as a whole are left out.
     """
     roots = [
         layout.orchestrator_checkpoints,
@@ -118,8 +128,8 @@ def _roots(layout: RunLayout) -> list[Path]:
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
-    """Where to look for what a start from step `resume` (None: a new start, nothing is saved) must
-    not find.
+    """Return the selector of what a start from step `resume` must not find. `resume` is None for a
+    new start, for which nothing is saved.
     """
     return {
         "above": _NOTHING if resume is None else resume,
@@ -130,7 +140,7 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """What a selector means now; `kept`: the steps that are complete."""
+    """Return the directories that the selector finds now. `kept` has the complete steps."""
     above = [
         path
         for root in selector["roots"]
@@ -150,4 +160,5 @@ def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
 
 
 def _steps(root: Path) -> list[tuple[int, Path]]:
+    """Return (step, directory) of the step directories in `root`, by step."""
     return sorted(step_directories(root).items())

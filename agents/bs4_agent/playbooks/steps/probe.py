@@ -1,4 +1,4 @@
-"""probe: ask a component of the run whether it works, before anything depends on it."""
+"""probe: checks that a component of the run works before anything depends on it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _LOOK_S = 0.5
 
 
 class Probe:
-    """`server`: /health of the run's inference server. Always asked anew: what it answered before
-    is history.
+    """Probes a component. `server` means /health of the run's inference server. The probe is always
+    made anew, because an earlier answer says nothing about now.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned probe."""
         hashed = {"what": parameters["what"], "within": seconds(parameters.get("within", "60s"))}
         return Planned(
             "probe",
@@ -30,9 +31,11 @@ class Probe:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return False, so that the probe is always made."""
         return False
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets."""
         return []
 
     def act(
@@ -42,6 +45,9 @@ class Probe:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Poll the server until it answers, and return "it answers". Raises StepFailed if it does
+        not answer within the planned number of seconds.
+        """
         deadline = time.monotonic() + planned.parameters["within"]
         while not context.world.server_answers(context.run):
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""relaunch: start the next attempt with the same command, from the step that was decided when the
+"""relaunch: starts the next attempt with the same command, from the step that was decided when the
 plan was made.
 """
 
@@ -15,13 +15,18 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "previous" (the
-    newest complete one below that which the failed attempt asked for), "same" (resumable when there
-    is one, otherwise as the failed attempt was started, which must not have written a checkpoint),
-    "none" (afresh: everything was moved aside before).
+    """Starts the next attempt. The parameter `resume` is one of
+
+    * "resumable": the newest complete step; NotApplicable if there is none;
+    * "previous": the newest complete step below the step from which the failed attempt was started;
+    * "same": the newest complete step if there is one, otherwise the start of the failed attempt,
+      which
+      must not have written a checkpoint;
+    * "none": afresh, after everything was moved aside.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned launch. Raises NotApplicable if the run cannot be resumed."""
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
@@ -39,9 +44,11 @@ class Relaunch:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has started an attempt already."""
         return context.world.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises PlanChanged if the run is running again."""
         facts = context.facts()
         if any(m.alive for m in facts.members):
             raise PlanChanged(
@@ -57,6 +64,7 @@ class Relaunch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Start the attempt and return a sentence with its number."""
         spec = dataclasses.replace(
             context.facts().spec,
             resume=planned.parameters["resume"],
@@ -67,6 +75,10 @@ class Relaunch:
 
 
 def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> LaunchSpec:
+    """Return the spec of the next attempt. `resumable` is the newest complete step or None, `wrote`
+    is True if the failed attempt has written a checkpoint. Raises NotApplicable if the run cannot
+    be resumed.
+    """
     overrides = tuple(_without_resume(spec.overrides))
     if how == "none":
         return dataclasses.replace(spec, resume=None, overrides=overrides)
@@ -81,8 +93,8 @@ def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> Lau
 
 
 def _without_resume(overrides: Sequence[str]) -> list[str]:
-    """A bare `--resume` takes the largest directory, which is how the run got here; the explicit
-    step replaces it.
+    """Return the overrides without their resume options. A bare `--resume` takes the largest
+    directory, which is how the run came to fail; the explicit step replaces it.
     """
     kept: list[str] = []
     skip = False

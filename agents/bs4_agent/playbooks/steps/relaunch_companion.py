@@ -1,5 +1,5 @@
-"""relaunch_companion: start the inference server again that was started apart from the run and is
-gone.
+"""relaunch_companion: starts again the inference server that was started apart from the run and has
+ended.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class RelaunchCompanion:
-    """The server is a run of its own to the agent. It is started with the very command that it had,
-    first of all: the run that uses it waits for it.
+    """Starts the run's inference server again. To the agent, the server is a run of its own. It is
+    started first and with the same command as before, because the run that uses it waits for it.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned launch, or None if the run has no such server or it is alive. Raises
+        NotApplicable if the agent has never seen the server.
+        """
         server = context.world.companion(context.run)
         facts = context.facts()
         if server is None and not facts.ever("inference"):
@@ -53,9 +56,13 @@ class RelaunchCompanion:
         return Planned("relaunch_companion", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has started the server already."""
         return context.world.launched(planned.parameters["run"], context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises PlanChanged if the server is alive again or has another
+        attempt.
+        """
         server = context.world.companion(context.run)
         if (
             server is None
@@ -75,6 +82,9 @@ class RelaunchCompanion:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Start the server, after ending what is left of it, and return a sentence with its
+        attempt.
+        """
         name = planned.parameters["run"]
         if any(m.alive for m in context.world.run_facts(name).members):
             # an orphaned router or engine holds the port and the memory

@@ -1,5 +1,5 @@
-"""restore_set: when no step is complete here any more, bring the newest whole one back from the
-run's store.
+"""restore_set: fetches the newest complete step from the run's store if no step is complete on the
+pod any more.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class RestoreSet:
-    """What is confirmed is the step by the hash of its manifest, which names every file with its
-    size and hash. A run whose own disk has a complete step has no use for this step.
+    """Restores one step. A person confirms the step by the hash of its manifest, which names every
+    file with its size and hash. A run that has a complete step on its own disk does not need this
+    step.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned restore, or None if a step is complete on the pod. Raises
+        NotApplicable if no store is known that has a complete step.
+        """
         if any(c.complete for c in context.facts().checkpoints):
             return None
         remote = context.world.remote_step(context.run)
@@ -42,9 +46,11 @@ class RestoreSet:
         return Planned("restore_set", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the step is complete on the pod."""
         return context.world.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises PlanChanged if the run is running again."""
         facts = context.facts()
         if any(m.alive for m in facts.members):
             raise PlanChanged(
@@ -60,4 +66,5 @@ class RestoreSet:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Restore the step and return a sentence about the result."""
         return context.world.restore(context.run, planned.parameters, context.action, say)

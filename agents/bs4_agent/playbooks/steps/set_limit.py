@@ -1,4 +1,4 @@
-"""set_limit: the run's next attempts start with a higher limit of open files."""
+"""set_limit: lets the run's next attempts start with a higher limit of open files."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ _ENOUGH = 4096
 
 
 class SetLimit:
-    """The order is kept with the run and carried out at every start of it, so that it also holds
-    after the agent itself was replaced. Only up to the hard limit, which a tenant cannot raise;
-    where that is reached already there is no step.
+    """Orders a limit of open files. The order is kept with the run and carried out at every start,
+    so that it also holds after the agent itself was replaced. The limit is at most the hard limit,
+    which a tenant cannot raise; if that is reached already, there is no step.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned limit, or None if the run has it already. Raises NotApplicable if the
+        hard limit is too low.
+        """
         soft, hard = context.world.nofile(context.run), context.world.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)
         if wanted < _ENOUGH:
@@ -39,9 +42,11 @@ class SetLimit:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the run's next attempt would start with the limit."""
         return context.world.nofile(context.run) >= int(planned.parameters["nofile"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets."""
         return []
 
     def act(
@@ -51,5 +56,6 @@ class SetLimit:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Write the order and return a sentence about it."""
         context.world.set_nofile(context.run, planned.parameters["nofile"])
         return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

@@ -1,4 +1,6 @@
-"""stop_run: end the run by its generation's own rules, then what is left of it by descent."""
+"""stop_run: ends the run by the rules of its trainer generation, then ends what is left of it by
+descent.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,13 @@ from bs4_agent.playbooks.world import Context, Planned
 
 
 class StopRun:
-    """Confirmed is "this attempt of this run, all that descends from it". Which workers live at the
-    moment is shown, not hashed: prime-rl restarts env workers by itself, and a plan must not die of
-    that.
+    """Stops a run. A person confirms "this attempt of this run, and every process that descends
+    from it". The workers that live at the moment are shown but not hashed: prime-rl restarts env
+    workers by itself, and that must not make a plan invalid.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned stop with the processes that live now."""
         facts = context.facts()
         members = [m for m in facts.members if m.alive]
         if members:
@@ -45,9 +48,13 @@ class StopRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if no process of the run is alive."""
         return not any(m.alive for m in context.facts().members)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the living processes. Raises PlanChanged if the run is in another attempt, or has
+        far more processes than were shown.
+        """
         facts = context.facts()
         if facts.attempt != planned.parameters["attempt"]:
             raise PlanChanged(
@@ -72,4 +79,5 @@ class StopRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Stop the run and return a sentence about the result."""
         return context.world.stop(context.run, say)

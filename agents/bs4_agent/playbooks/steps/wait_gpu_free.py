@@ -1,4 +1,4 @@
-"""wait_gpu_free: until no process without a live run holds GPU memory."""
+"""wait_gpu_free: waits until no process without a live run holds GPU memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ LIMIT_S = 60.0
 
 
 class WaitGpuFree:
+    """Waits until the GPUs that no live run uses are free."""
+
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned wait. The parameter `below_mb` is the memory in MB that a free GPU may
+        still use.
+        """
         limit = int(parameters.get("below_mb", 1000))
         return Planned(
             "wait_gpu_free",
@@ -27,6 +32,9 @@ class WaitGpuFree:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the machine has no GPU, or if no leftover of a dead run holds a GPU and
+        every GPU without a live run is below the limit.
+        """
         gpus = context.world.gpu_facts()
         if gpus.state == "absent":
             return True
@@ -43,6 +51,7 @@ class WaitGpuFree:
         )
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets."""
         return []
 
     def act(
@@ -52,6 +61,7 @@ class WaitGpuFree:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Poll the GPUs until they are free. Raises StepFailed after `LIMIT_S` seconds."""
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             if self.done(context, planned):

@@ -1,4 +1,4 @@
-"""wait_until: until a condition of the machine holds, with a limit."""
+"""wait_until: waits, with a time limit, until a condition of the machine holds."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ _NEXT = {
 
 
 class WaitUntil:
-    """`disk-free`: the mount of the run's output is used below `percent`; `port-free`: nobody
-    listens on a port of the run; `server-ready`: the run's inference server answers /health with
-    200.
+    """Waits for a condition. `disk-free`: less than `percent` of the file system of the run's
+    output is used. `port-free`: no process listens on a port of the run. `server-ready`: the run's
+    inference server answers /health with 200.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned wait."""
         hashed = {
             "condition": parameters["condition"],
             "percent": int(parameters.get("percent", 85)),
@@ -44,9 +45,11 @@ class WaitUntil:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the condition holds."""
         return _holds(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets."""
         return []
 
     def act(
@@ -56,6 +59,9 @@ class WaitUntil:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Poll until the condition holds, and return it in words. Raises StepFailed after the
+        planned number of seconds.
+        """
         deadline = time.monotonic() + planned.parameters["within"]
         while time.monotonic() < deadline:
             if _holds(context, planned.parameters):
@@ -68,6 +74,7 @@ class WaitUntil:
 
 
 def _words(parameters: Mapping[str, Any]) -> str:
+    """Return the condition in words."""
     return {
         "disk-free": f"less than {parameters['percent']} % of the run's disk is used",
         "port-free": "the run's ports are free",
@@ -76,6 +83,7 @@ def _words(parameters: Mapping[str, Any]) -> str:
 
 
 def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
+    """Return True if the condition holds now."""
     condition = parameters["condition"]
     if condition == "port-free":
         return not context.world.port_holders(context.run)
@@ -85,8 +93,8 @@ def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
 
 
 def used_percent(path: Path) -> float:
-    """How full the file system of `path` (or of the nearest directory above it that is there) is
-    for an ordinary user, as df counts.
+    """Return how full the file system of `path` is for an ordinary user, in percent, as df counts.
+    If `path` does not exist, the nearest existing directory above it counts.
     """
     there = next(p for p in (path, *path.parents) if p.exists())
     status = os.statvfs(there)
@@ -95,7 +103,9 @@ def used_percent(path: Path) -> float:
 
 
 def seconds(text: Any) -> float:
-    """ "90s", "10m" and "2h" in seconds; a number is seconds already."""
+    """Return a duration in seconds. A text like "90s", "10m" or "2h" is converted; a number is in
+    seconds already.
+    """
     if isinstance(text, (int, float)):
         return float(text)
     return float(text[:-1]) * _SECONDS[text[-1]]
