@@ -1,8 +1,8 @@
-"""What a part of a checkpoint must hold beside its marker: a marker says that the writer came to
-its end, not that the bytes are there.
+"""Checks the content of a part of a checkpoint beside its marker. A marker only shows that the
+writer came to its end, and not that the bytes are there.
 
-Nothing is loaded and no pickle is opened: names, sizes and the headers that formats put at the
-front of their files.
+Nothing is loaded and no pickle is opened. Only names, sizes and the headers at the front of the
+files are read.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _INDEX = "model.safetensors.index.json"
 
 
 def wanting(part: str, directory: Path) -> str:
-    """What is missing in a part whose markers are there, as a phrase; "" when its files say that it
-    can be loaded.
+    """Return what is missing in a part whose markers are there, as a phrase. Return "" if its files
+    show that it can be loaded.
 
-    `part`: trainer, orchestrator, broadcast, weights, and verl's actor, critic, model; others have
-    no known content. OSError as the disk gives it, but for files that vanish meanwhile, which are
-    missing.
+    `part` is trainer, orchestrator, broadcast or weights, or verl's actor, critic or model; the
+    content of other parts is not known and counts as complete. Raises OSError from the disk, except
+    for files that vanish in the meantime, which count as missing.
     """
     look = {
         "trainer": _shards,
@@ -49,9 +49,9 @@ def wanting(part: str, directory: Path) -> str:
 
 
 def _shards(directory: Path) -> str:
-    """DCP names every shard in `.metadata` (a pickle, which is searched and not opened). A shard is
-    what torch.save wrote for one tensor or object after the other (torch 2.13, looked at), so that
-    its last bytes end an archive.
+    """Check a checkpoint of torch's DCP. It names every shard in `.metadata` (a pickle, which is
+    searched and not opened). A shard holds the output of torch.save for one tensor or object after
+    the other (torch 2.13), so its last bytes end a zip archive.
     """
     found = {}
     for entry in _listed(directory):
@@ -80,9 +80,9 @@ def _shards(directory: Path) -> str:
 
 
 def _ranks(directory: Path) -> str:
-    """verl: a file of each kind (model, optim, extra_state) for every rank of the world that wrote
-    them, or a whole Hugging Face export (its SFT trainer up to 0.5), or Megatron's dist_ckpt. An
-    adapter beside them must be one.
+    """Check a checkpoint of verl: a file of each kind (model, optim, extra_state) for every rank of
+    the world that wrote it, or a complete Hugging Face export (its SFT trainer up to 0.5), or
+    Megatron's dist_ckpt. If there is an adapter beside these, it must be complete too.
     """
     found: dict[tuple[str, int], dict[int, Path]] = {}
     for path in _listed(directory):
@@ -121,8 +121,8 @@ def _ranks(directory: Path) -> str:
 
 
 def _torn(path: Path) -> str:
-    """torch saves zip archives, whose directory is written last: one that begins as a zip and does
-    not end as one was cut off.
+    """Return why the file is incomplete, or "". torch saves zip archives, which write their
+    directory last: a file that begins as a zip and does not end as one was cut off.
     """
     try:
         with path.open("rb") as handle:
@@ -140,14 +140,15 @@ def _torn(path: Path) -> str:
 
 
 def _progress(directory: Path) -> str:
+    """Check the orchestrator's part of a checkpoint."""
     if _size(directory / "progress.pt"):
         return ""
     return "progress.pt is empty"
 
 
 def _weights(directory: Path) -> str:
-    """A model or an adapter: at least one file of weights, none empty, each safetensors file as
-    long as its own header says.
+    """Check a model or an adapter: it needs at least one file of weights, no empty file, and every
+    safetensors file must be as long as its own header says.
     """
     files = [path for path in _below(directory) if path.suffix in _WEIGHTS]
     if not files:
@@ -165,8 +166,8 @@ def _weights(directory: Path) -> str:
 
 
 def _short(path: Path) -> str:
-    """safetensors: 8 bytes of length (little endian), a JSON header with the offsets of every
-    tensor, the tensors.
+    """Return why a safetensors file is incomplete, or "". The format is 8 bytes of length (little
+    endian), a JSON header with the offsets of every tensor, then the tensors.
     """
     size = _size(path) or 0
     try:
@@ -190,6 +191,9 @@ def _short(path: Path) -> str:
 
 
 def _indexed(index: Path) -> list[str]:
+    """Return the names of the weight files in an index. An index that cannot be read gives one
+    name, which no file has.
+    """
     raw = _read(index)
     try:
         names = loads(raw)["weight_map"].values() if raw else ()
@@ -199,7 +203,9 @@ def _indexed(index: Path) -> list[str]:
 
 
 def _below(directory: Path) -> list[Path]:
-    """Files here and one directory down (2026-01 puts adapters into `lora_adapters/`)."""
+    """Return the files in the directory and one level down (2026-01 puts adapters into
+    `lora_adapters/`).
+    """
     found: list[Path] = []
     for path in _listed(directory):
         if path.is_file():
@@ -212,6 +218,7 @@ def _below(directory: Path) -> list[Path]:
 
 
 def _listed(directory: Path) -> list[Path]:
+    """Return the sorted entries of the directory, an empty list if it does not exist."""
     try:
         return sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -219,6 +226,7 @@ def _listed(directory: Path) -> list[Path]:
 
 
 def _read(path: Path) -> bytes:
+    """Return the bytes of the file, b"" if it does not exist."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -226,6 +234,7 @@ def _read(path: Path) -> bytes:
 
 
 def _size(path: Path) -> int | None:
+    """Return the size of the file in bytes, or None if it does not exist."""
     try:
         return path.stat().st_size
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""When the disk is full: from the sizes of the checkpoints and the pace of the steps, not from two
-looks at the disk.
+"""Predicts when the disk will be full, from the sizes of the checkpoints and the pace of the steps
+and not from two readings of the disk.
 
-Between two saves a disk hardly moves and then jumps by a whole set, so a slope through its readings
-says "never" for twenty minutes and "in three" at the wrong moment. What comes is known: sets of
-this size, one every so many steps, and who removes which of them.
+Between two saves, the use of a disk hardly changes, and then it jumps by a whole set. A slope
+through its readings would say "never" for twenty minutes and "in three" at the wrong moment. What
+will come is known: sets of this size, one every so many steps, and the rules that remove old ones.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ _RECENT = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """What removes old sets: the order's `keep` (all parts, but for the steps that are a multiple
-    of `milestones`), or the trainer's own `own_keep` for the `own_parts` that it cleans, milestones
-    or not.
+    """The rules that remove old sets.
+
+    The retention order keeps `keep` sets of every part, and also the steps that are a multiple of
+    `milestones` (0 for none). The trainer itself keeps `own_keep` sets of the `own_parts` that it
+    cleans, and no milestones. None means that there is no such rule.
     """
 
     keep: int | None = None
@@ -35,24 +37,25 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """How many of this part stay, None without end."""
+        """Return how many sets of this part stay, or None if no rule limits them."""
         own = self.own_keep if part in self.own_parts else None
         return min((limit for limit in (self.keep, own) if limit is not None), default=None)
 
     def stays(self, part: str, step: int) -> bool:
-        """Whether this part of a step stays although it is old."""
+        """Return True if this part of a step stays although the step is old."""
         cleaned = self.own_keep is not None and part in self.own_parts
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """`set_bytes` of one checkpoint; one comes every `every_steps` steps, `every_s` seconds, the
-    next at wall second `next_t`.
+    """A prediction about the disk of one run. None means that a value is not known.
 
-    `room`: how many more fit beside what is there now. `to_come` until max_steps. `full_t`: wall
-    second of the save that no longer fits, `full_step` its step. None where it is not known, and
-    for `full_t` also where every save that is to come fits (`lasts`).
+    `set_bytes` is the size of one checkpoint. A checkpoint comes every `every_steps` steps or
+    `every_s` seconds, the next one at wall-clock time `next_t`. `room` is how many more checkpoints
+    fit on the disk, and `to_come` how many will come until max_steps. `full_t` is the wall-clock
+    time of the first save that does not fit, and `full_step` its step. `lasts` is True if every
+    save that is to come fits.
     """
 
     set_bytes: int | None = None
@@ -66,6 +69,7 @@ class Forecast:
     lasts: bool = False
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the forecast as a dictionary."""
         found = {}
         for name in self.__dataclass_fields__:
             found[name] = getattr(self, name)
@@ -82,8 +86,11 @@ def forecast(
     goal: int | None = None,
     live: bool = True,
 ) -> Forecast:
-    """`interval`: steps between two saves by the config, `step_s`: median seconds of a step by the
-    log (both measured from the sets where they are not known). `goal`: max_steps. `live`: False for
+    """Predict the saves of a run from the sets that it has now.
+
+    `free` is the number of free bytes on the disk, or None if it is not known. `interval` is the
+    number of steps between two saves by the config and `step_s` the median seconds of a step by the
+    log; if they are None, they are measured from the sets. `goal` is max_steps. `live` is False for
     a run that saves nothing any more.
     """
     recent = complete_sets(sets)[:_RECENT]
@@ -141,8 +148,9 @@ def _first_that_does_not_fit(
     every: int,
     furthest: int,
 ) -> int | None:
-    """1 for the very next save, None when none of the `furthest` next is it. Trainer and guard
-    remove an old set only after the new one is whole, so every save needs its whole size.
+    """Return the number of the first save that does not fit, 1 for the very next save. Return None
+    if the next `furthest` saves fit. The trainer and the retention policy remove an old set only
+    after the new one is complete, so every save needs room for its whole size.
     """
     per_part = {name: part.bytes for name, part in newest.parts.items()}
     # How many more of each part will stay before its limit begins to remove one for each that
@@ -165,14 +173,15 @@ def _first_that_does_not_fit(
 
 
 def _left(sets: Sequence[StepSet], name: str, limit: int | None) -> int | None:
+    """Return how many more sets of the part fit below its limit, or None if it has no limit."""
     if limit is None:
         return None
     return max(0, limit - sum(name in one.parts for one in sets if one.complete))
 
 
 def _pace(recent: Sequence[StepSet]) -> float | None:
-    """Seconds a step between complete sets; the median, so that a night in which nothing ran does
-    not count.
+    """Return the seconds of a step, measured between complete sets. It is the median, so that a
+    night in which nothing ran does not count.
     """
     gaps = []
     for a, b in pairwise(recent):
@@ -182,6 +191,7 @@ def _pace(recent: Sequence[StepSet]) -> float | None:
 
 
 def _median(values: Sequence[float]) -> float | None:
+    """Return the median (the upper one of two), or None if there are no values."""
     if values:
         return sorted(values)[len(values) // 2]
     return None

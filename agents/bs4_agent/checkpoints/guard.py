@@ -1,8 +1,8 @@
-"""The disk guard: carries out the standing orders of this pod's runs, and says when it cannot.
+"""The disk guard: carries out the retention orders of this pod's runs, and reports when it cannot.
 
-Nothing here is loaded before the first order. It frees only what an order of the user lets go, only
-what was moved aside first, and never one of the two newest complete sets; when it is not sure, it
-frees nothing and the journal says why.
+This module is not loaded before the first order. It frees only what an order of the user permits,
+only after it was moved aside, and never one of the two newest complete sets. If it is not sure, it
+frees nothing and the journal has the reason.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ _Print = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Look:
+    """The state of one run at one scan: its sets, its disk's free bytes, and the forecast."""
+
     run: Run
     order: Order
     sets: list[StepSet]
@@ -67,11 +69,14 @@ class _Look:
 
     @property
     def emergency(self) -> bool:
+        """Return True if the next save does not fit on the disk."""
         return self.free < self.need
 
 
 class Guard:
-    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+    """Carries out the retention orders; one per pod. `run` works on a thread of its own until it is
+    stopped; call `wake` after an order has changed.
+    """
 
     def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
         self._pod, self._book, self._actions = pod, book, actions
@@ -81,16 +86,18 @@ class Guard:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
+        """Start the next scan now."""
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
+        """Scan the runs again and again until `stop` is set."""
         while not stop.is_set():
             self._woken.wait(self.round())
             self._woken.clear()
 
     def finish(self) -> None:
-        """What was begun and not ended: an earlier life of the agent was killed, or the journal was
-        full for a moment.
+        """Finish removals that were begun and not ended, because an earlier agent was killed or the
+        journal was full for a moment.
         """
         for action in self._book.ledger.unfinished("rotate"):
             trashes = []
@@ -107,8 +114,8 @@ class Guard:
                 )
 
     def round(self) -> float | None:
-        """One look at every run with an order. Seconds until the next one, None while there is no
-        order.
+        """Scan every run that has an order and free what may go. Return the seconds until the next
+        scan, or None if there is no order.
         """
         pause = None
         self._rounds += 1
@@ -137,6 +144,7 @@ class Guard:
         return pause
 
     def _look_after(self, name: str, order: Order) -> float:
+        """Scan one run, free what may go, and return the seconds until its next scan."""
         run = self._pod.runs.get(name)
         look = self._look(run, order)
         pause = self._pause(look)
@@ -167,6 +175,7 @@ class Guard:
         return pause
 
     def _tell(self, look: _Look, decision: Decision) -> None:
+        """Journal that the next checkpoint does not fit, or that it fits again."""
         name = look.run.name
         said = self._book.ledger.guard.get(name)
         if look.emergency:
@@ -179,6 +188,7 @@ class Guard:
             )
 
     def _look(self, run: Run, order: Order) -> _Look:
+        """Scan the run. Raises Refused if its disk does not answer."""
         trainer = self._pod.runs.trainer(run)
         sets = step_sets(trainer, run.spec)
         usage = disk_usage(trainer.layout(run.spec).trainer_checkpoints)
@@ -207,8 +217,8 @@ class Guard:
         return _Look(run, order, sets, usage["free"], need, seen)
 
     def _pause(self, look: _Look) -> float:
-        """Four looks between two saves, as soon as it is known how far apart they are: in a real
-        run that is LOOK_S.
+        """Return the seconds until the next scan of the run: a quarter of the time between two
+        saves, as soon as that is known. In a real run, this is LOOK_S.
         """
         attempt, every = look.run.attempt, look.forecast.every_s
         if not look.run.live or attempt is None:
@@ -220,8 +230,8 @@ class Guard:
         return LOOK_S
 
     def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
-        """What the trainer deletes itself. None before its first step: it may be about to read any
-        of its checkpoints. Refused where it cannot be known.
+        """Return what the trainer deletes itself. Return None before its first step, because it may
+        be about to read any of its checkpoints. Raises Refused if it cannot be known.
         """
         attempt = run.attempt
         refuse_beside(self._pod.runs, run.spec)
@@ -250,7 +260,7 @@ class Guard:
         return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
 
     def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
-        """Why a step is left alone for now."""
+        """Return why a step must be left alone for now, or ""."""
         if order.synced and one.complete and not self._in_store(run, one):
             return _NOT_SAVED
         try:
@@ -265,8 +275,8 @@ class Guard:
         return _NOT_QUIET
 
     def _in_store(self, run: str, one: StepSet) -> bool:
-        """Whether this very set was verified in the store, and nobody was seen to remove it from
-        there since.
+        """Return True if this very set was verified in the store and was not seen to be removed
+        from there since.
         """
         view = self._book.ledger.syncs.get(run)
         saved = None
@@ -275,8 +285,8 @@ class Guard:
         return saved is not None and one.t <= saved + 1.0
 
     def _observe(self, look: _Look) -> None:
-        """Begin to watch the sets that will be let go next, so that they are known to be quiet when
-        their turn comes.
+        """Begin to watch the sets that will be removed next, so that they are known to be quiet
+        when their turn comes.
         """
         there = {one.step for one in look.sets}
         self._prints = {
@@ -288,8 +298,8 @@ class Guard:
             self._quiet_s(look.run.name, one)
 
     def _quiet_s(self, run: str, one: StepSet) -> float:
-        """For how long a step is known not to have changed; 0 when an earlier look did not see it
-        as it is.
+        """Return the seconds for which a step is known not to have changed, 0 if no earlier scan
+        has seen it in its present state.
         """
         now, seen = time.monotonic(), _print(one)
         known = self._prints.get((run, one.step))
@@ -300,6 +310,7 @@ class Guard:
         return now - known[1]
 
     def _rotate(self, look: _Look, decision: Decision) -> bool:
+        """Move the chosen steps aside and free them. Return True if they were freed."""
         run, home = look.run, self._pod.runs.home
         chosen = list(decision.free[:_MOST])
         used = readers(
@@ -350,6 +361,7 @@ class Guard:
     def _move(
         self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]
     ) -> None:
+        """Move the steps aside, as the first step of the action `key`."""
         run = look.run.name
         self._refuse_changed(look, chosen)
         self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
@@ -369,9 +381,10 @@ class Guard:
         self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
 
     def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
-        """Decided anew under the run's hold: since the look a start may have begun that reads one
-        of them, or one was written again. All or nothing: the action names its steps already. The
-        next look decides about the others.
+        """Decide again while the run is held, and raise Refused if one of the chosen steps may not
+        go any more. Since the scan, a launch may have begun that reads one of them, or a step may
+        have been written again. It is all or nothing, because the action names its steps already;
+        the next scan decides about the others.
         """
         name, order = look.run.name, look.order
         if Order.of(self._book.ledger.orders.get(name)) != order:
@@ -397,7 +410,8 @@ class Guard:
             )
 
     def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
-        """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a
+        """Delete what the action has moved aside, and return True if that worked. The run is not
+        held meanwhile, because files in the trash are in nobody's way and deleting 50 GB may take a
         minute.
         """
         try:
@@ -423,10 +437,13 @@ class Guard:
     def _event(
         self, key: str, run: str, event: str, *, sync: bool = False, **fields: object
     ) -> None:
+        """Append an `action` record to the journal."""
         self._book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def _say(self, run: str, event: str, detail: str) -> None:
-        """Once a change; numbers that move on alone are none."""
+        """Journal a `guard` record if the event or its text has changed. A text in which only
+        numbers differ has not changed.
+        """
         before: Mapping[str, object] = self._book.ledger.guard.get(run) or {}
         if (before.get("event"), _words(str(before.get("detail", "")))) == (event, _words(detail)):
             return
@@ -437,11 +454,14 @@ class Guard:
 
 
 def _since(one: StepSet, started_t: float) -> bool:
+    """Return True if the trainer's part was written after the wall-clock time `started_t`."""
     return one.parts["trainer"].t >= started_t
 
 
 def _print(one: StepSet) -> _Print:
-    """Deleting changes the directories' own times, writing the files'."""
+    """Return (entries, bytes, newest modification in ns) of the step. Deleting changes the times of
+    the directories, writing changes those of the files.
+    """
     entries, total, newest = 0, 0, 0
     pending = [str(path) for path in one.directories]
     while pending:
@@ -463,7 +483,7 @@ def _print(one: StepSet) -> _Print:
 
 
 def _plight(look: _Look, decision: Decision) -> str:
-    """What an emergency says: what is missing, what is in the way, what would help."""
+    """Return the text of an emergency: what is missing, what is in the way, and what would help."""
     text = f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}."
     if decision.kept:
         text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
@@ -483,10 +503,12 @@ def _plight(look: _Look, decision: Decision) -> str:
 
 
 def _freeing(trashes: list[Path], key: str) -> str:
+    """Return the command that frees what the action has moved aside."""
     return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
 
 
 def _steps(sets: list[StepSet]) -> str:
+    """Return the steps in words, at most six numbers."""
     numbers = [str(one.step) for one in sets]
     if len(numbers) <= 6:
         shown = numbers
@@ -496,8 +518,10 @@ def _steps(sets: list[StepSet]) -> str:
 
 
 def _free_bytes(places: list[Path]) -> int | None:
+    """Return the free bytes of the disk of the first place, or None."""
     return disk_usage(places[0])["free"] if places else None
 
 
 def _words(text: str) -> str:
+    """Return the text without its numbers."""
     return "".join(letter for letter in text if not letter.isdigit() and letter != ".")

@@ -1,8 +1,9 @@
-"""Which checkpoints exist, which of them are whole on every side, and what lies above a step.
+"""Finds the checkpoints of a run, which of them are complete on every side, and what is above a
+step.
 
-Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by
-directory name. What counts here is each writer's last-written marker, and the content that it
-promises: a marker alone proves nothing.
+Nothing in prime-rl checks that a checkpoint is complete: both generations resolve "latest" by the
+name of the directory. Here a checkpoint counts if the marker that its writer writes last is there,
+and also the content that the marker promises: a marker alone proves nothing.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ _SETTLED_S = 60.0
 
 
 def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
-    """Every step of the run found in any part, newest last. Cheap enough for every few seconds:
-    markers are looked at each time (a resume rests on them), sizes only where they can have
+    """Return every step of the run that any part has, newest last. This is cheap enough for every
+    few seconds: markers are read each time (a resume depends on them), sizes only if they can have
     changed.
     """
     return scan(trainer.parts(spec))
 
 
 def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
-    """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's
-    keep_last) count as absent.
+    """Return the checkpoints that consist of the parts in `rules`. A directory that vanishes in the
+    meantime (by a trainer's keep_last) counts as absent.
     """
     roots = {}
     for rule in rules:
@@ -55,8 +56,8 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
 
 
 def pointed(pointer: Path) -> int | None:
-    """The step that a pointer file names; None where there is no such file, -1 where it names none
-    (a kill or a full disk while it was written leaves it empty).
+    """Return the step that a pointer file names. Return None if there is no such file, and -1 if it
+    names no step (a kill or a full disk while it was written leaves it empty).
     """
     try:
         with pointer.open("rb") as handle:
@@ -69,14 +70,14 @@ def pointed(pointer: Path) -> int | None:
 
 
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """The newest step that is whole on every side, or None."""
+    """Return the newest checkpoint that is complete on every side, or None."""
     return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)
 
 
 def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]:
-    """The step directories above `step` by part, oldest first, each exactly once: in the current
-    generation's flat layout both halves of a checkpoint share one directory, which is then under
-    "trainer". Empty ones are included: a trainer sees them too.
+    """Return the step directories above `step` by part, oldest first, each exactly once. In the
+    flat layout of the current generation, both halves of a checkpoint share one directory, which is
+    then under "trainer". Empty directories are included, because a trainer sees them too.
     """
     found: dict[str, list[Path]] = {}
     for checkpoint in sorted(checkpoints, key=lambda c: c.step):
@@ -87,8 +88,8 @@ def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]
 
 
 def step_directories(root: Path) -> dict[int, Path]:
-    """`root/step_N` (verl: `root/global_step_N`) for every N, whatever is inside. A step directory
-    that is a link to another disk is one too: the trainers follow it.
+    """Return {N: path} of every `root/step_N` (verl: `root/global_step_N`), whatever is inside. A
+    step directory that is a link to another disk counts too, because the trainers follow it.
     """
     found: dict[int, Path] = {}
     try:
@@ -108,6 +109,7 @@ def _checkpoint(
     roots: Mapping[Path, Mapping[int, Path]],
     named: Mapping[Path, int | None],
 ) -> Checkpoint:
+    """Return the checkpoint of one step, complete or not."""
     parts: dict[str, Path] = {}
     missing: list[str] = []
     lacking: dict[str, str] = {}
@@ -155,11 +157,12 @@ def _checkpoint(
 def _behind(
     pointer: Path, named: int | None, step: int, *, newest_step: int, directory: Path
 ) -> str:
-    """Why the pointer file says that this step was not finished, "" where it does not say so.
+    """Return why the pointer file says that this step was not finished, or "".
 
-    One that is empty was being written for the newest step, which then does not count. Without one
-    a step counts when its data loader's state (`data.pt`, `data_0.pt`) is there: it is the last
-    file before the pointer, and older writers without either say nothing.
+    An empty pointer file was being written for the newest step, which then does not count. Without
+    a pointer file, a step counts if the state of its data loader (`data.pt`, `data_0.pt`) is there,
+    which is the last file before the pointer. Older writers have neither of them, and their steps
+    count.
     """
     if named is None:
         if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt")):
@@ -175,8 +178,8 @@ def _behind(
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """(bytes, newest mtime, why it does not count or "") of one part. Its markers are looked at
-    each time, the rest where it can have changed.
+    """Return (bytes, newest modification time, why it does not count or "") of one part. Its
+    markers are checked each time, its files only if they can have changed.
     """
     try:
         stamp = part.stat().st_mtime_ns
@@ -202,8 +205,8 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
 
 
 def size_of(directory: Path) -> tuple[int, float]:
-    """Bytes of all files below `directory` and the newest mtime. Links are counted as links: what
-    they point to is not the run's.
+    """Return the bytes of all files below `directory` and the newest modification time. Links are
+    counted as links, because their targets do not belong to the run.
     """
     total, newest = 0, 0.0
     pending = [str(directory)]

@@ -1,8 +1,8 @@
-"""The record of a launch, made on the pod: what of it may travel, and the config files that it
-names.
+"""The record of a launch, made on the pod: which of its options and variables may travel, and the
+config files that it names.
 
-What has the form of a key stays: it would lie in the store and in journals. A new machine has its
-keys from the console's own 0600 files.
+A value that looks like a key is left out, because it would be in the store and in journals. A new
+machine gets its keys from the console's own 0600 files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FILE_BYTES, _FILES = 1 << 20, 64
 
 
 def of(spec: LaunchSpec) -> Launched:
-    """Of what `spec` was started with; its files are `config_files`."""
+    """Return the record of the launch that `spec` describes. Its files come from `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
     held = []
@@ -60,7 +60,9 @@ def of(spec: LaunchSpec) -> Launched:
 
 
 def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(the options that hold nothing of the form of a key, what was left out as in Launched)."""
+    """Return (the options that hold nothing that looks like a key, a phrase for each option that
+    was left out).
+    """
     kept: list[str] = []
     left_out = []
     for option in _options(words):
@@ -74,7 +76,9 @@ def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _options(words: Sequence[str]) -> Iterator[list[str]]:
-    """Each option with its values; a word that belongs to none by itself (verl's are all such)."""
+    """Yield each option together with its values. A word that belongs to no option comes alone, as
+    all words of verl do.
+    """
     option: list[str] = []
     for word in words:
         if option and (word.startswith("--") or not option[0].startswith("--")):
@@ -87,9 +91,11 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """`main`: what the config is called in a manifest, "" where it is not there. `files`: name in
-    the manifest -> the file, the config among them. `named` is `files` of Launched, `left_out` as
-    there.
+    """The config files of a launch.
+
+    `main` is the name of the config in a manifest, "" if it does not exist. `files` has the path of
+    every file by its name in the manifest, including the config. `named` and `left_out` are the
+    `files` and the `left_out` of Launched.
     """
 
     main: str = ""
@@ -99,10 +105,10 @@ class ConfigFiles:
 
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
-    """The config, the files behind each `@` of the options, and those that they include
-    (`toml_files`), as they lie to each other.
+    """Return the config files of a launch: the config, the files behind each `@` of the options,
+    and those that they include (`toml_files`), with the same relative positions.
 
-    BadRequest when the config itself has a name that no store takes.
+    Raises BadRequest if the config itself has a name that no store takes.
     """
     main = None
     if spec.config != UNKNOWN_CONFIG:
@@ -129,8 +135,9 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
 
 
 class _Walk:
-    """`files`: where a file seems to lie, by the names alone -> as it is read. A copy lies so to
-    the others as this one seems to.
+    """Collects config files and the files that they include. `files` maps the place of a file by
+    its name alone to the path at which it is read. Copies have the same relative positions as these
+    places.
     """
 
     def __init__(self) -> None:
@@ -138,6 +145,9 @@ class _Walk:
         self.left_out: list[str] = []
 
     def add(self, place: Path, file: Path) -> None:
+        """Collect the file and its includes. A missing, oversized or secret file is noted in
+        `left_out` instead.
+        """
         if place in self.files:
             return
         try:
@@ -159,6 +169,7 @@ class _Walk:
         self.include(place, file)
 
     def include(self, place: Path, file: Path) -> None:
+        """Collect the files that the config at `place` includes."""
         try:
             more = settings.load_toml(file).get("toml_files")
         except BadConfig:
@@ -176,8 +187,8 @@ class _Walk:
 
 
 def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]:
-    """By place, the name in the manifest. A config that stands alone keeps the one that it has
-    below the output directory.
+    """Return the name in the manifest for each place. A config that stands alone keeps the name
+    that it has below the output directory.
     """
     if main is not None and list(found.files) == [main]:
         inside = main.is_relative_to(output_dir) and found.files[main].is_relative_to(output_dir)
@@ -202,4 +213,5 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
 
 
 def _lexical(base: Path, name: str | Path) -> Path:
+    """Return the path of `name` below `base`, without following links."""
     return Path(os.path.normpath(base / name))

@@ -1,5 +1,5 @@
-"""Which processes have files of a directory open or mapped: somebody loads them, copies them, or
-writes them.
+"""Finds processes that have files of a directory open or mapped, because they load, copy or write
+them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from bs4_agent.containers import processes as containers
 
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Directory -> a pid of `processes` that has something below it open or mapped; directories
-    that nobody uses are left out.
+    """Return {directory: pid} with one of `processes` that has something below the directory open
+    or mapped. Directories that no process uses are left out.
 
-    Weights are mapped with their descriptor closed, so both are looked at. Costs some milliseconds
-    a hundred processes: for the moment before something is moved, not for every look. Processes of
-    other users hide both.
+    Weights may be mapped although their descriptor is closed, so both are checked. This costs some
+    milliseconds for a hundred processes, so it is meant for the moment before something is moved
+    and not for every scan. Processes of other users hide both.
     """
     found: dict[Path, int] = {}
     for pid in processes:
@@ -32,8 +32,8 @@ def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict
 
 
 def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
-    """The directories by the names that the kernel tells of a process's files: ours, and in a
-    container the container's.
+    """Return the directories by the prefixes under which the kernel reports a process's files: our
+    paths, and for a process in a container also the container's paths.
     """
     wanted = {f"{directory}/": directory for directory in directories}
     try:
@@ -47,6 +47,7 @@ def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
 
 
 def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    """Return the prefixes below which the process has a file open."""
     try:
         # A Path an entry would double the cost.
         descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
@@ -63,6 +64,7 @@ def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
 
 
 def _mapped_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    """Return the prefixes below which the process has a file mapped."""
     try:
         with open(f"/proc/{pid}/maps", "rb") as handle:
             maps = handle.read()

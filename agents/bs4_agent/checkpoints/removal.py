@@ -1,5 +1,5 @@
-"""Aside and then gone: how a rotation takes steps away. One rename each, below names that no
-trainer looks at, and only then deletion.
+"""Removes steps for a retention order: each is first renamed to a place that no trainer reads, and
+only then deleted.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ _SWAPPED_MOST = 100
 
 @dataclass(frozen=True)
 class Move:
-    """One step directory (`source`, links resolved) and the trash on its own filesystem that it
-    goes to, under `name`.
+    """One step directory that is to be moved aside. `source` is its path with links resolved,
+    `trash` a directory on the same file system, and `name` its path below the trash and the
+    action's key.
     """
 
     step: int
@@ -43,8 +44,8 @@ class Move:
 
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
-    """Where each directory of `sets` would go. Refused for what is not the run's own, is a link, or
-    is a mount.
+    """Return the move of each directory of `sets`. Raises Refused if a directory is not the run's
+    own, is a link, or is a mount.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
@@ -63,8 +64,8 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
 
 
 def _trash(source: Path, output_dir: Path, run: str) -> Path:
-    """Beside output_dir, or beside the tree itself where that is another filesystem (a checkpoint
-    directory on a disk of its own).
+    """Return the trash for `source`: beside output_dir, or beside the tree itself if that is
+    another file system (a checkpoint directory on a disk of its own).
     """
     device = source.lstat().st_dev
     for base in (storage(output_dir, run), storage(source.parent, run)):
@@ -77,12 +78,13 @@ def _trash(source: Path, output_dir: Path, run: str) -> Path:
 
 
 def _device(path: Path) -> int:
+    """Return the device number of the nearest directory above `path` that exists."""
     return next(place for place in (path, *path.parents) if place.exists()).stat().st_dev
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays
-    aside.
+    """Move all directories aside, under the action's key. Raises StepFailed if the file system
+    reports an error; what was moved before stays aside.
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -104,8 +106,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
 
 
 def _mounted_below(directory: Path) -> str | None:
-    """A mount of whatever kind: deleting goes through it, also where it is of the same
-    filesystem.
+    """Return a mount point below the directory, or None. Deleting would go through a mount, even
+    through one of the same file system.
     """
     root = os.path.realpath(directory)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
@@ -117,8 +119,9 @@ def _mounted_below(directory: Path) -> str | None:
 
 
 def free(trashes: Sequence[Path], key: str) -> int:
-    """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be
-    repeated. StepFailed as the disk says.
+    """Delete for good what the action `key` has moved aside, and return the number of bytes that
+    this freed. It can be repeated. Raises StepFailed if the disk reports an error, and Refused if a
+    path is not the trash of a run.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
@@ -140,8 +143,8 @@ def free(trashes: Sequence[Path], key: str) -> int:
 
 @contextlib.contextmanager
 def _opened(trash: Path) -> Iterator[int]:
-    """Give a descriptor of a run's trash. `.bs4`, the run's directory and `trash` may not be links:
-    OSError if one is.
+    """Yield a descriptor of a run's trash. Raises OSError if `.bs4`, the run's directory or `trash`
+    is a link.
     """
     with contextlib.ExitStack() as stack:
         directory = os.open(trash.parents[2], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -153,12 +156,12 @@ def _opened(trash: Path) -> Iterator[int]:
 
 
 def _remove(parent: int, name: str, device: int) -> int:
-    """Delete `name` below the open directory `parent` with all that is in it; return the bytes of
-    files that had no other name.
+    """Delete `name` below the open directory `parent` with everything in it. Return the bytes of
+    the files that had no other name.
 
     Everything is reached from a descriptor of the directory that holds it, and no link is followed,
-    also when somebody puts one in the place of a directory meanwhile. OSError for what lies on
-    another device.
+    even if somebody puts a link in the place of a directory in the meantime. Raises OSError for an
+    entry on another device.
     """
     for _ in range(_SWAPPED_MOST):
         try:
@@ -188,7 +191,7 @@ def _remove(parent: int, name: str, device: int) -> int:
 
 
 def _empty(parent: int, name: str, device: int) -> int:
-    """Delete what is in one directory."""
+    """Delete the contents of one directory and return the freed bytes."""
     directory = os.open(name, _DIRECTORY, dir_fd=parent)
     try:
         if os.fstat(directory).st_dev != device:
@@ -201,7 +204,7 @@ def _empty(parent: int, name: str, device: int) -> int:
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """The directories as an intent names them."""
+    """Return the directories with their sizes in bytes, as an intent names them."""
     sizes = {}
     for one in sets:
         for part in one.parts.values():

@@ -1,4 +1,4 @@
-"""The checkpoints of one run as data: the same code over a pod and over finished files."""
+"""The checkpoints of one run as data. The same code reads a pod and finished files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ _PAGE = 40
 
 @dataclass(frozen=True)
 class Shape:
-    """How a run saves, by its settings. `known`: whether the trainer's could be read at all."""
+    """How a run saves, by its settings.
+
+    `known` is False if the trainer's settings could not be read. `interval` is the number of steps
+    between two saves, `goal` is max_steps, `own_keep` is the trainer's own keep_last (None if it
+    deletes nothing). `own_roots` and `own_parts` are the directories and parts that the trainer
+    cleans.
+    """
 
     known: bool
     interval: int | None
@@ -35,6 +41,9 @@ class Shape:
     own_parts: frozenset[str]
 
     def limits(self, order: Order | None) -> Limits:
+        """Return the rules that remove old sets: those of the retention order, if there is one, and
+        the trainer's own.
+        """
         if order:
             keep, milestones = (order.last, order.milestones)
         else:
@@ -43,7 +52,9 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """From the settings of this start, or from the configs that its launcher resolved."""
+    """Return how a run saves, from the settings of this launch or from the configs that its
+    launcher resolved. `argv` is the command line of the launcher.
+    """
     layout = trainer.layout(spec)
     flat = around.flat_settings(spec, argv)
     if flat is None:
@@ -84,9 +95,12 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> dict[str, Any]:
-    """`run`, `trainer`, `output_dir`, `checkpoints` (newest last), `resumable` (the newest complete
-    step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`, `order`, `config`.
-    Sizes in bytes, times as wall seconds, unknown is None.
+    """Return the checkpoints of a run with its disk, forecast and retention order.
+
+    The keys are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last), `resumable`
+    (the newest complete step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`,
+    `order`, `trainer_keeps` and `config`. Sizes are in bytes, times are wall-clock seconds, and
+    None means unknown.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)
@@ -127,6 +141,7 @@ def report(
 
 
 def as_dict(one: StepSet) -> dict[str, Any]:
+    """Return the set as a dictionary for the wire."""
     return {
         "step": one.step,
         "complete": one.complete,
@@ -148,8 +163,9 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The query `checkpoints`/`list` {`run`, `after` (step)}: `report` of a run of this pod, by
-    pages; `next` is the rest's arguments.
+    """Answer the query `checkpoints`/`list`, which takes `run` and `after` (a step), with one page
+    of `report`. `next` has the arguments for the next page, or None. Raises BadRequest if `op` or
+    `after` is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")
@@ -185,8 +201,8 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
-    them.
+    """Return the configs without which nobody knows what to resume: as given, and as the launcher
+    resolved them.
     """
     places = []
     if spec.config != UNKNOWN_CONFIG:
@@ -200,6 +216,7 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
 
 
 def _count(flat: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first of the settings `keys` that is a positive whole number, or None."""
     for key in keys:
         value = flat.get(key)
         if isinstance(value, str) and value.isdigit():

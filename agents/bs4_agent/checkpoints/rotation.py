@@ -1,5 +1,5 @@
-"""Which steps an order lets go of: a pure decision over what was seen. When it cannot be sure, it
-names nothing and says why.
+"""Decides which steps a retention order permits to remove, only from what was observed. If the
+decision is not safe, it names no step and gives the reason.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer deletes by itself while it lives. Taking such a directory away under it ends
-    it: its rmtree finds nothing there.
+    """What the trainer deletes by itself while it lives. To remove such a directory would end the
+    trainer, because its rmtree would find nothing there.
 
-    `keep`: its keep_last, None when it deletes nothing. `saved`: the steps that it has saved whole
-    in its present life, oldest first. `roots` are the trees it cleans.
+    `keep` is its keep_last, None if it deletes nothing. `saved` has the steps that it has saved
+    completely in its present life, oldest first. `roots` are the directories that it cleans.
     """
 
     keep: int | None
@@ -25,18 +25,20 @@ class OwnCleaning:
     roots: frozenset[str] = frozenset()
 
     def leaves_to_us(self, step: int) -> bool:
-        """Whether the trainer has done with `step`. What it found at its start it deletes after its
-        first save, and that is over for sure once it has saved again; what it has saved itself is
-        its own to delete.
+        """Return True if the trainer will not delete `step` any more. It deletes what it found at
+        its start after its first save, which is certainly over once it has saved again. What it has
+        saved itself is its own to delete.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """`free`: what may go, oldest first. `kept`: the complete sets that stay and were verified.
-    `spared`: old steps that are left alone for now -> why. `refused`: why nothing at all is freed,
-    "" otherwise.
+    """The steps that may go and those that stay.
+
+    `free` has the sets that may go, oldest first. `kept` has the complete steps that stay and were
+    verified. `spared` maps an old step that is left alone for now to the reason. `refused` is the
+    reason why nothing at all is freed, or "".
     """
 
     free: Sequence[StepSet] = ()
@@ -54,10 +56,12 @@ def decide(
     *,
     emergency: bool = False,
 ) -> Decision:
-    """What `order` permits now: steps older than the newest sets that verify here.
+    """Decide what `order` permits to remove now: steps that are older than the newest sets that
+    verify.
 
-    `verified(set)` gives why a complete set cannot be relied on, `busy(set)` why one must be left
-    alone; "" where nothing is wrong. `emergency`: the disk cannot take the next checkpoint.
+    `verified(set)` returns why a complete set cannot be relied on, `busy(set)` why a set must be
+    left alone; both return "" if nothing is wrong. `emergency` is True if the next checkpoint does
+    not fit on the disk.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
@@ -96,8 +100,8 @@ def decide(
 def _old(
     sets: Sequence[StepSet], kept: Sequence[StepSet], order: Order, own: OwnCleaning
 ) -> tuple[list[StepSet], dict[int, str]]:
-    """(what is older than all that stays, what of it stays nevertheless). Newer ones are being
-    written, or are one of the two newest.
+    """Return (the sets that are older than everything that stays, {step: reason} for those of them
+    that stay nevertheless). Newer sets are being written, or are one of the two newest.
     """
     oldest, oldest_t = min(one.step for one in kept), min(one.t for one in kept)
     old: list[StepSet] = []

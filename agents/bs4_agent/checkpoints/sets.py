@@ -1,5 +1,5 @@
-"""Everything on disk that belongs to one step: what a resume needs, and the weights and broadcasts
-that lie around it.
+"""Everything on the disk that belongs to one step: what a resume needs, and the weights and
+broadcasts of that step.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a step. `why`: why it does not count, "" when it is whole. `t`: wall second of
-    its newest file.
+    """One part of a step. `why` is the reason why it does not count, "" if it is complete. `t` is
+    the wall-clock time of its newest file.
     """
 
     name: str
@@ -33,14 +33,17 @@ class Part:
 
     @property
     def whole(self) -> bool:
+        """Return True if the part is complete."""
         return not self.why
 
 
 @dataclass(frozen=True)
 class StepSet:
-    """`complete`: a resume of its generation can start from it. `missing` names the parts that are
-    needed and not there whole, with the reason. `directories` are the step directories themselves,
-    each once: what is moved is these.
+    """All parts of one step on the disk.
+
+    `complete` is True if a resume of its generation can start from it. `missing` maps each needed
+    part that is absent or incomplete to the reason. `directories` are the step directories
+    themselves, each once; these are what is moved.
     """
 
     step: int
@@ -51,21 +54,24 @@ class StepSet:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all parts, in bytes."""
         return sum(part.bytes for part in self.parts.values())
 
     @property
     def t(self) -> float:
-        """Wall second at which it was finished, or last written to; 0 while it holds nothing."""
+        """Return the wall-clock time at which the set was finished or last written to, 0 if it
+        holds nothing.
+        """
         return max((part.t for part in self.parts.values()), default=0.0)
 
     @property
     def checkpoint(self) -> bool:
-        """Whether somebody began to save it, and not only to publish its weights."""
+        """Return True if somebody began to save the step, and did not only publish its weights."""
         return self.complete or not LOOSE.issuperset(self.parts) or not self.parts
 
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
-    """Every step of the run that has anything on disk, oldest first."""
+    """Return every step of the run that has anything on the disk, oldest first."""
     rules = {}
     for rule in trainer.parts(spec):
         rules[rule.name] = rule
@@ -102,13 +108,13 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
 
 
 def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
-    """The resumable ones, newest first."""
+    """Return the sets from which a resume can start, newest first."""
     return sorted((one for one in sets if one.complete), key=lambda one: -one.step)
 
 
 def verify(one: StepSet) -> str:
-    """Why a set that counts as complete cannot be relied on, "" when it can: its files are looked
-    at again, nothing is remembered.
+    """Return why a set that counts as complete cannot be relied on, or "". Its files are read
+    again; no cached result is used.
     """
     if not one.complete:
         name, why = next(iter(one.missing.items()))
@@ -127,12 +133,15 @@ def verify(one: StepSet) -> str:
 
 
 def _part(name: str, path: Path, markers: Sequence[str]) -> Part:
+    """Return the part at `path` with its size and state."""
     size, t, why = measure(name, path, markers)
     return Part(name, path, size, t, why)
 
 
 def _extra(trainer: Trainer, spec: LaunchSpec, rules: Iterable[PartRule]) -> dict[str, Path]:
-    """Where weights and broadcasts lie that are no part of this generation's checkpoints."""
+    """Return the directories of weights and broadcasts that are no part of this generation's
+    checkpoints, by name.
+    """
     layout = trainer.layout(spec)
     ruled = {rule.name for rule in rules}
     roots = {"broadcast": layout.broadcasts, "weights": layout.weights}

@@ -1,9 +1,9 @@
-"""The standing orders to sync, carried out by the agent: also with the console shut, and after a
-kill of the worker or of the agent.
+"""The agent carries out the orders to sync, even while the console is closed, and after the worker
+or the agent was killed.
 
-Nothing here is loaded before the first order. The bytes are moved by a process of its own
-(`remote/worker.py`), one a run; here is decided when it is started, what it is told to do, and its
-NDJSON becomes the journal's `sync` records.
+This module is not loaded before the first order. A process of its own for each run
+(`remote/worker.py`) moves the bytes. This module decides when the worker starts and what it does,
+and turns its NDJSON output into the journal's `sync` records.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ _LINE_MOST = 1 << 20
 
 
 class Syncs:
-    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+    """Carries out the sync orders; one per pod. `run` works on a thread of its own until it is
+    stopped; call `wake` after an order has changed.
+    """
 
     def __init__(self, pod: Pod, book: Book) -> None:
         self._pod, self._book = pod, book
@@ -69,10 +71,12 @@ class Syncs:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
+        """Start the next scan now, without waiting after earlier failures."""
         self._not_before.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
+        """Scan the orders every `LOOK_S` seconds until `stop` is set, then end the workers."""
         try:
             while not stop.is_set():
                 self.round()
@@ -82,13 +86,16 @@ class Syncs:
             self.close()
 
     def close(self) -> None:
-        """Let every worker end: what it has uploaded stays, the next life goes on with it."""
+        """End every worker. What it has uploaded stays, and the next agent goes on with it."""
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
             job.end()
 
     def round(self) -> None:
+        """Scan every order: start a worker for new checkpoints, and end workers whose order has
+        changed or that are silent.
+        """
         for run, view in list(self._book.ledger.syncs.items()):
             order = SyncOrder.of(view.order)
             job = self._jobs.get(run)
@@ -116,7 +123,9 @@ class Syncs:
                 self._failed(run, {"error": "disk", "detail": text, "passing": True})
 
     def told(self) -> ConsoleFacts | None:
-        """What the store and the workers said, for the detectors; None without an order."""
+        """Return what is known from the store and the workers, as facts for the detectors. Return
+        None if there is no order.
+        """
         syncs = []
         for run, view in list(self._book.ledger.syncs.items()):
             if view.order.get("to"):
@@ -133,8 +142,8 @@ class Syncs:
         return None
 
     def facts(self) -> list[dict[str, Any]]:
-        """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`,
-        `removed`, and what `SyncView.told` gives.
+        """Return one row for each synced run: `run`, `alive` (False if it keeps failing),
+        `pointer`, `interval_s` and the fields of `SyncView.told`.
         """
         rows = []
         for run, view in list(self._book.ledger.syncs.items()):
@@ -153,6 +162,7 @@ class Syncs:
         return rows
 
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
+        """Scan one run and start a worker if there is something to upload or to list."""
         run = self._pod.runs.get(name)
         trainer = self._pod.runs.trainer(run)
         whole = complete_sets(step_sets(trainer, run.spec))
@@ -193,6 +203,7 @@ class Syncs:
         self._start(name, order, job)
 
     def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
+        """Start a worker and send it the job."""
         log = self._pod.runs.home.agent_log
         with log.open("ab") as errors:
             process = subprocess.Popen(
@@ -215,7 +226,7 @@ class Syncs:
         spawn(lambda: self._follow(name, job), f"sync {name}")
 
     def _follow(self, name: str, job: _Job) -> None:
-        """Its lines to the journal, until it ends."""
+        """Journal the worker's lines until it ends."""
         ended_well = failed = False
         with contextlib.suppress(SpoolFull):
             for line in job.lines():
@@ -239,6 +250,9 @@ class Syncs:
         self._woken.set()
 
     def _told(self, name: str, job: _Job, event: str, fields: dict[str, Any]) -> None:
+        """Journal one event of the worker. Progress is journalled at most every `PROGRESS_S`
+        seconds.
+        """
         if event == "progress":
             if time.monotonic() - job.said_m < PROGRESS_S:
                 return
@@ -253,8 +267,8 @@ class Syncs:
         self._book("sync", run=name, event=event, to=job.order.to, **fields)
 
     def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Once a change: a store that is away for a day makes a record an hour, not one every ten
-        minutes.
+        """Journal a failure and set the time of the next try. The same failure is journalled once
+        an hour, so that a store that is away for a day does not make a record every ten minutes.
         """
         view = self._book.ledger.syncs[name]
         before, now = view.failed, time.time()
@@ -272,6 +286,7 @@ class Syncs:
             self._book("sync", run=name, event="failed", to=view.order.get("to"), **fields)
 
     def _wandb(self, name: str) -> dict[str, str]:
+        """Return the W&B ids of the run, by side."""
         run = self._book.ledger.runs.get(name)
         result = {}
         for row in run.tracked if run is not None else ():
@@ -279,8 +294,8 @@ class Syncs:
         return result
 
     def _others(self, run: Run) -> dict[str, Path]:
-        """Logs of attempts that ended, and crash reports: name below the run's place in the bucket
-        -> file.
+        """Return the logs of ended attempts and the crash reports: the name below the run's place
+        in the bucket -> the file.
         """
         home, found = self._pod.runs.home, {}
         layout = Layout("", run.name)
@@ -304,7 +319,9 @@ class Syncs:
 
 
 class _Job:
-    """One worker. `ending`: it was told to end, so its end is no failure."""
+    """One worker process. `ending` is True if the worker was ordered to end, so that its end is no
+    failure.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder) -> None:
         self.process, self.order = process, order
@@ -314,14 +331,19 @@ class _Job:
 
     @property
     def silent_s(self) -> float:
+        """Return the seconds since the worker's last line."""
         return time.monotonic() - self._heard_m
 
     def tell(self, body: Mapping[str, Any]) -> None:
+        """Send the job to the worker."""
         if self.process.stdin is not None:
             self.process.stdin.write(json.dumps(body).encode() + b"\n")
             self.process.stdin.flush()
 
     def lines(self) -> Any:
+        """Yield the worker's events until it closes its output. Other output, for example of a
+        library, is ignored.
+        """
         stdout = self.process.stdout
         while stdout is not None and (raw := stdout.readline(_LINE_MOST)):
             self._heard_m = time.monotonic()
@@ -333,7 +355,9 @@ class _Job:
                 yield line
 
     def end(self, *, kill: bool = False) -> None:
-        """The end of its input ends it; ours to kill, as it is our child."""
+        """End the worker by closing its input. With `kill`, also send SIGKILL, which is allowed
+        because it is our child.
+        """
         self.ending = not kill
         if kill:
             self.process.kill()
@@ -364,9 +388,10 @@ _EVENTS = frozenset(
 
 
 def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None:
-    """The step that saves the run: the newest there is; where `attempt` was resumed below what an
-    earlier life has left there, the newest that it has saved itself. `whole`: newest first.
-    `attempt`: the one that lives, or None.
+    """Return the step that saves the run: the newest step, or None. If `attempt` was resumed below
+    steps that an earlier attempt has left, return the newest step that `attempt` has saved itself.
+
+    `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
     """
     newest = next(iter(whole), None)
     if (
@@ -391,10 +416,11 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """The steps of the next job, `newest` first: that is the one that saves the run. Then
+    """Return the sets to upload in the next job: first `newest`, which saves the run, then
     milestones that were passed over, newest first.
 
-    `whole`: newest first. A step counts as uploaded while nothing was written to it since.
+    `whole` has the complete sets, newest first. A set counts as uploaded while nothing was written
+    to it since.
     """
     missing = []
     for one in whole:
@@ -420,6 +446,7 @@ def wanted(
 
 
 def _ending(code: int) -> str:
+    """Return how the worker ended, as a sentence."""
     if code < 0:
         what = f"was ended by signal {-code}"
     else:

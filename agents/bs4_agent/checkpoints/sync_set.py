@@ -1,5 +1,5 @@
-"""The files of one complete step as they are uploaded: what a resume needs, under the names that a
-new pod puts them back by.
+"""The files of one complete step as they are uploaded: what a resume needs, under the names under
+which a new pod restores them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPTIONAL = frozenset({"weights"})
 
 @dataclass(frozen=True)
 class LocalFile:
-    """`name`: as in a manifest, relative to the output directory."""
+    """One file to upload. `name` is its name in a manifest, relative to the output directory."""
 
     path: Path
     name: str
@@ -33,9 +33,11 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class LocalSet:
-    """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the
-    files of these parts, `beside` configs. `configs`: those among `beside` (or `data`) that the run
-    was started with.
+    """The files of one step to upload.
+
+    `t` is the wall-clock time at which the set was last written to. `parts` maps a part to its path
+    in the manifest. `data` has the files of these parts, `beside` the configs. `configs` names the
+    config files with which the run was started; they are in `beside` or `data`.
     """
 
     step: int
@@ -47,23 +49,26 @@ class LocalSet:
 
     @property
     def config(self) -> str:
-        """The one that the run was started with, "" when it is not known."""
+        """Return the name of the config with which the run was started, or "" if unknown."""
         return self.configs.main
 
     @property
     def files(self) -> list[LocalFile]:
+        """Return all files of the set."""
         return [*self.data, *self.beside]
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files, in bytes."""
         return sum(file.size for file in self.files)
 
 
 def local_set(
     trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False
 ) -> LocalSet:
-    """`one`, which must be complete. Refused for a part outside the output directory, or one that
-    holds what is no file.
+    """Return the files of the set `one`, which must be complete. `weights` includes parts that no
+    resume needs. Raises Refused if a part is outside the output directory or holds something that
+    is no file.
     """
     layout = trainer.layout(spec)
     needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (
@@ -88,8 +93,8 @@ def local_set(
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
-    """W&B's run ids by side: as each side's own log says them; where it says none (offline, not yet
-    started), as its launch gave them.
+    """Return the W&B run ids by side, as each side's own log has them. If a log has none (offline,
+    or not yet started), the id from the launch is used.
     """
     found = tracking.given(spec)
     for source in trainer.log_sources(spec):
@@ -102,6 +107,7 @@ def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
 
 
 def _relative(path: Path, layout: RunLayout) -> str:
+    """Return the path relative to the output directory. Raises Refused if it is outside."""
     try:
         return checked(path.relative_to(layout.output_dir).as_posix())
     except ValueError:
@@ -112,8 +118,8 @@ def _relative(path: Path, layout: RunLayout) -> str:
 
 
 def _below(directory: Path, name: str) -> list[LocalFile]:
-    """Every regular file, links to files followed. A link to a directory or a device would be
-    missing in the copy: Refused.
+    """Return every regular file below `directory`; links to files are followed. Raises Refused for
+    a link to a directory or a device, because the copy would lack it.
     """
     found: list[LocalFile] = []
     with os.scandir(directory) as entries:
@@ -133,8 +139,8 @@ def _below(directory: Path, name: str) -> list[LocalFile]:
 
 
 def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], ConfigFiles]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
-    them.
+    """Return the configs without which nobody knows what to resume: as given, and as the launcher
+    resolved them.
     """
     found: dict[str, LocalFile] = {}
     resolved = layout.run_dir / "configs"

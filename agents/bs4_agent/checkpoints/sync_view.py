@@ -1,5 +1,5 @@
-"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, how
-the last upload went.
+"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, and
+how the last upload went.
 """
 
 from __future__ import annotations
@@ -32,10 +32,13 @@ FOLDED = frozenset(
 
 @dataclass(kw_only=True)
 class SyncView:
-    """`order`: the last order's record (`to` None: taken back). `done`: step -> wall second of the
-    set that was verified there. `pointer`: the step that latest.json was last seen to name. `last`:
-    the newest record, `failed`: the last failure since the last success, None when there is none.
-    `logs`: names that were uploaded. `failures`: in a row.
+    """The state of one run's sync.
+
+    `order` is the record of the last order (its `to` is None if the order was taken back). `done`
+    maps an uploaded step to the wall-clock time of the set that was verified. `pointer` is the step
+    that latest.json was last seen to name. `last` is the newest record, `failed` the last failure
+    since the last success, or None. `logs` has the names of other files that were uploaded.
+    `failures` counts failures in a row.
     """
 
     order: Record = field(default_factory=dict)
@@ -72,15 +75,15 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
-        """Records of unknown events are remembered as the last one, and change nothing."""
+        """Fold one record into the view. A record of an unknown event only becomes `last`."""
         self.last = record
         event = record.get("event")
         if event in FOLDED:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> Record:
-        """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the
-        store was listed.
+        """Return the fields for the row that detectors get: how the sync failed, what it skipped,
+        what vanished, and whether the store was listed.
         """
         failed, skipped = self.failed or {}, self.skipped
         return {
@@ -96,7 +99,7 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[Record]:
-        """A row a step of the last listing, as ConsoleFacts.remote has them."""
+        """Return one row for each step of the last listing, in the form of ConsoleFacts.remote."""
         return [
             {
                 "run": run,
@@ -170,8 +173,8 @@ class SyncView:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
 
     def _listed(self, record: Record) -> None:
-        """The store's own word: what is not whole there counts as never uploaded, so that it is
-        uploaded again where it is wanted.
+        """Take the listing of the store over. A step that is not complete there counts as never
+        uploaded, so that it is uploaded again if it is wanted.
         """
         whole = set(record["steps"])
         self.listed = {step: {} for step in record["steps"]} | {

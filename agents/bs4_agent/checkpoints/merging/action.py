@@ -1,6 +1,4 @@
-"""A merge as an action: its plan with a hash, its two steps, and going on with it after a kill
--9.
-"""
+"""A merge as an action: its plan with a hash, its two steps, and how it goes on after a kill -9."""
 
 from __future__ import annotations
 
@@ -24,12 +22,15 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class MergePlan:
+    """The plan of one merge. `expires_m` is in seconds of the monotonic clock."""
+
     prepared: Prepared
     expires_m: float
     attempt: int = 0
 
     @property
     def steps(self) -> list[Planned]:
+        """Return the two steps of the merge: run the merger, then put the result in its place."""
         one = self.prepared
         lines = [" ".join(argv) for argv in one.commands]
         what = (
@@ -51,6 +52,7 @@ class MergePlan:
         ]
 
     def _parameters(self) -> dict[str, Any]:
+        """Return everything that the hash covers."""
         one = self.prepared
         return {
             "asked": one.asked.body(),
@@ -65,9 +67,11 @@ class MergePlan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms."""
         return digest({"merge": self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         one = self.prepared
         return {
             "playbook": NAME,
@@ -88,26 +92,33 @@ class MergePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
+        """Return the plan that `as_dict` has written. Its `expires_m` is 0."""
         return cls(again(data), 0.0)
 
 
 def make(merging: Merging, asked: Asked) -> MergePlan:
-    """What a merge would do now; the errors of `Merging.find`."""
+    """Return the plan of what a merge would do now. Raises the errors of `Merging.find`."""
     return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
 
 
 @dataclass(frozen=True)
 class MergeContext:
+    """The context of the steps of a merge. `action` is the action's key."""
+
     merging: Merging
     prepared: Prepared
     action: str
 
 
 class Merge:
+    """The step that runs the merger."""
+
     def done(self, context: MergeContext, planned: Planned) -> bool:
+        """Return True if this action has merged the model already."""
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets; the worker checks the step while it holds it."""
         return []  # the worker looks, while it holds the step
 
     def act(
@@ -117,14 +128,19 @@ class Merge:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Run the merger and return a sentence about the result."""
         return context.merging.merge(context.prepared, context.action, say)
 
 
 class Place:
+    """The step that puts the merged model in its place."""
+
     def done(self, context: MergeContext, planned: Planned) -> bool:
+        """Return True if this action has put the model in its place already."""
         return context.merging.placed(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the directory that will be created."""
         return [{"path": str(context.prepared.target)}]
 
     def act(
@@ -134,6 +150,7 @@ class Place:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Put the model in its place and return a sentence about it."""
         return context.merging.place(context.prepared, context.action)
 
 
@@ -141,6 +158,8 @@ STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
 
 
 class MergeRunner(StepRunner):
+    """Carries out the plan of one merge."""
+
     def __init__(
         self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest
     ) -> None:
@@ -151,6 +170,7 @@ class MergeRunner(StepRunner):
         self._merging, self._plan = merging, plan
 
     def _verify(self) -> bool:
+        """Journal the end of the action and return True if the model is in its place."""
         one = self._plan.prepared
         whole = self._merging.placed(one, self._key)
         if whole:

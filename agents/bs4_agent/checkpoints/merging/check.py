@@ -1,5 +1,5 @@
-"""Whether a directory is a whole Hugging Face model: what a merge has written is put in its place
-only when it is.
+"""Checks that a directory is a complete Hugging Face model. The output of a merge is put in its
+place only if it is.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ _HEADER_MOST = 64 * 1024 * 1024
 
 
 def lacking(directory: Path) -> str:
-    """What is missing, as a phrase; "" when nothing is: config.json names a model, every
-    safetensors file is as long as its header says, every shard that the index names is there and
-    holds the tensors that it is said to hold.
+    """Return what is missing in a Hugging Face directory, as a phrase, or "" if it is complete.
+
+    It is complete if config.json names a model, every safetensors file is as long as its header
+    says, and every shard that the index names exists and holds the tensors that the index has for
+    it.
     """
     if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get(
         "architectures"
@@ -38,6 +40,7 @@ def lacking(directory: Path) -> str:
 
 
 def _unheld(directory: Path, index: dict[str, object]) -> str:
+    """Return the first tensor of the index that its shard does not hold, as a phrase, or ""."""
     placed = index.get("weight_map")
     if not isinstance(placed, dict):
         return ""
@@ -55,8 +58,8 @@ def _unheld(directory: Path, index: dict[str, object]) -> str:
 
 
 def _tensors(path: Path) -> frozenset[str]:
-    """Names of the tensors in one safetensors file, from its header; none where it cannot be
-    read.
+    """Return the names of the tensors in a safetensors file, from its header. The set is empty if
+    the file cannot be read.
     """
     try:
         with path.open("rb") as handle:
@@ -70,6 +73,7 @@ def _tensors(path: Path) -> frozenset[str]:
 
 
 def _object(path: Path) -> dict[str, object]:
+    """Return the JSON object in the file, {} if there is none."""
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Merging a step's shards into a Hugging Face directory: what would be run, from where, to where;
-and each of the two things that do it.
+"""Merges a step's shards into a Hugging Face directory: finds out what would be run, from where and
+to where, and carries out the two steps.
 
-The merger is the trainer's own, run beside the target by `worker.py` under a shim. What it
-has written is put in its place by one rename, once it is whole.
+The merger is the trainer's own. `worker.py` runs it beside the target, under a shim. When its
+output is complete, one rename puts it in its place.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """One merge as it is asked for. `step` None: the newest whole one. `target` "":
-    `merged/global_step_N` in the run's directory; a relative one counts from the run's cwd.
+    """The request for one merge. `step` None means the newest complete step. `target` "" means
+    `merged/global_step_N` in the run's directory; a relative target counts from the run's cwd.
     """
 
     run: str
@@ -50,7 +50,7 @@ class Asked:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Asked:
-        """From an action's body. BadRequest says what is wrong with it."""
+        """Return the request in an action's body. Raises BadRequest if it is malformed."""
         step, target = body.get("step"), body.get("target") or ""
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
@@ -59,14 +59,19 @@ class Asked:
         return cls(safe_name(str(body.get("run") or ""), "run"), step, target)
 
     def body(self) -> dict[str, Any]:
+        """Return the request in the form in which `read` takes it."""
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What would be done. `files`: what is read, as it is now. `bytes`: of the ranks' files, which
-    is at most what the model will have (a merge writes bfloat16). `needed`: on the disk while it
-    goes on.
+    """What a merge would do.
+
+    `source` is the directory with the shards and `target` the directory to create. `commands` are
+    run one after the other in `cwd`. `inside` is True if the merger writes into the directory that
+    it reads. `files` has the state of the files that are read. `bytes` is the size of the ranks'
+    files, which is the most that the model can have (a merge writes bfloat16). `needed` is the
+    number of bytes that the merge needs on the disk.
     """
 
     asked: Asked
@@ -83,10 +88,11 @@ class Prepared:
 
     @property
     def staging(self) -> Path:
+        """Return the directory in which the merge works."""
         return staging_of(self.target)
 
     def order(self) -> dict[str, Any]:
-        """What the worker is told, but for the action's key."""
+        """Return the order for the worker, without the action's key."""
         return {
             "run": self.asked.run,
             "step": self.step,
@@ -101,13 +107,15 @@ class Prepared:
 
 
 def staging_of(target: Path) -> Path:
-    """Beside the target, on its filesystem."""
+    """Return the directory in which a merge to `target` works. It is beside the target, on the same
+    file system.
+    """
     return target.with_name(f".{target.name}.merging")
 
 
 class Merging:
-    """`jobs` runs the merger, so that it goes on while the agent is replaced or killed. `memory`:
-    (used, total) bytes of the host.
+    """Merges steps; one per pod. `jobs` runs the merger, so that it goes on while the agent is
+    replaced or killed. `memory` returns the (used, total) bytes of the host.
     """
 
     def __init__(
@@ -121,10 +129,11 @@ class Merging:
         self._memory = memory or MemoryMeter().used_and_total
 
     def find(self, asked: Asked) -> Prepared:
-        """What a merge would do now. Nothing is written.
+        """Return what a merge would do now. Nothing is written.
 
-        NotApplicable: no such step, no merger, nothing to merge. Refused: the step is torn, the
-        target is there or is in the way of something, the disk or the memory is too small.
+        Raises NotApplicable if there is no such step, no merger or nothing to merge. Raises Refused
+        if the step is incomplete, the target exists or is in the way of something, or the disk or
+        the memory is too small.
         """
         run = self._runs.get(asked.run)
         if not self._runs.trainer(run).merges:
@@ -192,6 +201,7 @@ class Merging:
         )
 
     def _chosen(self, run: Run, asked: Asked) -> StepSet:
+        """Return the requested step, or the newest one whose files verify."""
         sets = step_sets(self._runs.trainer(run), run.spec)
         if asked.step is None:
             newest = None
@@ -221,6 +231,9 @@ class Merging:
         return found
 
     def _target(self, run: Run, asked: Asked, one: StepSet) -> Path:
+        """Return the absolute path of the target. Raises Refused if it exists, cannot be written,
+        or is among the checkpoints.
+        """
         layout = self._runs.trainer(run).layout(run.spec)
         if asked.target.startswith("~"):
             raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
@@ -252,7 +265,9 @@ class Merging:
     def _refuse_small(
         self, run: Run, one: StepSet, target: Path, shards: int, needed: int
     ) -> list[str]:
-        """Notes; Refused where the disk or the host's memory cannot take it."""
+        """Return notes for the person. Raises Refused if the disk or the host's memory is too
+        small.
+        """
         free = fetch.free_bytes(staging_of(target))
         reserve = one.bytes if run.live else 0
         if needed + reserve + fetch.MARGIN > free:
@@ -281,15 +296,15 @@ class Merging:
         return []
 
     def merged(self, prepared: Prepared, key: str) -> bool:
-        """Whether it lies verified beside the target, or in its place, by this very action."""
+        """Return True if this action's verified model is beside the target or in its place."""
         for place in (_beside(prepared), prepared.target):
             if (read_json(place / worker.RECEIPT) or {}).get("key") == key:
                 return True
         return False
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
-        """Runs the merger to its end. StepFailed, PlanChanged, Busy with what the worker has to
-        say.
+        """Run the merger to its end and return a sentence about the result. Raises StepFailed,
+        PlanChanged or Busy with the worker's message.
         """
         orders = self._home.state / "merges"
         orders.mkdir(mode=0o700, exist_ok=True)
@@ -312,12 +327,15 @@ class Merging:
         return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
 
     def placed(self, prepared: Prepared, key: str) -> bool:
+        """Return True if this action's model is in its place and nothing is left beside it."""
         return (read_json(prepared.target / worker.RECEIPT) or {}).get(
             "key"
         ) == key and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
-        """One rename. PlanChanged when something is there by now."""
+        """Put the model in its place with one rename and return a sentence about it. Raises
+        PlanChanged if the target exists by now.
+        """
         model, target = _beside(prepared), prepared.target
         if (read_json(target / worker.RECEIPT) or {}).get("key") != key:
             if os.path.lexists(target):
@@ -337,7 +355,7 @@ class Merging:
 
 
 def again(body: Mapping[str, Any]) -> Prepared:
-    """A plan's, after a restart of the agent."""
+    """Return what a plan's dictionary describes, after a restart of the agent."""
     return Prepared(
         asked=Asked.read(body["asked"]),
         step=body["step"],
@@ -354,10 +372,12 @@ def again(body: Mapping[str, Any]) -> Prepared:
 
 
 def _beside(prepared: Prepared) -> Path:
+    """Return the merged model before it is put in its place."""
     return prepared.staging / worker.MODEL
 
 
 def _refuse_unmergeable(source: Path, shards: int) -> None:
+    """Raise NotApplicable if the directory has nothing that verl's merger can merge."""
     if (source / "dist_ckpt").is_dir():
         raise NotApplicable(
             f"{source} is Megatron's; merge it by hand with `python -m verl.model_merger "
@@ -376,8 +396,8 @@ def _refuse_unmergeable(source: Path, shards: int) -> None:
 
 
 def _refuse_alpha(adapter: Path) -> None:
-    """verl's merger writes lora_alpha 0 into the adapters that it makes: merged, such a one changes
-    nothing.
+    """Raise Refused if the adapter has lora_alpha 0. verl's merger writes 0 into the adapters that
+    it makes, and merging such an adapter changes nothing.
     """
     config = read_json(adapter / "adapter_config.json") or {}
     if not config.get("lora_alpha"):
@@ -388,4 +408,5 @@ def _refuse_alpha(adapter: Path) -> None:
 
 
 def _gb(size: float) -> str:
+    """Return a size in bytes as text in GB."""
     return f"{size / 1e9:.2f} GB"

@@ -1,8 +1,8 @@
 """The program that merges: it holds the step, runs the trainer's own merger beside the target, and
-looks at what came out.
+checks the output.
 
-A process of its own under a shim, so that it outlives the agent and the console. Its standard
-output is the log. What it has to say goes into the answer file: `{"bytes", "files"}`, or `{"error":
+It is a process of its own under a shim, so that it outlives the agent and the console. Its standard
+output is the log. The result goes into the answer file: `{"bytes", "files"}`, or `{"error":
 {"type", "message"}}`.
 
     python -m bs4_agent.checkpoints.merging.worker ORDER ANSWER
@@ -42,6 +42,9 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Carry out the order in one file, write the result to the answer file, and return the exit
+    code: 0, or FAILED.
+    """
     order, answer = read_json(Path(arguments[0])), Path(arguments[1])
     os.nice(10)  # a run that trains on this machine comes first
     signal.signal(signal.SIGTERM, _stopped)
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge in the staging directory, which is locked meanwhile, and return the result."""
     staging, source = Path(order["staging"]), Path(order["source"])
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (staging / OWNER).exists() and any(staging.iterdir()):
@@ -86,6 +90,7 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> dict[str, Any]:
+    """Run the commands, check their output, and return its bytes and number of files."""
     _refuse_changed(order, source)
     if order["inside"]:
         _stand_in(source, staging / INPUT)
@@ -124,8 +129,8 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
-    """Name -> [bytes, mtime in ns] of the files that a merge reads: a checkpoint is never written
-    twice.
+    """Return {name: [bytes, mtime in ns]} of the files that a merge reads. A finished checkpoint is
+    never written again, so this identifies its content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
     found = {}
@@ -135,6 +140,7 @@ def stamp(source: Path) -> dict[str, list[int]]:
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
+    """Raise PlanChanged if the step's files are not as they were planned."""
     try:
         now = stamp(source)
     except FileNotFoundError:
@@ -147,6 +153,7 @@ def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
 
 
 def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
+    """Run one command to its end. Raises StepFailed if its exit code is not 0."""
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
     # No GPU: a context on one would take memory from whoever trains there.
     own = {
@@ -180,7 +187,7 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
 
 
 def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
-    """Its exit code; meanwhile a line about how much is written."""
+    """Wait for the merger and return its exit code. Meanwhile, print how much is written."""
     said = 0
     while True:
         try:
@@ -193,14 +200,15 @@ def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
 
 
 def _stopped(number: int, frame: object) -> None:
+    """Turn SIGTERM into StepFailed."""
     raise StepFailed(
         "The merge was stopped, and what it had written is gone; merge again when you want it."
     )
 
 
 def _stand_in(source: Path, place: Path) -> None:
-    """What the merger of 0.2 may write into: links to the ranks' files, and copies of the small
-    ones.
+    """Make a directory into which the merger of 0.2 may write: links to the ranks' files, and
+    copies of the small files.
     """
     place.mkdir()
     for path in source.glob("model_world_size_*_rank_*.pt"):
@@ -209,14 +217,14 @@ def _stand_in(source: Path, place: Path) -> None:
 
 
 def _clear(staging: Path) -> None:
-    """What an earlier try of ours has left; the directory bears our mark and is locked by us."""
+    """Delete what an earlier try of ours has left. The directory is ours and is locked by us."""
     for path in staging.iterdir():
         if path.name in (MODEL, BASE, INPUT):
             shutil.rmtree(path)
 
 
 def _sync(directory: Path) -> None:
-    """On the disk before it is shown under its name."""
+    """Write everything below the directory to the disk, before it appears under its final name."""
     for path in [*directory.rglob("*"), directory]:
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -226,6 +234,7 @@ def _sync(directory: Path) -> None:
 
 
 def _failure(error: AgentError | OSError) -> dict[str, str]:
+    """Return the type and the message of the error."""
     if isinstance(error, AgentError):
         return error.as_dict()
     message = (

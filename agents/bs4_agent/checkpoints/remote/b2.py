@@ -1,10 +1,11 @@
-"""Backblaze B2 through b2sdk: the only module that imports it. It comes to a pod as a bundle of its
-own (`~/.bs4/b2-current`).
+"""Backblaze B2 through b2sdk. This is the only module that imports b2sdk, which comes to a pod as a
+bundle of its own (`~/.bs4/b2-current`).
 
-Facts that shaped it (b2sdk 2.13): an upload is tried five times without a pause, so five 503s in a
-row end it: we wait and begin again; a large file has no SHA-1 of its own at the server, only the
-`large_file_sha1` that the uploader states and the SHA-1 of each part, which the server checks; an
-unfinished large file is taken up again by name, even when its stated SHA-1 is another one.
+The module is shaped by these facts about b2sdk 2.13. An upload is tried five times without a pause,
+so five 503s in a row end it; we wait and begin again. A large file has no SHA-1 of its own at the
+server, only the `large_file_sha1` that the uploader states and the SHA-1 of each part, which the
+server checks. An unfinished large file is resumed by its name, even if its stated SHA-1 is another
+one.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ Pace = Callable[[int], None]
 
 
 def realm() -> str:
-    """Where accounts are asked for: Backblaze, or BS4_B2_REALM (a URL; without TLS only on this
-    machine, or the key could be read).
+    """Return where accounts are authorized: Backblaze, or the URL in BS4_B2_REALM. Raises
+    BadRequest for a URL without TLS, unless it is on this machine, because the key could be read.
     """
     given = os.environ.get("BS4_B2_REALM", "")
     if not given:
@@ -77,6 +78,7 @@ def realm() -> str:
 
 
 def _loopback(host: str) -> bool:
+    """Return True if the host is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -84,7 +86,9 @@ def _loopback(host: str) -> bool:
 
 
 class B2Store:
-    """A bucket as `store.Store`. Made by `open`, which asks for the account and the bucket."""
+    """A bucket of Backblaze B2 as a `store.Store`. Use `open`, which authorizes the account and
+    finds the bucket.
+    """
 
     def __init__(
         self,
@@ -114,11 +118,12 @@ class B2Store:
         pauses: tuple[float, ...] = PAUSES_S,
         raw_api: Any = None,
     ) -> B2Store:
-        """StoreAuth for a key that is not taken or is for another bucket, NotThere for a bucket
-        that does not exist.
+        """Open a bucket. Raises StoreAuth if the key is not accepted or is for another bucket, and
+        NotThere if the bucket does not exist.
 
-        `at`: the realm. `pace`: bandwidth limit over all threads. `raw_api`: b2sdk's simulator in
-        tests.
+        `at` is the realm, `threads` the number of transfers at a time, `pace` the bandwidth limit
+        over all threads, and `pauses` the seconds between two tries. `raw_api` is b2sdk's simulator
+        in tests.
         """
         config = B2HttpApiConfig(
             http_session_factory=lambda: _PacedSession(threads, pace),
@@ -142,16 +147,21 @@ class B2Store:
 
     @classmethod
     def of_api(cls, api: B2Api, bucket: str, *, pauses: tuple[float, ...] = PAUSES_S) -> B2Store:
-        """Over an API that is authorized already: b2sdk's simulator keeps its account in memory."""
+        """Return the bucket over an API that is authorized already: b2sdk's simulator keeps its
+        account in memory.
+        """
         with _told(f"b2://{bucket}"):
             return cls(api.get_bucket_by_name(bucket), pauses=pauses)
 
     @property
     def may_delete(self) -> bool:
+        """Return True if the key may delete files."""
         return "deleteFiles" in self._bucket.api.account_info.get_allowed()["capabilities"]
 
     def entries(self, prefix: str) -> list[Entry]:
-        """As Store.entries: 1000 names a call."""
+        """Return the newest version of every file whose name begins with `prefix`, by name. One
+        call lists 1000 names.
+        """
         found: list[Entry] = []
         # From the prefix on: the service skips to it by itself, the simulator does not.
         start: str | None = prefix or None
@@ -166,7 +176,9 @@ class B2Store:
                     return found
 
     def versions(self, name: str) -> list[Entry]:
-        """As Store.versions. A hidden file's versions count: hiding deletes nothing."""
+        """Return every version of exactly this name, newest first. The versions of a hidden file
+        count, because hiding deletes nothing.
+        """
         found: list[Entry] = []
         start, version = name, None
         with self._told(name):
@@ -182,6 +194,9 @@ class B2Store:
                     return found
 
     def read(self, name: str, most: int) -> bytes:
+        """Return the content of a small file. Raises NotThere, or StoreDamaged if it has more than
+        `most` bytes.
+        """
         with self._told(name):
             found: bytes = self._tried(
                 lambda: _small(self._bucket.download_file_by_name(name), name, most)
@@ -189,6 +204,9 @@ class B2Store:
             return found
 
     def content(self, entry: Entry, most: int) -> bytes:
+        """Return the content of this version of a small file. Raises StoreDamaged if it has more
+        than `most` bytes.
+        """
         with self._told(entry.name):
             found: bytes = self._tried(
                 lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most)
@@ -196,6 +214,7 @@ class B2Store:
             return found
 
     def write(self, name: str, data: bytes) -> Entry:
+        """Write a small file in one call and return its entry."""
         with self._told(name):
             entry: Entry = self._tried(
                 lambda: _of_version(
@@ -205,6 +224,9 @@ class B2Store:
             return entry
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
+        """Upload the file at `path`, whose SHA-1 is `sha1`, and return its entry. An upload of the
+        same bytes that was begun before is finished.
+        """
         with self._told(name):
             # What is smaller than two parts goes in one call, whatever was begun under its name.
             if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
@@ -216,6 +238,9 @@ class B2Store:
             return entry
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
+        """Download a file to `path` and return its entry. `path` never holds half a file. Raises
+        StoreDamaged if its SHA-1 differs from the store's.
+        """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
             with self._told(name):
@@ -226,12 +251,13 @@ class B2Store:
         return entry
 
     def delete(self, entry: Entry) -> None:
+        """Delete this version for good. Do nothing if it is gone already."""
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent):
             self._session.delete_file_version(entry.version, entry.name)
 
     def unfinished(self, prefix: str) -> list[Entry]:
-        """Large files that were begun and neither finished nor cancelled: they are billed, and no
-        listing shows them.
+        """Return the large files below `prefix` that were begun and neither finished nor cancelled.
+        They are billed, and no listing shows them.
         """
         with self._told(prefix):
             rows = self._bucket.list_unfinished_large_files(prefix=prefix)
@@ -245,11 +271,12 @@ class B2Store:
             return result
 
     def cancel(self, entry: Entry) -> None:
-        """An unfinished large file, with its parts."""
+        """Delete an unfinished large file with its parts."""
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
             self._session.cancel_large_file(entry.version)
 
     def _upload(self, path: Path, name: str, sha1: str, progress: Progress | None) -> Entry:
+        """Upload the file once."""
         if not path.is_file():  # b2sdk's own error says less
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         version = self._bucket.upload(
@@ -261,8 +288,8 @@ class B2Store:
         return _of_version(version)
 
     def _arrived(self, name: str, path: Path, sha1: str) -> Entry | None:
-        """What is there already: the answer to the last call may have been lost, and not the
-        call.
+        """Return the entry of the file if the store has it already, otherwise None: the answer to
+        the last call may have been lost although the call succeeded.
         """
         newest = next(iter(self.versions(name)), None)
         if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1):
@@ -270,8 +297,8 @@ class B2Store:
         return None
 
     def _cancel_others(self, name: str, sha1: str) -> None:
-        """b2sdk would finish one that was begun for other bytes under this name, under the SHA-1 of
-        those.
+        """Cancel unfinished uploads of other bytes under this name. b2sdk would finish such an
+        upload under the SHA-1 of the other bytes.
         """
         for row in self._bucket.list_unfinished_large_files(prefix=name):
             if row.file_name == name and row.file_info.get(_LARGE_SHA1) != sha1:
@@ -279,6 +306,7 @@ class B2Store:
                     self._session.cancel_large_file(row.file_id)
 
     def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
+        """Download the file once, to `half`, and check its SHA-1."""
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
         if about.content_sha1 not in (None, "none"):
@@ -304,9 +332,9 @@ class B2Store:
     def _tried(
         self, work: Callable[[], Any], again: Callable[[], Entry | None] | None = None
     ) -> Any:
-        """`work`, again after what passes by itself. `again` (an upload's) finds what was done
-        although its answer was lost: then b2sdk asks to finish what is finished, and is told that
-        there is no such file.
+        """Return the result of `work`, which is tried again after errors that pass by themselves.
+        `again` (for an upload) finds a result whose answer was lost: b2sdk then wants to finish a
+        file that is finished, and the store answers that there is no such file.
         """
         for pause in self._pauses:
             try:
@@ -326,21 +354,23 @@ class B2Store:
         return work()
 
     def _told(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context that turns b2sdk's errors into ours."""
         return _told(f"b2://{self.name}/{what}")
 
 
 class _WideAdapter(requests.adapters.HTTPAdapter):
-    """Bodies in blocks of 256 KiB: with urllib3's own 16 KiB, ten threads of uploads wait for the
-    interpreter and not for the network.
+    """Sends request bodies in blocks of 256 KiB. With urllib3's own 16 KiB, ten uploading threads
+    wait for the interpreter and not for the network.
     """
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the connection pool with the larger block size."""
         super().init_poolmanager(*args, **{**kwargs, "blocksize": _SENT})
 
 
 class _PacedSession(requests.Session):
-    """Counts what really goes out, part by part and retries included, and lets `pace` slow it
-    down.
+    """A requests session whose uploads are slowed down by `pace`. It counts everything that really
+    goes out, part by part and including retries.
     """
 
     def __init__(self, threads: int, pace: Pace | None) -> None:
@@ -355,6 +385,7 @@ class _PacedSession(requests.Session):
     def request(
         self, method: str, url: str | bytes, *args: Any, **kwargs: Any
     ) -> requests.Response:  # type: ignore[override, unused-ignore]
+        """Send a request; its body is read no faster than `pace` allows."""
         data = kwargs.get("data")
         if self._pace is not None and hasattr(data, "read"):
             kwargs["data"] = _PacedBody(data, self._pace)
@@ -362,16 +393,18 @@ class _PacedSession(requests.Session):
 
 
 def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Return the request unchanged, so that no credentials are added."""
     return request
 
 
 class _PacedBody:
-    """A request's body that is read no faster than `pace` lets it."""
+    """A request body that is read no faster than `pace` allows."""
 
     def __init__(self, body: Any, pace: Pace) -> None:
         self._body, self._pace = body, pace
 
     def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, after a wait if the rate requires one."""
         data: bytes = self._body.read(size)
         self._pace(len(data))
         return data
@@ -387,8 +420,8 @@ class _PacedBody:
 
 
 class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
-    """b2sdk says how much is done of a file, and less again when it begins anew; ours wants what
-    was added.
+    """Turns b2sdk's progress (bytes done of a file, which shrink if it begins anew) into the number
+    of bytes that were added.
     """
 
     def __init__(self, progress: Progress | None) -> None:
@@ -396,15 +429,18 @@ class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
         self._progress, self._done = progress, 0
 
     def set_total_bytes(self, total_byte_count: int) -> None:
+        """Ignore the size of the file."""
         return
 
     def bytes_completed(self, byte_count: int) -> None:
+        """Report the bytes that were added since the last call."""
         added, self._done = byte_count - self._done, byte_count
         if self._progress is not None and added:
             self._progress(added)
 
 
 def _small(found: DownloadedFile, name: str, most: int) -> bytes:
+    """Return the content of a file. Raises StoreDamaged if it has more than `most` bytes."""
     size = int(found.download_version.content_length)
     if size > most:
         raise StoreDamaged(
@@ -417,6 +453,7 @@ def _small(found: DownloadedFile, name: str, most: int) -> bytes:
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
+    """Return the entry for a row of a listing."""
     sha1 = row.get("contentSha1")
     if sha1 in (None, "none"):
         sha1 = (row.get("fileInfo") or {}).get(_LARGE_SHA1)
@@ -433,12 +470,14 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 
 
 def _of_version(version: Any) -> Entry:
+    """Return the entry for a file version of b2sdk."""
     return _entry(
         version.as_dict() | {"contentLength": version.size, "fileInfo": version.file_info}
     )
 
 
 def _sha1(handle: IO[bytes]) -> str:
+    """Return the SHA-1 digest of the rest of the file, in hex."""
     digest = hashlib.sha1(usedforsecurity=False)
     while block := handle.read(_BLOCK):
         digest.update(block)
@@ -446,6 +485,7 @@ def _sha1(handle: IO[bytes]) -> str:
 
 
 def _passing(error: b2.B2Error) -> bool:
+    """Return True if the same call may succeed later by itself."""
     if isinstance(error, b2.MaxRetriesExceeded):
         last = None
         if error.exception_info_list:
@@ -464,8 +504,8 @@ def _passing(error: b2.B2Error) -> bool:
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """b2sdk's errors as ours. Their own texts may hold tokens and URLs with them, so only their
-    kind is repeated.
+    """Turn b2sdk's errors in the block into ours. Their own texts may contain tokens and URLs with
+    tokens, so only their kind is repeated.
     """
     try:
         yield
@@ -484,6 +524,7 @@ def _told(what: str) -> Iterator[None]:
 
 
 def _ours(error: b2.B2Error, what: str) -> StoreError:
+    """Return the error of b2sdk as one of ours."""
     if isinstance(error, b2.MaxRetriesExceeded) and error.exception_info_list:
         return _ours(error.exception_info_list[-1], what)
     kind = type(error).__name__

@@ -13,8 +13,8 @@ _BURST_S = 0.25
 
 
 class Pace:
-    """`rate` bytes a second, None for no limit. Called with what is about to go; `total` counts
-    it.
+    """Limits a transfer to `rate` bytes per second; None means no limit. It is called with the
+    number of bytes that are about to be sent; `total` counts them.
     """
 
     def __init__(
@@ -30,6 +30,7 @@ class Pace:
         self.total = 0
 
     def __call__(self, count: int) -> None:
+        """Wait until `count` more bytes may be sent."""
         with self._lock:
             self.total += count
             if self._rate is None:

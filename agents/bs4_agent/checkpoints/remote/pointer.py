@@ -1,10 +1,11 @@
-"""latest.json: the one file that says which step a new pod starts from. It is written last, after
-that step was verified in the store.
+"""latest.json: the one file that names the step from which a new pod starts. It is written last,
+after that step was verified in the store.
 
-The fields that the scripts before us wrote are kept, so that their readers still work: `step`
-("step_N"), `run_id`, `wandb_run_id`, `timestamp` (UTC). Ours beside them: `schema`, `step_number`,
-`manifest` (its whole name in the bucket), `manifest_sha256`, `bytes`, `trainer`, `wandb`
-({"trainer", "orchestrator"}), `config_version` (hash of the config's bytes, "" when none is known).
+The fields that older scripts wrote are kept, so that their readers still work: `step` ("step_N"),
+`run_id`, `wandb_run_id` and `timestamp` (UTC). Our own fields are `schema`, `step_number`,
+`manifest` (its full name in the bucket), `manifest_sha256`, `bytes`, `trainer`, `wandb`
+({"trainer", "orchestrator"}) and `config_version` (hash of the config's bytes, "" if none is
+known).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MOST = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """`manifest` is "" in a pointer that another program wrote: then only `step`, `run` and `wandb`
-    are known.
+    """The content of latest.json. `t` is the wall-clock time of its `timestamp`. `manifest` is ""
+    in a pointer that another program wrote; then only `step`, `run`, `t` and `wandb` are known.
     """
 
     step: int
@@ -41,6 +42,7 @@ class Pointer:
     config_version: str = ""
 
     def encode(self) -> builtins.bytes:
+        """Return the pointer as JSON."""
         whole = {
             "step": f"step_{self.step}",
             "run_id": self.run,
@@ -59,7 +61,9 @@ class Pointer:
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:
-        """Ours, or one of the scripts before us. StoreDamaged for anything else."""
+        """Return the pointer in `data`, written by us or by an older script. `what` names it in
+        messages. Raises StoreDamaged for anything else.
+        """
         try:
             raw = loads(data)
             step = step_number(str(raw["step"]))
@@ -95,6 +99,7 @@ class Pointer:
 
 
 def _seconds(text: str) -> float:
+    """Return the wall-clock time of a timestamp, 0.0 if it is malformed."""
     try:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:

@@ -1,9 +1,9 @@
-"""Which remote steps may go, and taking them away: never what the pointer names, a milestone, or
-one of the newest whole ones.
+"""Decides which remote steps may go, and removes them: never the step that the pointer names, a
+milestone, or one of the newest complete steps.
 
-The decision rests on the whole listing and on the manifests, never on names alone: what cannot be
-judged stays. It needs a key that may delete; that of a pod need not, as this also runs from the
-console.
+The decision uses the whole listing and the manifests, never names alone: a step that cannot be
+judged stays. Removing needs a key that may delete. A pod's key need not have that right, because
+this also runs from the console.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ YOUNG_S = 86_400.0
 
 @dataclass(frozen=True)
 class Pruning:
-    """`remove`: oldest first. `kept`: step -> why it stays. `refused`: why nothing may go at all,
-    "" otherwise.
+    """The result of a pruning. `remove` has the steps to remove (or that were removed), oldest
+    first. `kept` maps a step to the reason why it stays. `refused` is the reason why nothing may go
+    at all, or "".
     """
 
     remove: Sequence[RemoteStep] = ()
@@ -36,11 +37,14 @@ class Pruning:
 
     @property
     def bytes(self) -> int:
+        """Return the size of the removed steps, in bytes."""
         return sum(one.bytes for one in self.remove)
 
 
 def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
-    """Pure. BadRequest for fewer than two to keep."""
+    """Decide which steps may go, only from `run`. `keep` is the number of complete steps that stay;
+    multiples of `milestones` stay too. Raises BadRequest if `keep` is below two.
+    """
     if keep < LEAST:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
     if run.pointer is None:
@@ -94,6 +98,7 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
 
 
 def _torn(run: RemoteRun) -> dict[int, str]:
+    """Return {step: reason} of the incomplete steps."""
     found = {}
     for one in run.steps:
         if not one.whole:
@@ -109,11 +114,12 @@ def prune(
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
-    """Decide and carry out, one step after the other, each time over a fresh listing and pointer.
-    What was removed is in `remove`.
+    """Decide and remove, one step after the other, each time with a fresh listing and pointer. The
+    result has the removed steps in `remove`.
 
-    `confirmed`: the steps that a person has agreed to; PlanChanged when another one would go.
-    StoreAuth where the key may not delete.
+    `say` is called with each removed step. `confirmed` has the steps to which a person has agreed,
+    None for no limit. Raises PlanChanged if another step would go, and StoreAuth if the key may not
+    delete.
     """
     removed: list[RemoteStep] = []
     while True:
@@ -132,8 +138,8 @@ def prune(
 
 
 def _remove(store: Store, layout: Layout, one: RemoteStep) -> None:
-    """The manifest first: from then on nobody takes the step for whole, and whoever finds the rest
-    knows what it is.
+    """Delete the files of a step, its manifest first: from then on nobody takes the step for
+    complete, and the names of the rest still show what they are.
     """
     names = sorted(
         {entry.name for entry in one.entries}, key=lambda name: name != layout.manifest(one.step)

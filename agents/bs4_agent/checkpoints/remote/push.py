@@ -1,9 +1,9 @@
-"""One step into the store, in the order that lets nobody down: manifest, data, verification by a
-fresh listing, pointer.
+"""Uploads one step to the store in a safe order: manifest, data, verification by a fresh listing,
+pointer.
 
-Killed anywhere, what the pointer names is complete and verified, and the next push of the same step
-sends only what is missing. A step that the pointer names is never written over: the pointer leaves
-it first, for another one that is whole, or the push is refused.
+If it is killed anywhere, the step that the pointer names is complete and verified, and the next
+push of the same step sends only what is missing. A step that the pointer names is never
+overwritten: the pointer is first moved to another complete step, or the push is refused.
 """
 
 from __future__ import annotations
@@ -38,9 +38,11 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class Origin:
-    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it
-    began afresh), W&B's ids by side, and how it was started (None: not known; its files are those
-    of the set).
+    """The attempt that uploads.
+
+    `attempt` is its number and `resumed` the step from which it was resumed (None if it began
+    afresh). `wandb` has W&B's ids by side. `launch` is how the run was started (None if unknown);
+    its files are those of the set.
     """
 
     run: str
@@ -53,8 +55,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """`sent` bytes of `bytes` had to be uploaded. `held`: why the pointer was not moved, "" when it
-    names this step (or was not to).
+    """The result of one push. `sent` of `bytes` had to be uploaded. `held` is why the pointer was
+    not moved, "" if it names this step or was not to be moved.
     """
 
     step: int
@@ -66,8 +68,8 @@ class Pushed:
 
 
 class Push:
-    """Into one run's place. `progress` is told the bytes done, of files as far as they were not
-    there before.
+    """Uploads steps of one run. `say` receives the events, and `progress` the number of bytes of
+    each transfer; bytes that were in the store before are not counted.
     """
 
     def __init__(
@@ -87,8 +89,10 @@ class Push:
         )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the
-        store keeps other bytes than sent.
+        """Upload one step and return the result. The pointer is moved to it if `point` is True.
+
+        Raises Refused if it must not be written now, StepFailed if it changed in the meantime, and
+        StoreDamaged if the store holds other bytes than were sent.
         """
         known = self._hashes.of(file.path for file in local.files)
         stamps = {}
@@ -141,8 +145,8 @@ class Push:
         sha1: Mapping[Path, str],
         there: steps.RemoteStep | None,
     ) -> tuple[Manifest, bool]:
-        """(the manifest that stands for the step in the store, whether its files may have to be
-        sent). Written before any data. `there`: the step as it was listed just now.
+        """Return the manifest that stands for the step in the store, and whether its files may have
+        to be sent. It is written before any data. `there` is the step as it was just listed.
         """
         files = []
         for file in local.files:
@@ -183,9 +187,9 @@ class Push:
         return wanted, True
 
     def _leave(self, pointer: Pointer, origin: Origin, *, lossless: bool) -> None:
-        """Let the pointer name another step before this one is written over. `lossless`: what it
-        names is not whole any more (somebody removed it), so that without another one it is mended
-        in its place.
+        """Move the pointer to another step before this step is overwritten. If `lossless` is True,
+        the step in the store is incomplete already (somebody removed files), so without another
+        step it is repaired in its place.
         """
         run = steps.look(self._store, self._layout)
         other = None
@@ -216,8 +220,8 @@ class Push:
         stamps: Mapping[Path, Stamp],
         entries: Mapping[str, Entry],
     ) -> int:
-        """Upload what `entries` do not show as it must be; the bytes of these files. StepFailed
-        when one is not what was hashed.
+        """Upload the files that `entries` does not have in the right state, and return their size
+        in bytes. Raises StepFailed if a file is not what was hashed.
         """
         try:
             sent = self._send_missing(manifest, paths, entries)
@@ -231,6 +235,9 @@ class Push:
     def _send_missing(
         self, manifest: Manifest, paths: Mapping[str, Path], entries: Mapping[str, Entry]
     ) -> int:
+        """Upload the files that `entries` does not have in the right state, and return their size
+        in bytes.
+        """
         wanted = []
         for file in sorted(manifest.files, key=lambda one: -one.size):
             name = self._layout.file(manifest.step, file.path)
@@ -267,6 +274,7 @@ class Push:
 
     @staticmethod
     def _unchanged(stamps: Mapping[Path, Stamp]) -> None:
+        """Raise StepFailed if a file has changed since it was hashed."""
         for path, stamp in stamps.items():
             try:
                 same = Stamp.of(path) == stamp
@@ -279,8 +287,8 @@ class Push:
                 )
 
     def _point(self, manifest: Manifest, local: LocalSet, origin: Origin) -> str:
-        """Move the pointer here. "" when it names this step now, otherwise why it stays where it
-        is.
+        """Move the pointer to this step. Return "" if it names this step now, otherwise why it
+        stays.
         """
         pointer, _ = steps.read_pointer(self._store, self._layout)
         if (
@@ -306,6 +314,7 @@ class Push:
         return ""
 
     def _write_pointer(self, manifest: Manifest) -> None:
+        """Write the pointer and read it back. Raises StoreDamaged if it differs."""
         config = ""
         for file in manifest.files:
             if file.path == manifest.config:
@@ -332,8 +341,8 @@ class Push:
 
 
 def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
-    """Whether the parts are the same. Configs are written anew at every start, and the step is no
-    other one for it.
+    """Return True if the parts of both manifests are the same. Configs are written anew at every
+    start and do not make another step.
     """
     names = {file.name for file in local.data}
     rows = []
@@ -348,15 +357,15 @@ def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
 
 
 def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
-    """Whether this run was deliberately resumed below what the pointer names, and has trained on
-    from there since.
+    """Return True if this run was deliberately resumed below the step that the pointer names, and
+    has trained on from there since.
     """
     return origin.resumed is not None and origin.resumed < local.step and local.t > pointer.t
 
 
 def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
-    """Logs and reports: `files` is name in the bucket -> path; the number that had to be sent. One
-    that vanished is left out.
+    """Upload logs and reports, and return how many had to be sent. `files` maps the name in the
+    bucket to the path. A file that vanished is left out.
     """
     sent = 0
     for name, path in files.items():

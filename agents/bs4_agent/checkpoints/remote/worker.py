@@ -1,15 +1,14 @@
-"""The process that uploads: one job, told on standard input, its progress as NDJSON on standard
-output.
+"""The process that uploads: it reads one job from standard input and writes its progress as NDJSON
+to standard output.
 
-It is apart from the agent because b2sdk and TLS cost more memory than the agent may have, and
-because it may be killed: what the store's pointer names stays whole, and the next one goes on. It
-reads the key itself, from the 0600 file. When its input ends, the agent has, and so does it: the
-new agent starts another one.
+It is apart from the agent because b2sdk and TLS need more memory than the agent may use, and
+because it may be killed: the step that the store's pointer names stays complete, and the next
+worker goes on. It reads the key itself, from the 0600 file. When its input ends, the agent has
+ended, so the worker ends too; the new agent starts another one. The job is
 
     {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights",
-    "rate",
-     "keep_remote", "milestones", "wandb": {side: id}, "launch": Launched.as_dict() or None,
-     "others": {name: path}, "look"}
+     "rate", "keep_remote", "milestones", "wandb": {side: id},
+     "launch": Launched.as_dict() or None, "others": {name: path}, "look"}
 """
 
 from __future__ import annotations
@@ -54,13 +53,14 @@ _FAILED, _ORPHANED = 1, 2
 
 
 class Told:
-    """What goes to the agent: whole lines, from any thread."""
+    """Writes events to the agent as whole lines. May be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done, self._total, self._began, self._said = 0, 0, time.monotonic(), 0.0
 
     def __call__(self, event: str, **fields: Any) -> None:
+        """Write one event with its fields. The event "sending" starts a new count of bytes."""
         if event == "sending":
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
@@ -69,6 +69,7 @@ class Told:
             print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
+        """Count `count` more bytes and write a "progress" event, at most every `_SAY_S` seconds."""
         with self._lock:
             self._done += count
             now = time.monotonic()
@@ -80,6 +81,7 @@ class Told:
 
 
 def main() -> int:
+    """Carry out the job on standard input and return the exit code: 0, or 1 if it failed."""
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
     os.nice(
@@ -103,11 +105,11 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told) -> None:
-    """The steps of the job, newest first, then logs and reports, then what may go from the store,
-    and a look at what is there now.
+    """Upload the steps of the job, newest first, then logs and reports; then remove what may go
+    from the store, and list what is there.
 
-    `opening`: the store, once its first answers are there, or why it cannot be had, which ends the
-    work at once.
+    `opening` is the store, which is available once its first answers are there, or the reason why
+    it is not, which ends the work at once.
     """
 
     def still_wanted(_: int) -> None:
@@ -173,7 +175,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
 
 
 class _Source:
-    """The run's steps on disk, each taken under a hold."""
+    """The run's steps on the disk. Each step is taken under a hold."""
 
     def __init__(
         self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told
@@ -186,9 +188,9 @@ class _Source:
         )
 
     def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, LocalSet]:
-        """`step`, held until `held` ends. With `newer` the newest complete one where it was rotated
-        away before its turn came: a run may save faster than a process starts. StepFailed, Refused:
-        it cannot be uploaded.
+        """Return `step` and its files, held until `held` ends. If `newer` is True and the step was
+        removed before its turn came, return the newest complete step: a run may save faster than a
+        process starts. Raises StepFailed or Refused if it cannot be uploaded.
         """
         while True:
             one, why = None, "it is being removed"
@@ -214,6 +216,7 @@ class _Source:
             step = newest.step
 
     def _local(self, one: StepSet) -> LocalSet:
+        """Return the files of the set, or report why it cannot be uploaded."""
         try:
             return local_set(self._trainer, self._spec, one, weights=self._weights)
         except Refused as error:
@@ -222,8 +225,8 @@ class _Source:
 
 
 def _look(store: Store, layout: Layout, tell: Told) -> None:
-    """What of the run is there, by the server's own listing: whole steps by number, and what is
-    missing of the others.
+    """Report what the store has of the run, by its own listing: the complete steps by number, and
+    what the others lack.
     """
     try:
         found = steps.look(store, layout)
@@ -250,8 +253,8 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
 
 
 def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:
-    """A key that may not delete is what a pod should have: then it is the console's work, and no
-    failure.
+    """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
+    is the console's work and no failure.
     """
     try:
         done = prune.prune(store, layout, job["keep_remote"], job["milestones"])
@@ -269,8 +272,8 @@ def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> 
 
 
 def open_store(home: Home, job: Mapping[str, Any]) -> Store:
-    """B2 with the key of this pod. NotApplicable without one, StoreAuth where everybody can read
-    it.
+    """Open B2 with the key of this pod. Raises NotApplicable if there is no key, and StoreAuth if
+    others can read its file.
     """
     from bs4_agent.checkpoints.remote import b2
 
@@ -293,7 +296,9 @@ def open_store(home: Home, job: Mapping[str, Any]) -> Store:
 
 
 def failure(error: AgentError | OSError) -> dict[str, Any]:
-    """`type`, `detail`, `passing` (whether the same may work soon), as the journal has them."""
+    """Return the fields `error` (its type), `detail` and `passing` (True if the same may work soon)
+    for the journal.
+    """
     if isinstance(error, AgentError):
         passing = (isinstance(error, StoreError) and error.passing) or isinstance(
             error, (StepFailed, Busy, StoreDamaged)
@@ -310,8 +315,8 @@ def failure(error: AgentError | OSError) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _turn(home: Home, run: str) -> Any:
-    """Alone for this run: two workers would write the pointer in turns. The kernel lets go with the
-    process, however it ends.
+    """Hold the run alone: two workers would overwrite each other's pointer. The kernel releases the
+    lock with the process, however it ends.
     """
     path = home.run(run) / "sync.lock"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -334,8 +339,8 @@ def _turn(home: Home, run: str) -> Any:
 
 
 def _job() -> dict[str, Any]:
-    """The first line of standard input, by its descriptor: a thread that waits in sys.stdin would
-    abort the interpreter at its end.
+    """Return the job in the first line of standard input. It is read by its descriptor, because a
+    thread that waits in sys.stdin would abort the interpreter at its end.
     """
     raw = b""
     while not raw.endswith(b"\n"):
@@ -348,6 +353,7 @@ def _job() -> dict[str, Any]:
 
 
 def _end_with_agent() -> None:
+    """End this process when the agent closes its input."""
     while os.read(0, 1 << 16):
         pass
     os._exit(_ORPHANED)

@@ -1,5 +1,5 @@
-"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and gone on
-with after a kill -9.
+"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and how it
+goes on after a kill -9.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """`identity`: of the manifest, which names every file with its size and hash. `shown`: what a
-    person reads beside the steps.
+    """The plan of one restore. `identity` is the hash of the manifest, which names every file with
+    its size and hash. `shown` has the facts that a person reads beside the steps.
     """
 
     asked: Asked
@@ -40,6 +40,7 @@ class RestorePlan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms."""
         steps = []
         for s in self.steps:
             steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
@@ -53,6 +54,7 @@ class RestorePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": NAME,
             "title": f"Restore step {self.step} of {self.asked.run} from {self.asked.source}",
@@ -70,6 +72,7 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
+        """Return the plan that `as_dict` has written."""
         shown = {}
         for name in ("skipped", "notes", "bytes", "missing", "free", "launch"):
             shown[name] = data[name]
@@ -80,8 +83,8 @@ class RestorePlan:
 
 
 def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
-    """What a restore would do now. NotApplicable: no such step; Refused: the run lives, the disk is
-    full.
+    """Return the plan of what a restore would do now. Raises NotApplicable if the store has no such
+    step, and Refused if the run is running or the disk is full.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -123,7 +126,9 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
 
 
 def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
-    """The two steps of every restore."""
+    """Return the two steps of every restore: fetch, and place. `missing` is the number of bytes to
+    fetch; `here` is True if the step is complete on the pod already.
+    """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
     size = f"{len(found.files)} files, {found.bytes / 1e9:.2f} GB" + (
@@ -152,21 +157,28 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
 
 @dataclass(frozen=True)
 class RestoreContext:
+    """The context of the steps of a restore. `action` is the action's key."""
+
     restoring: Restoring
     action: str
 
     def prepared(self, planned: Planned) -> Prepared:
+        """Return what the planned step restores."""
         return self.restoring.again(
             Asked.read(planned.parameters["asked"]), planned.parameters["identity"]
         )
 
 
 class Fetch:
+    """The step that fetches the files from the store."""
+
     def done(self, context: RestoreContext, planned: Planned) -> bool:
+        """Return True if the files are fetched or in their place already."""
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises Refused if the run is running."""
         context.restoring.refuse_live(planned.parameters["asked"]["run"])
         return []
 
@@ -177,15 +189,22 @@ class Fetch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Fetch the files and return a sentence about the result."""
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 
 
 class Put:
+    """The step that puts the fetched files in their place."""
+
     def done(self, context: RestoreContext, planned: Planned) -> bool:
+        """Return True if the step is in its place and the run is known to the agent."""
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the directories that will be moved aside. Raises PlanChanged if one of them was
+        not there when the plan was made.
+        """
         prepared = context.prepared(planned)
         found = []
         for path in place.in_the_way(prepared.where):
@@ -204,6 +223,7 @@ class Put:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Put the files in their place and return a sentence about the result."""
         return context.restoring.put(context.prepared(planned), context.action)
 
 
@@ -211,6 +231,8 @@ STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
 class RestoreRunner(StepRunner):
+    """Carries out the plan of one restore."""
+
     def __init__(
         self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
     ) -> None:
@@ -226,6 +248,7 @@ class RestoreRunner(StepRunner):
         self._restoring, self._plan = restoring, plan
 
     def _verify(self) -> bool:
+        """Journal the end of the action and return True if the step is complete on the pod."""
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
         whole = self._restoring.placed(prepared)
         if whole:
@@ -238,15 +261,15 @@ class RestoreRunner(StepRunner):
 
 
 class Restores:
-    """Restores as actions.Actions sees them: it accepts, holds and starts threads; here is what is
-    done then.
+    """Plans and carries out restores; one per pod. `actions.Actions` accepts and holds the actions
+    and starts their threads.
     """
 
     def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
         self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
 
     def plan(self, key: str, asked: Asked) -> None:
-        """Journals the plan, or why there is none."""
+        """Make the plan of the action `key` and journal it, or journal why there is none."""
         try:
             plan = make(self.restoring, self._runs, asked)
         except AgentError as error:
@@ -283,7 +306,9 @@ class Restores:
         )
 
     def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
-        """The plan with the body's hash; Refused, PlanExpired say why not."""
+        """Return the plan with the body's hash. Raises Refused if no restore plan has that hash,
+        and PlanExpired if it is older than 15 minutes or the pod was rebooted.
+        """
         view = self._ledger.plans.get(str(body.get("plan_hash")))
         if view is None or view.refused or view.playbook != NAME:
             raise Refused(
@@ -300,7 +325,8 @@ class Restores:
     def carry_out(
         self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None
     ) -> None:
-        """`rest`: the boundary between two steps. It raises Cancelled when the restore is to end
-        there.
+        """Carry out the plan to its end. `rest` is the safe point between two steps; it raises
+        Cancelled if the restore is to end there. `before` is the state of the action that an
+        earlier agent began, or None.
         """
         RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)

@@ -1,5 +1,5 @@
-"""Bring one step from a store into a staging directory: only what is missing there, every file
-verified, nothing put in its place yet.
+"""Fetches one step from a store into a staging directory: only the files that are missing there,
+each verified. Nothing is put in its final place yet.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MARGIN = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Target:
-    """One file: where it is staged, and where it belongs and may lie already (`present`), from an
-    earlier restore or a torn step.
+    """One file to fetch. `staged` is its path in the staging directory. `present` is its final
+    path, where it may exist already from an earlier restore or an incomplete step.
     """
 
     file: RemoteFile
@@ -47,10 +47,12 @@ def fetch(
     identity: str,
     say: Say = lambda *_: None,
 ) -> int:
-    """All of `targets` below `staging`, verified; the bytes that had to be fetched.
+    """Fetch all of `targets` into `staging`, verified, and return the number of bytes that had to
+    be fetched.
 
-    Raises the store's errors, StoreDamaged (a file is not what its manifest says), StepFailed (the
-    disk is full).
+    `identity` is the hash of the step's manifest. `say` receives the progress. Raises the store's
+    errors, StoreDamaged if a file is not what its manifest says, and StepFailed if the disk is
+    full.
     """
     wanted = list(targets)
     try:
@@ -84,7 +86,9 @@ def fetch(
 
 
 def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
-    """Size and time of each file, by which it is known again without reading it."""
+    """Return {name: [size, mtime in ns]} of each file, by which it is recognised again without
+    reading it.
+    """
     found = {}
     for target in targets:
         status = target.staged.stat()
@@ -93,7 +97,7 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
 
 
 def unchanged(staging: Path, record: Mapping[str, object]) -> str:
-    """Why a staging directory is not what its receipt says any more; "" when it is."""
+    """Return why a staging directory differs from its receipt, or "" if it does not."""
     files = record.get("files")
     for name, kept in files.items() if isinstance(files, dict) else ():
         try:
@@ -108,7 +112,7 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
 
 
 def missing_bytes(targets: Iterable[Target]) -> int:
-    """What a fetch would have to bring, by sizes alone: nothing is read."""
+    """Return the number of bytes that a fetch would transfer, by sizes alone; no file is read."""
     return sum(
         target.file.size
         for target in targets
@@ -117,13 +121,14 @@ def missing_bytes(targets: Iterable[Target]) -> int:
 
 
 def free_bytes(staging: Path) -> int:
-    """On the disk where `staging` is or will be."""
+    """Return the free bytes of the disk on which `staging` is or will be."""
     place = next(path for path in (staging, *staging.parents) if path.exists())
     found = os.statvfs(place)
     return found.f_bavail * found.f_frsize
 
 
 def _refuse_full(staging: Path, needed: int) -> None:
+    """Raise StepFailed if `needed` bytes do not fit on the disk."""
     free = free_bytes(staging)
     if needed and needed + MARGIN > free:
         raise StepFailed(
@@ -133,8 +138,8 @@ def _refuse_full(staging: Path, needed: int) -> None:
 
 
 def _there(target: Target) -> bool:
-    """In the staging directory with the right content; a file that lies elsewhere on this disk with
-    the right content is linked there.
+    """Return True if the file is in the staging directory with the right content. A file with the
+    right content in its final place is linked there.
     """
     if sized(target.staged, target.file) and _same(target.staged, target.file):
         return True
@@ -154,7 +159,7 @@ def _there(target: Target) -> bool:
 
 
 def sized(path: Path | None, file: RemoteFile) -> bool:
-    """Whether a file of this size is there, and no link."""
+    """Return True if `path` is a file of this size and no symbolic link."""
     try:
         return path is not None and not path.is_symlink() and path.stat().st_size == file.size
     except OSError:
@@ -162,8 +167,8 @@ def sized(path: Path | None, file: RemoteFile) -> bool:
 
 
 def _same(path: Path, file: RemoteFile) -> bool:
-    """Whether the bytes are those of the manifest; where no hash is known nothing proves it, so it
-    is fetched again.
+    """Return True if the bytes match the manifest. Without a known hash nothing proves that, so the
+    file is fetched again.
     """
     if file.sha1 is None:
         return False
@@ -172,8 +177,8 @@ def _same(path: Path, file: RemoteFile) -> bool:
 
 
 def hashes(path: Path) -> tuple[str, str]:
-    """(SHA-1, SHA-256), hex. SHA-1 is what B2 keeps; it is no protection against somebody, only
-    against damage.
+    """Return the SHA-1 and the SHA-256 digest of a file, in hex. B2 keeps SHA-1, which protects
+    against damage but not against an attacker.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     with path.open("rb") as handle:
@@ -184,6 +189,7 @@ def hashes(path: Path) -> tuple[str, str]:
 
 
 def _download(store: Store, target: Target) -> None:
+    """Fetch one file and verify it. Raises StoreDamaged if it does not match the manifest."""
     file = target.file
     store.download(file.name, target.staged)
     size = target.staged.stat().st_size

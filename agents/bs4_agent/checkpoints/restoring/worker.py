@@ -1,9 +1,9 @@
-"""The program that talks to the store for a restore: `find` says which step can be restored,
-`fetch` brings it into the staging directory.
+"""The program that talks to the store for a restore: `find` finds the step that can be restored,
+`fetch` fetches it into the staging directory.
 
-A process of its own: b2sdk and TLS would cost the agent more memory than it has, and the key is
-read here, from its 0600 file, and by nobody else. What it has to say goes into the answer file:
-`{"error": {"type", "message", "passing"}}`, or what was asked for.
+It is a process of its own, because b2sdk and TLS would need more memory than the agent may use. The
+key is read only here, from its 0600 file. The result goes into the answer file: what was requested,
+or `{"error": {"type", "message", "passing"}}`.
 
     python -m bs4_agent.checkpoints.restoring.worker find b2://BUCKET/PREFIX RUN ANSWER [STEP]
     python -m bs4_agent.checkpoints.restoring.worker fetch REQUEST ANSWER
@@ -35,6 +35,9 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the command in the arguments, write its result to the answer file, and return the exit
+    code: 0, or FAILED.
+    """
     verb, *rest = arguments
     answer = Path(rest[2] if verb == "find" else rest[1])
     home = Home.from_environment()
@@ -54,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    """Find the step, keep its configs, and return the result."""
     place, run = Place.parse(arguments[0]), arguments[1]
     step = int(arguments[3]) if len(arguments) > 3 else None
     store = open_store(home, {"to": str(place)})
@@ -69,6 +73,7 @@ def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    """Fetch the files in the request and return the number of bytes that were fetched."""
     order = read_json(Path(arguments[0]))
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
@@ -84,12 +89,13 @@ def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 class _Told:
-    """A line about how far it is, now and then."""
+    """Prints the progress from time to time."""
 
     def __init__(self) -> None:
         self._began = self._said = time.monotonic()
 
     def say(self, files: int, of_files: int, done: int, total: int) -> None:
+        """Print the progress, at most every `_SAY_S` seconds and at the end."""
         now = time.monotonic()
         if now - self._said < _SAY_S and files < of_files:
             return
@@ -103,6 +109,7 @@ class _Told:
 
 
 def _failure(error: AgentError | OSError) -> dict[str, Any]:
+    """Return the type and the message of the error, and whether it may pass by itself."""
     if isinstance(error, AgentError):
         return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}
     message = (
@@ -113,7 +120,7 @@ def _failure(error: AgentError | OSError) -> dict[str, Any]:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """A config may hold what others should not read."""
+    """Write a file of mode 0600, because a config may hold what others should not read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as handle:
