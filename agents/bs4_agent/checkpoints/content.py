@@ -13,7 +13,8 @@ from pathlib import Path
 from bs4_agent.foreign_json import loads
 
 _SHARD = re.compile(rb"__\d{1,6}_\d{1,6}\.distcp")
-#: DCP's `.metadata` of a large model is some MB; more than this is not read to look for names.
+#: The most bytes of DCP's `.metadata` that are searched for names; that of a large model has some
+#: MB.
 _METADATA_MOST = 64 * 1024 * 1024
 _HEADER_MOST = 64 * 1024 * 1024
 _RANK = re.compile(r"(model|optim|extra_state)_world_size_(\d{1,5})_rank_(\d{1,5})\.pt")
@@ -97,8 +98,8 @@ def _ranks(directory: Path) -> str:
         if not found:
             return _weights(directory)
         return "no model_world_size_* file"
-    # A run that went on with another number of GPUs wrote its steps anew: the files of one step are
-    # of one world.
+    # A run that went on with another number of GPUs wrote its steps anew, so the files of one step
+    # are of one world.
     for (kind, world), ranks in sorted(found.items()):
         lost = None
         for rank in range(world):

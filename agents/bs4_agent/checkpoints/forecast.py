@@ -15,10 +15,10 @@ from typing import Any
 
 from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
-#: Saves that are looked ahead; a run has hundreds. The guard asks every five seconds, and this many
-#: cost a millisecond.
+#: The most future saves that are considered; a run has hundreds. The guard asks every five seconds,
+#: and this many cost a millisecond.
 _FURTHEST = 2000
-#: Complete sets whose sizes and distances count.
+#: The number of newest complete sets whose sizes and distances count.
 _RECENT = 9
 
 
@@ -96,7 +96,7 @@ def forecast(
     recent = complete_sets(sets)[:_RECENT]
     if not recent:
         return Forecast(every_steps=interval)
-    # Of the last three, the largest: the first one of a run may lack its weights.
+    # The largest of the last three counts, because the first set of a run may lack its weights.
     size = max(one.bytes for one in recent[:3])
     apart = _median([a.step - b.step for a, b in pairwise(recent)])
     every_steps = interval or (int(apart) if apart else None)
@@ -153,8 +153,7 @@ def _first_that_does_not_fit(
     after the new one is complete, so every save needs room for its whole size.
     """
     per_part = {name: part.bytes for name, part in newest.parts.items()}
-    # How many more of each part will stay before its limit begins to remove one for each that
-    # comes.
+    # How many more sets of each part fit before its limit removes one for each new one.
     growing = {name: _left(sets, name, limits.of(name)) for name in per_part}
     taken = 0
     for save in range(1, furthest + 1):

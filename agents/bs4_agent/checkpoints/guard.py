@@ -34,18 +34,18 @@ from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.telemetry.host import disk_usage
 
-#: Seconds between two looks at a run that trains, and at one that does not.
+#: Seconds between two scans of a run that trains, and of a run that does not.
 LOOK_S, RESTING_S = 5.0, 60.0
-#: Saves that come fast are looked at four times each, but never more often than this.
+#: The least seconds between two scans. Frequent saves get four scans each.
 HURRIED_S = 0.1
-#: While nobody knows yet how fast they come. A look at a run without checkpoints costs less than a
-#: millisecond.
+#: The seconds of a run's youth, in which the time between saves is not known, and the seconds
+#: between two scans then. A scan of a run without checkpoints costs less than a millisecond.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 0.5
-#: After a rotation that failed.
+#: Seconds after a removal that failed.
 RETRY_S = 60.0
-#: A save needs its size and a little: metadata, logs that grow meanwhile.
+#: A save needs its size and a little more, for metadata and for logs that grow meanwhile.
 MARGIN = 1.1
-#: Steps of one rotation; what is left comes with the next look.
+#: The most steps of one removal; the rest comes with the next scan.
 _MOST = 50
 
 _NOT_QUIET = "not yet known to be quiet"
@@ -64,7 +64,7 @@ class _Look:
     sets: list[StepSet]
     free: int
     need: int
-    """Bytes that the next save (or the rest of the one under way) still takes."""
+    """The bytes that the next save, or the rest of a save that is under way, still needs."""
     forecast: Forecast
 
     @property
@@ -128,7 +128,7 @@ class Guard:
             try:
                 wait = self._look_after(run, order)
             except SpoolFull:
-                wait = LOOK_S  # an intent that cannot be written is not acted upon
+                wait = LOOK_S  # without a journalled intent nothing is done
             except AgentError as error:
                 self._say(run, "refused", error.message)
                 wait = RETRY_S
@@ -167,7 +167,7 @@ class Guard:
         trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
         freed = trying and self._rotate(look, decision)
         coming = _NOT_QUIET in decision.spared.values()
-        # What will go with this look or the next is no plight.
+        # It is no emergency if this scan or the next one frees something.
         if not decision.refused and not coming and freed == trying:
             self._tell(self._look(run, order) if freed else look, decision)
         if coming:
@@ -350,7 +350,7 @@ class Guard:
                     run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen)
                 )
             except Busy:
-                return False  # a person or a playbook is at this run: that comes first
+                return False  # a person or a playbook works on this run and comes first
         for one in chosen:
             self._prints.pop((run.name, one.step), None)
         if not key or not self._free(key, run.name, trashes):
@@ -371,8 +371,8 @@ class Guard:
             trashes = list(dict.fromkeys(one.trash for one in wanted))
             if not any((place / key).exists() for place in trashes):
                 raise
-            # Nobody looks at the trash of an action that has ended: what is aside already would lie
-            # there for ever.
+            # Nobody scans the trash of an action that has ended, so what was moved already would
+            # stay there.
             self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
             freed = removal.free(trashes, key)
             raise StepFailed(
@@ -428,7 +428,7 @@ class Guard:
                 key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left}
             )
         except SpoolFull:
-            return False  # left as it is: the next life, or the next rotation's trash, finishes it
+            return False  # the next agent, or the next removal, finishes it
         except AgentError as error:
             self._event(key, run, "failed", detail=error.message, result={"error": error.type})
             return False
@@ -467,7 +467,7 @@ def _print(one: StepSet) -> _Print:
     while pending:
         directory = pending.pop()
         try:
-            # A Path an entry would double the cost.
+            # A Path for every entry would double the cost.
             newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116
             with os.scandir(directory) as found:
                 for entry in found:
@@ -478,7 +478,7 @@ def _print(one: StepSet) -> _Print:
                     status = entry.stat(follow_symlinks=False)
                     total, newest = total + status.st_size, max(newest, status.st_mtime_ns)
         except FileNotFoundError:
-            entries += 1_000_000  # it is going away: nothing like what it was
+            entries += 1_000_000  # it is being deleted, so its state must differ from before
     return entries, total, newest
 
 

@@ -16,10 +16,10 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import read_json, write_json
 
 _BLOCK = 1 << 20
-#: Two keep up with any link a pod has (each does more than 500 MB/s), and leave the cores to the
-#: run.
+#: Two threads keep up with the link of any pod (each does more than 500 MB/s), and leave the cores
+#: to the run.
 THREADS = 2
-#: Entries that stay in the memory of one run.
+#: The most entries that are remembered for one run.
 _KEPT = 20_000
 
 

@@ -19,8 +19,8 @@ from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
 
 _WHO_MOST = 200
-#: Seconds that a hold waits for the guard, whose looks take the lock for an instant and whose moves
-#: for some milliseconds.
+#: Seconds that a hold waits for the guard, which takes the lock for an instant to check and for
+#: some milliseconds to move.
 _PATIENCE_S = 1.0
 
 
@@ -47,7 +47,7 @@ def _shared(home: Home, run: str, step: int) -> int:
         fd = _open(home, run, step)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # The guard takes the name away with the step: a lock on a file without a name keeps
+            # The guard deletes the lock file with the step, and a lock on a deleted file keeps
             # nobody out.
             if _same(fd, _path(home, run, step)):
                 return fd
@@ -83,7 +83,8 @@ def alone(home: Home, run: str, step: int) -> Iterator[str]:
             yield _who(fd)
             return
         yield ""
-        # Whoever opened it meanwhile holds a file without a name, and finds that the step is gone.
+        # A process that has opened the file in the meantime holds a deleted file, and finds that
+        # the step is gone.
         _path(home, run, step).unlink(missing_ok=True)
     finally:
         os.close(fd)

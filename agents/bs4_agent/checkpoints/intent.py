@@ -22,7 +22,7 @@ from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 
-#: Seconds for looking at the files; a network disk that does not answer in time leaves `local_step`
+#: Seconds for scanning the files; if a network disk does not answer in time, `local_step` stays
 #: unknown.
 LOOK_S = 0.6
 NAME = "intent.json"
@@ -91,7 +91,7 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
     """Scan the files of the living runs and add the result to their entries, for at most `LOOK_S`
     seconds.
     """
-    # only an agent that leaves looks at content
+    # Only an agent that leaves checks the content.
     from bs4_agent.checkpoints.sets import (
         complete_sets,
         step_sets,
@@ -106,5 +106,5 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
             sets = complete_sets(step_sets(runs.trainer(run), run.spec))
             entry["local_step"] = next((one.step for one in sets if not verify(one)), None)
         except (AgentError, OSError):
-            continue  # it stays unknown, which is what it is
+            continue  # it stays unknown
         entry["local_known"] = True

@@ -18,12 +18,12 @@ from bs4_agent.checkpoints.content import wanting
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
 _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
-#: A pointer file holds one number; what is longer is none.
+#: The most bytes of a pointer file, which holds one number.
 _POINTER_BYTES = 64
 
-#: Size, newest mtime and what is wanting of parts that have their marker, by directory and its
-#: mtime: a finished checkpoint is never written again, and walking a full run on a network disk
-#: every few seconds would cost more than everything else the agent does.
+#: The size, newest mtime and lack of each part that has its markers, by its directory and that
+#: directory's mtime. A finished checkpoint is never written again, and to walk a full run on a
+#: network disk every few seconds would cost more than everything else that the agent does.
 _sizes: dict[Path, tuple[int, tuple[int, float, str]]] = {}
 _SIZES_MAX = 4096
 _SETTLED_S = 60.0
@@ -195,8 +195,8 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
         return known[1]
     size, newest = size_of(part)
     measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
-    # A marker appears when its writing begins, and a file that grows in a subdirectory does not
-    # touch this one's mtime.
+    # The result is cached only after a while: a marker appears when its writing begins, and a file
+    # that grows in a subdirectory does not change this directory's mtime.
     if absent is None and newest and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()

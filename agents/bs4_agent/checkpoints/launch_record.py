@@ -22,13 +22,13 @@ from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
-#: Which devices, network cards and interpreter a machine has is its own: with another one's a run
-#: does not start, or trains elsewhere.
+#: Variables about devices, network cards and the interpreter, which belong to one machine: with
+#: those of another machine, a run does not start or trains elsewhere.
 _MACHINES = re.compile(
     r"(?:CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_(?:HOME|PATH)|(?:NCCL|GLOO|"
     r"TP)_SOCKET_IFNAME|NCCL_IB_\w+|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT"
 )
-#: A further config file that is larger is none; and more of them than this are no launch.
+#: The most bytes of a further config file, and the most files of one launch.
 _FILE_BYTES, _FILES = 1 << 20, 64
 
 
@@ -173,8 +173,7 @@ class _Walk:
         try:
             more = settings.load_toml(file).get("toml_files")
         except BadConfig:
-            # it goes as it is: the trainer said what is wrong with it, or reads it as something
-            # else
+            # It is copied as it is: the trainer reported its error, or reads it as another format.
             return
         for name in more if isinstance(more, list) else ():
             if Path(str(name)).is_absolute():

@@ -10,7 +10,7 @@ from typing import Any
 
 from bs4_agent.errors import BadRequest
 
-#: The two newest complete sets are never freed, whatever is ordered: the newest one may prove
+#: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.
 LEAST = 2
 

@@ -39,7 +39,7 @@ def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
     try:
         view = containers.View.of(pid)
     except containers.HiddenFiles:
-        view = None  # it hides its open files too
+        view = None  # such a process hides its open files too
     for directory in directories if view is not None else ():
         if view is not None and (there := view.inside(directory)) is not None:
             wanted[f"{there}/"] = directory
@@ -49,7 +49,7 @@ def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
 def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
     """Return the prefixes below which the process has a file open."""
     try:
-        # A Path an entry would double the cost.
+        # A Path for every entry would double the cost.
         descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
     except OSError:
         return set()

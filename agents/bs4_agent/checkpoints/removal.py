@@ -22,11 +22,11 @@ from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path, rename
 
-#: How mountinfo writes a blank in a path.
+#: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
-#: How a directory is opened: fails for a link.
+#: The flags to open a directory; they make it fail for a link.
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: How often one entry is looked at again because it has become another kind of thing.
+#: How often an entry is tried again because it has become another kind of file.
 _SWAPPED_MOST = 100
 
 
@@ -97,7 +97,7 @@ def move(wanted: Sequence[Move], key: str) -> None:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rename(one.source, target)
         except FileNotFoundError:
-            continue  # its own trainer was faster
+            continue  # the trainer has deleted it
         except OSError as error:
             raise StepFailed(
                 f"{one.source} could not be moved to {target} ({error.strerror}); it was "
@@ -175,9 +175,9 @@ def _remove(parent: int, name: str, device: int) -> int:
             os.rmdir(name, dir_fd=parent)
             return freed
         except FileNotFoundError:
-            return 0  # two lives of the agent may be at it for a moment
+            return 0  # two agents may work on it for a moment
         except OSError as error:
-            # It was another kind of thing a moment ago, or something was put into it: look again.
+            # It was another kind of file a moment ago, or something was put into it: try again.
             if error.errno not in (
                 errno.ENOTDIR,
                 errno.EISDIR,

@@ -19,7 +19,8 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 if TYPE_CHECKING:
     from bs4_agent.pod import Pod
 
-#: Sets in one answer: a frame's header holds 64 KiB, a set with four parts takes about 1 KiB.
+#: The most sets in one answer: a frame's header holds 64 KiB, and a set with four parts takes about
+#: 1 KiB.
 _PAGE = 40
 
 
@@ -58,7 +59,7 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
     layout = trainer.layout(spec)
     flat = around.flat_settings(spec, argv)
     if flat is None:
-        # 2026-01 writes down the orchestrator's settings only, and it is the trainer that deletes.
+        # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
         written = around.of_files(spec, layout)[0] or {}
         flat = None
         if any(key.startswith("trainer.") for key in written):

@@ -69,7 +69,7 @@ def decide(
         return Decision(kept=[one.step for one in whole])
     old, spared = _old(sets, whole[:wanted], order, own)
     if not old:
-        # no file needs to be opened for this
+        # No file needs to be opened for this.
         return Decision(kept=[one.step for one in whole[:wanted]], spared=spared)
     kept: list[StepSet] = []
     doubts: list[str] = []
@@ -112,8 +112,8 @@ def _old(
         if one.complete and order.milestone(one.step):
             spared[one.step] = "a milestone"
         elif one.t > oldest_t:
-            # A run that was set back counts upwards again below what it has left behind: its newest
-            # work has low numbers.
+            # A run that was set back counts upwards again below the steps that it has left behind,
+            # so its newest work has low numbers.
             spared[one.step] = f"written after step {oldest}, although its number is lower"
         elif not own.leaves_to_us(one.step) and any(
             str(path.parent) in own.roots for path in one.directories

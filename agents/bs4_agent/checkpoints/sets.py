@@ -12,10 +12,9 @@ from bs4_agent.checkpoints.content import wanting
 from bs4_agent.checkpoints.inventory import inventory, measure, step_directories
 from bs4_agent.trainers.base import LaunchSpec, PartRule, Trainer
 
-#: Parts of a step of which there is one between two checkpoints too: alone they are no checkpoint
-#: that somebody began.
+#: Parts that exist between two checkpoints too. Alone they do not make a checkpoint.
 LOOSE = frozenset({"broadcast", "weights"})
-#: Last-written marker of a part that a generation does not need for a resume.
+#: The last-written marker of a part that its generation does not need for a resume.
 _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()}
 
 

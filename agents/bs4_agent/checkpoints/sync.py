@@ -34,26 +34,27 @@ from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
 from bs4_agent.workers import spawn
 
-#: Seconds between two looks for a new checkpoint. A look costs what the disk guard's does.
+#: Seconds between two scans for a new checkpoint. A scan costs as much as the disk guard's.
 LOOK_S = 5.0
-#: Seconds before the next try after failures in a row; what needs a person (a key, a cap) is tried
-#: as seldom as the last.
+#: Seconds before the next try after 1, 2, ... failures in a row. A failure that needs a person (a
+#: key, a cap) waits for the last value.
 BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
-#: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that
-#: an upload may take before it is late.
+#: Failures in a row (some five minutes) after which the sync counts as dead; and the seconds after
+#: which an upload is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
-#: Seconds after which the store is listed although nothing new is to be uploaded: somebody else may
-#: remove what is there.
+#: Seconds after which the store is listed although there is nothing new to upload: somebody else
+#: may delete files there.
 LISTED_S = 3600.0
-#: A worker that has said nothing for so long is ended: b2sdk's own timeouts are 128 s a try.
+#: Seconds without output after which a worker is killed: b2sdk's own timeouts are 128 s for each
+#: try.
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
 PROGRESS_S = 60.0
-#: Milestones that one job takes on after the newest step, so that the next newest one waits no
-#: longer than this.
+#: Milestones that one job uploads after the newest step, so that the next newest step does not wait
+#: longer.
 _BACKLOG = 1
-#: Files of one job that are no checkpoint. What is left comes with the next one.
+#: The most files of one job that are no checkpoint. The rest comes with the next job.
 _OTHERS = 200
 _LINE_MOST = 1 << 20
 
@@ -101,7 +102,7 @@ class Syncs:
             job = self._jobs.get(run)
             if job is not None:
                 if order is None or order != job.order:
-                    job.end()  # the order was changed: what is half up is used again
+                    job.end()  # the order was changed; unfinished uploads are resumed
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
                 continue
@@ -112,7 +113,7 @@ class Syncs:
             try:
                 self._look_after(run, order, view)
             except SpoolFull:
-                continue  # what cannot be written down is not begun
+                continue  # what cannot be journalled is not begun
             except AgentError as error:
                 self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
             except OSError as error:
@@ -149,8 +150,8 @@ class Syncs:
         for run, view in list(self._book.ledger.syncs.items()):
             if view.order.get("to"):
                 failing = view.failures >= DEAD_AFTER
-                # An order for every N steps is behind on purpose, and an upload that moves may take
-                # as long as its bandwidth makes it.
+                # An order for every N steps is behind on purpose, and an upload may take as long as
+                # its bandwidth requires.
                 waits = bool(view.order.get("every")) or view.step is not None
                 row = {
                     "run": run,
@@ -175,8 +176,8 @@ class Syncs:
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
-        # Where a run was set back, what an earlier life has left above it is saved too, but never
-        # pointed to.
+        # If a run was set back, the steps of an earlier attempt above it are saved too, but the
+        # pointer never names them.
         ahead = (
             bool(steps)
             and newest is whole[0]
@@ -213,15 +214,15 @@ class Syncs:
                 stderr=errors,
                 start_new_session=True,
             )
-        # it has ended already, or this kernel does not let us
+        # It has ended already, or this kernel does not allow it.
         with contextlib.suppress(psutil.Error, OSError):
-            # The run comes first: the last of the best-effort priorities for the disk (idle would
-            # starve). It is inherited by its threads.
+            # The run comes first, so the upload gets the lowest best-effort priority for the disk
+            # (idle would starve). Its threads inherit it.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
         job = _Job(process, order)
         with self._lock:
             self._jobs[name] = job
-        with contextlib.suppress(OSError):  # it ended already: its output and its exit say why
+        with contextlib.suppress(OSError):  # it has ended; its output says why
             job.tell(body)
         spawn(lambda: self._follow(name, job), f"sync {name}")
 
@@ -350,7 +351,7 @@ class _Job:
             try:
                 line = loads(raw)
             except ValueError:
-                continue  # a library that prints; what it said is no event
+                continue  # output of a library, which is no event
             if isinstance(line, dict):
                 yield line
 

@@ -18,7 +18,8 @@ from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 
-#: Parts that are needed by no generation and as large as all others together: only on request.
+#: Parts that no generation needs, and that are as large as all others together; copied only on
+#: request.
 OPTIONAL = frozenset({"weights"})
 
 
@@ -81,7 +82,7 @@ def local_set(
             continue
         parts[name] = _relative(part.path, layout)
         for file in _below(part.path, parts[name]):
-            data[file.name] = file  # a part inside another one is uploaded once
+            data[file.name] = file  # a part inside another part is uploaded once
     if not data:
         raise Refused(
             f"Step {one.step} of {spec.run} has no files to upload; look at its directories."

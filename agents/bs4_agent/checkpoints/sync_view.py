@@ -9,7 +9,8 @@ from typing import Any
 
 Record = dict[str, Any]
 
-#: Uploaded steps that are remembered; the pointer and the milestones are in the store itself.
+#: The most uploaded steps that are remembered; the pointer and the milestones are in the store
+#: itself.
 _STEPS_KEPT = 500
 
 #: Events that change the view; each has a method of its own.
@@ -43,12 +44,12 @@ class SyncView:
 
     order: Record = field(default_factory=dict)
     place: str = ""
-    """Where what is known here lies: of the last order that named a place."""
+    """The place in the store to which this view belongs: that of the last order with a place."""
     done: dict[int, float] = field(default_factory=dict)
     pointer: int | None = None
     pointed_t: float | None = None
     step: int | None = None
-    """The step that is being uploaded, None between two."""
+    """The step that is being uploaded, None between two uploads."""
     sent: int = 0
     total: int = 0
     rate: float | None = None
@@ -60,17 +61,17 @@ class SyncView:
     removed: list[int] = field(default_factory=list)
     """Steps that this pod removed from the store, newest last."""
     held: str = ""
-    """Why the pointer was not moved to the newest uploaded step, "" when it was."""
+    """Why the pointer was not moved to the newest uploaded step, "" if it was."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """Steps that the worker would not upload since its last success -> why; `rounds`: how often in
-    a row.
+    """{step: reason} of the steps that the worker refused to upload since its last success.
+    `rounds` counts these refusals.
     """
     rounds: int = 0
     vanished: list[int] = field(default_factory=list)
-    """Steps that were taken away under their upload since the last success."""
+    """Steps that were removed during their upload since the last success."""
     listed: dict[int, Record] | None = None
-    """What the store listed last, step -> what is wrong with it ({} for a whole one); None before
-    the first listing. `listed_t`: when.
+    """The last listing of the store: {step: what is wrong with it}, with {} for a complete step.
+    None before the first listing. `listed_t` is the wall-clock time of the listing.
     """
     listed_t: float = 0.0
 
@@ -115,7 +116,7 @@ class SyncView:
 
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:
-            # Another place: nothing of it is known yet.
+            # Nothing is known yet about another place.
             self.done, self.pointer, self.pointed_t, self.logs, self.removed = (
                 {},
                 None,

@@ -13,7 +13,7 @@ from bs4_agent.digest import sha256
 from bs4_agent.errors import UnknownPlaybook
 from bs4_agent.states import Danger, Role, Severity, Where
 
-#: Word on the command line and in `applies` -> the trainer ids it means.
+#: A word on the command line and in `applies` -> the ids of the trainers that it means.
 FAMILIES = {
     "any": ("prime-rl-2026-01", "prime-rl", "verl"),
     "prime-rl": ("prime-rl-2026-01", "prime-rl"),

@@ -38,7 +38,7 @@ def edited(
     `values` are set by dotted key, the keys in `gone` are removed. Raises NotApplicable if the
     config is no TOML, or has something else in the place of a table.
     """
-    import tomlkit  # here: the daemon needs it only for this step
+    import tomlkit  # imported here, because the agent needs it only for this step
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     try:

@@ -13,7 +13,7 @@ from bs4_agent.playbooks.compiled import Playbook, digest
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.world import Context, Planned, World
 
-#: A plan older than this is dead: what it saw is history.
+#: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60
 
 

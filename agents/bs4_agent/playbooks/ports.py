@@ -64,7 +64,7 @@ def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]
     for pid in pids:
         directory = f"/proc/{pid}/fd"
         try:
-            # A Path a descriptor would double the cost.
+            # A Path for every descriptor would double the cost.
             descriptors = os.listdir(directory)  # noqa: PTH208
         except OSError:
             continue

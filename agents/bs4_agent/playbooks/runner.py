@@ -69,7 +69,7 @@ class StepRunner:
             for index, planned in enumerate(self._steps):
                 if index not in finished:
                     with self._rest():
-                        pass  # the line between two steps
+                        pass  # another agent may take over between two steps
                     self._step(index, planned)
         except Cancelled:
             raise

@@ -52,8 +52,7 @@ def _in_use(root: Path) -> set[str] | None:
     prefix = f"{root.resolve()}/"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or entry.name == "1":
-            # init maps nobody's segments, and some container runtimes show its descriptors to
-            # nobody at all
+            # init maps no such segment, and some container runtimes show its descriptors to nobody.
             continue
         try:
             descriptors = []
@@ -95,7 +94,7 @@ def set_aside(path: Path, target: Path) -> None:
     partial = target.with_name(f".{target.name}.tmp")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        import shutil  # half a megabyte (it brings bz2 and lzma), and few agents ever come here
+        import shutil  # needs half a megabyte (bz2 and lzma), and few agents ever come here
 
         shutil.copyfile(path, partial)
         with partial.open("rb") as copied:

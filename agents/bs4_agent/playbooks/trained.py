@@ -44,7 +44,7 @@ def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
     """
     throughput = record.get("throughput")
     if not isinstance(throughput, (int, float)):
-        return True  # nothing was told, or "nan" and "inf", which prove no empty batch
+        return True  # there is no value, or "nan" or "inf", which proves no empty batch
     return throughput > 0.0 or record["step"] == first
 
 
@@ -65,7 +65,7 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
         taken = _taken_old(facts)
     else:
         taken = _taken_current(facts)
-    # The number of the policy that a step makes: 2026-01 counts policies from 1, with steps from 0.
+    # The policy that a step makes: 2026-01 counts policies from 1 and steps from 0.
     if facts.spec.trainer == _OLD:
         policy = step + 1
     else:

@@ -11,7 +11,7 @@ from bs4_agent.playbooks.steps.wait_until import used_percent
 from bs4_agent.playbooks.trained import trained_steps
 from bs4_agent.playbooks.world import World
 
-#: Sleeps for so many seconds; raises Cancelled when the verification is to end.
+#: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]
 
 

@@ -171,12 +171,10 @@ class Context:
     run: str
     action: str
     resume: int | None
-    """The newest step that is complete on every side, decided when the plan was made; None when
-    there is none.
-    """
+    """The newest step that was complete on every side when the plan was made, or None."""
     pause: Callable[[float], None] = time.sleep
-    """Sleeps for so many seconds; raises Cancelled when the action is to end. For every wait of a
-    step.
+    """Sleeps for a number of seconds; raises Cancelled if the action is to end. Every wait of a
+    step uses it.
     """
 
     def facts(self) -> RunFacts:

@@ -27,7 +27,7 @@ from bs4_agent.trainers.verl import VERL
 
 #: Seconds for which one answer waits for the parts that are still under way.
 SLICE_S = 2.0
-#: A look that nobody has asked for any more is forgotten after so long.
+#: Seconds after the last query for it, after which a look is forgotten.
 KEPT_S = 300.0
 _LOOKS = 4
 #: Bytes of a config that are sent: a frame's header holds 64 KiB.
@@ -36,8 +36,8 @@ _DEPTH = 8
 
 Part = Callable[[], Mapping[str, Any]]
 Made = TypeVar("Made")
-#: Whose answers are a container's own when a run starts in one; the object store is the agent's
-#: business.
+#: The services that are queried inside the container of a run. The object store is queried by the
+#: agent.
 _IN_THERE = ("hub", "wandb", "model")
 
 
@@ -235,7 +235,7 @@ class Preflights:
             try:
                 more = load_toml(file).get("toml_files")
             except BadConfig:
-                more = None  # lint says what is wrong with it, and where
+                more = None  # lint reports what is wrong with it, and where
             for name in more if isinstance(more, list) else ():
                 pending.append((file.parent / str(name), depth + 1))
         return {"files": files}
@@ -287,7 +287,7 @@ class Look:
         except AgentError as error:
             found = {"unknown": error.message}
         except Exception as error:  # noqa: BLE001
-            # A defect of ours is an unknown part with its name, never a preflight without an end.
+            # A defect of ours makes this part unknown, and never a preflight without an end.
             traceback.print_exc()
             found = {
                 "unknown": f"the agent has a defect here ({type(error).__name__}: {error}); its "

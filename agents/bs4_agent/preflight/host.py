@@ -17,7 +17,7 @@ from bs4_agent.trainers import verl_needs, verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 
-#: What verl imports of its environment; flash-attn is looked at wherever it is installed.
+#: The modules to import for verl; flash-attn is checked too if it is installed.
 MODULES = ["verl"]
 _CUDA_S = 90.0
 

@@ -28,13 +28,13 @@ from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 
-#: Of whatever a program lives in: a container's is its own.
+#: The path of shared memory; a container has its own.
 _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
-#: Holders and steps that are told one by one.
+#: At most this many holders and steps are listed one by one.
 _TOLD = 16
 _COMMAND = 160
-#: Seconds that a look waits for a reading of the GPUs that is newer than itself; they are read once
-#: a second.
+#: Seconds that a query waits for a reading of the GPUs that is newer than itself; they are read
+#: once a second.
 FRESH_S = 4.0
 
 

@@ -20,8 +20,8 @@ from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Detectors whose facts are there before a start. The others need logs, steps or living processes
-#: of the run.
+#: Detectors whose facts exist before a launch. The others need logs, steps or living processes of
+#: the run.
 PLANNED = frozenset(
     {
         "incomplete-resume-set",

@@ -19,8 +19,8 @@ from bs4_agent.digest import sha256
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 
-#: An import can come to another end although nothing was installed (an editable checkout was
-#: changed): it is believed for so long.
+#: Seconds for which the result of an import is believed: it can change although nothing was
+#: installed (an editable checkout was changed).
 IMPORT_KEPT_S = 600.0
 IMPORT_S = 90.0
 _KEPT = 8
@@ -50,7 +50,7 @@ def revision(python: Path) -> str:
     """
     root = python.parent.parent
     parts = [str(python)]
-    # A distribution's own interpreter keeps what pip installs elsewhere.
+    # The interpreter of a Linux distribution keeps what pip installs in another directory.
     libraries = [root / "lib", *([Path("/usr/local/lib")] if root == Path("/usr") else [])]
     for directory in sorted(
         path for library in libraries for path in library.glob("python3*/*-packages")
@@ -151,7 +151,7 @@ def _imported(
     `IMPORT_KEPT_S` seconds ago is not imported again.
     """
     now = time.monotonic()
-    # A checkout is imported from where it lies, whatever is installed.
+    # The result depends on the directory, because a checkout is imported from where it is.
     where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
     with _lock:
         fresh = {}
@@ -162,7 +162,7 @@ def _imported(
         asked = ask(left)
         with _lock:
             for module, problem in asked.items():
-                if problem is None:  # a failure is looked at anew: somebody is about to mend it
+                if problem is None:  # a failure is probed anew: somebody is about to repair it
                     _keep(_imports, (where, module), (now, problem))
         fresh.update(asked)
     return fresh

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Trainer -> (the module and function that read a command line, component -> module and class).
-#: From each component's own entry point, at a24ec986b and 559b44772.
+#: The names come from each component's own entry point, at a24ec986b and 559b44772.
 CLASSES = {
     "prime-rl-2026-01": (
         ("prime_rl.utils.pydantic_config", "parse_argv"),
@@ -41,7 +41,7 @@ CLASSES = {
         },
     ),
 }
-#: Characters of one message, and errors that are told.
+#: The most characters of one message, and the most errors that are reported.
 _TEXT, _MOST = 400, 100
 
 
@@ -72,7 +72,7 @@ def probe(
 
     if component not in CLASSES.get(trainer, ((), {}))[1]:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}
-    # No GPU is touched and no network asked: what a class says of a config depends on neither.
+    # Neither a GPU nor the network is used: what a class says about a config depends on neither.
     environment = {
         **os.environ,
         **(more or {}),
@@ -118,8 +118,8 @@ def main() -> None:
     process.
     """
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the stack prints is not our answer
-    # Any Python.
+    os.dup2(2, 1)  # other output of the stack goes to standard error
+    # This must run on any Python from 3.8 on.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if path != here]
     asked = json.load(sys.stdin)
@@ -147,7 +147,7 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     for one in heard:
         if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
             told.append(str(one.message)[:_TEXT])
-    # Any Python.
+    # This must run on any Python from 3.8 on.
     name = "{}.{}".format(module, name)  # noqa: UP032
     return {"class": name, "errors": errors, "warnings": told[:_MOST]}
 
@@ -161,14 +161,14 @@ def _errors(
     sys.argv, sys.stderr, kept = [component, *words], stderr, sys.stderr
     try:
         if trainer == "prime-rl":
-            read(cls, args=list(words))  # with its arguments given it raises what it would print
+            read(cls, args=list(words))  # given its arguments, it raises instead of printing
         elif component == "inference":
-            # as its entry point does: what it does not know goes on to vLLM
+            # as its entry point does: unknown options are passed on to vLLM
             read(cls, allow_extras=True)
         else:
             read(cls)
     except BaseException as error:  # noqa: BLE001
-        # Argparse ends the process; a task set's module may raise anything.
+        # argparse ends the process; a module of a task set may raise anything.
         for one in (error, error.__cause__):
             if callable(entries := getattr(one, "errors", None)):
                 return [_told(entry) for entry in entries()][:_MOST]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bs4_agent.probes.asking import Ask
 
-#: Characters of an error that are told.
+#: The most characters of an error.
 _ERROR = 400
 
 
@@ -67,12 +67,12 @@ def look() -> dict[str, Any]:
             "error": None,
         }
     except Exception as error:  # noqa: BLE001
-        # Whatever an import of a training stack raises is the answer.
+        # An import of a training stack may raise anything; the error is the answer.
         lines = str(error).strip().splitlines()
         text = "{}: {}".format(type(error).__name__, lines[0] if lines else "")[:_ERROR]
         return {"torch": None, "cuda": None, "available": None, "devices": 0, "error": text}
 
 
 if __name__ == "__main__":
-    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    sys.path[:] = sys.path[1:]  # removes our directory: its modules must not hide the environment's
     sys.stdout.write(json.dumps(look()) + "\n")

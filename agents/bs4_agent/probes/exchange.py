@@ -12,9 +12,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Of status line and headers together; uvicorn's own limit for a request is 64 KiB.
+#: The most bytes of status line and headers together; uvicorn's own limit for a request is 64 KiB.
 _HEAD_BYTES = 65536
-#: /metrics of a server with many models is some 100 KiB.
+#: The most bytes of a body; /metrics of a server with many models has some 100 KiB.
 _BODY_BYTES = 4 * 1024 * 1024
 _PIECE_BYTES = 65536
 _BEGIN = b"HTTP/"
@@ -44,8 +44,8 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
     ConnectionRefusedError if nothing listens, TimeoutError, ConnectionError (CutOff is one) or
     NoHttp.
     """
-    # Not create_connection: its getaddrinfo loads the tables of international names (0.8 MB) for an
-    # address that is one already.
+    # create_connection is not used: its getaddrinfo loads the tables of international names (0.8
+    # MB), and `address` is an IP address already.
     with socket.socket(
         socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM
     ) as connection:
@@ -56,7 +56,7 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
         connection.sendall(request)
         while True:
             status, headers = _head(reader.head())
-            if status >= 200:  # 1xx only says that an answer will follow
+            if status >= 200:  # 1xx announces that the answer follows
                 break
         return Answer(status, _body(reader, status, headers))
 
@@ -171,7 +171,7 @@ def _chunks(reader: _Reader) -> bytes:
         if size < 0 or len(body) + size > _BODY_BYTES:
             raise NoHttp(f"an answer of over {_BODY_BYTES} bytes")
         if size == 0:
-            return bytes(body)  # trailers, if any, go with the connection
+            return bytes(body)  # trailers are ignored
         body += reader.exactly(size)
         if reader.exactly(2) != b"\r\n":
             raise NoHttp("a chunk that does not end")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bs4_agent.probes.asking import Ask
 
-#: Characters of an error that are told; a traceback's last line is shorter.
+#: The most characters of an error; the last line of a traceback is shorter.
 _ERROR = 400
 
 
@@ -68,7 +68,7 @@ def probe(
         try:
             name, problem = json.loads(line)
         except ValueError:
-            continue  # the last line of a crash may be half one
+            continue  # after a crash, the last line may be incomplete
         if problem is None:
             found[str(name)] = None
         else:
@@ -84,8 +84,8 @@ def main() -> None:
     result is known, so that a crash loses only the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a module prints is not our answer
-    # Any Python.
+    os.dup2(2, 1)  # other output of a module goes to standard error
+    # This must run on any Python from 3.8 on.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if path != here]
     for name in json.load(sys.stdin):

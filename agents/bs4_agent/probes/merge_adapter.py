@@ -20,7 +20,7 @@ def main() -> int:
     for name in ("base", "adapter", "target"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
-    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    sys.path[:] = sys.path[1:]  # removes our directory: its modules must not hide the environment's
     transformers, peft = importlib.import_module("transformers"), importlib.import_module("peft")
     _say(f"Loading the base from {options.base}")
     model = transformers.AutoModelForCausalLM.from_pretrained(options.base, torch_dtype="auto")

@@ -27,17 +27,18 @@ URLS = {
     "wandb": "https://api.wandb.ai",
     "b2": "https://api.backblazeb2.com",
 }
-#: Variables that name another address: the services' own, then ours (a mirror, a practice pod).
+#: Variables that name another address: our own first (a mirror, a practice pod), then the
+#: service's.
 _URL_NAMES = {
     "hub": ("BS4_HUB_URL", "HF_ENDPOINT"),
     "wandb": ("BS4_WANDB_URL", "WANDB_BASE_URL"),
     "b2": ("BS4_B2_URL",),
 }
-#: What a bucket key must be able to do for checkpoints to be kept there.
+#: The capabilities that a bucket key needs to keep checkpoints there.
 CAPABILITIES = ("listFiles", "readFiles", "writeFiles", "deleteFiles")
 _TIMEOUT_S = 8.0
 _BODY = 4 * 1024 * 1024
-#: Of a model's config.json: what says whether it can be trained as text.
+#: The keys of a model's config.json that show whether it can be trained as text.
 _KEYS = (
     "architectures",
     "model_type",
@@ -77,7 +78,7 @@ def ask(request: Mapping[str, Any]) -> Answer:
         "model": lambda: _model(urls["hub"], model, dates),
     }
     threads = [work(name, question) for name, question in questions.items() if name in asked]
-    until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two questions
+    until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two requests
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
     silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
@@ -130,7 +131,7 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
     headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
     status, data, detail = _fetch(f"{base}/graphql", headers, dates, body)
     if status == 200 and not ((data or {}).get("data") or {}).get("viewer"):
-        # answered with 200 all the same
+        # W&B answers an unknown key with 200 too
         return {
             "token": where,
             "state": "refused",
@@ -180,8 +181,8 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if status == 200 and info is not None:
         answer["gated"] = bool(info.get("gated"))
         may, config, why = _fetch(f"{base}/{name}/resolve/main/config.json", headers, dates)
-        # A gated model is described to everybody; only its files tell whether this token may read
-        # them.
+        # Anybody may read the description of a gated model; only its files show whether this token
+        # may read them.
         answer.update(status=may if may is not None else status, detail=why)
         answer["config"] = _short(config) or answer["config"]
     return answer
@@ -239,7 +240,7 @@ def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> No
     if text:
         moment = email.utils.parsedate_to_datetime(text)
     if moment is not None:
-        # The header counts whole seconds, cut off.
+        # The header has whole seconds, rounded down.
         dates.append(
             (urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5)
         )
@@ -370,4 +371,4 @@ def _text(path: Path) -> str:
 if __name__ == "__main__":
     json.dump(ask(json.load(sys.stdin)), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # a thread that still waits for a dead service has nothing to say any more
+    os._exit(0)  # does not wait for a thread whose service is dead

@@ -79,7 +79,7 @@ def _cuda(torch: str | None) -> str | None:
     import importlib.util
     from pathlib import Path
 
-    spec = importlib.util.find_spec("torch")  # finds, does not import
+    spec = importlib.util.find_spec("torch")  # this finds the module and does not import it
     if spec is not None and spec.origin is not None:
         try:
             text = (Path(spec.origin).parent / "version.py").read_text("utf-8")

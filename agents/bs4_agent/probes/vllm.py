@@ -21,8 +21,8 @@ from bs4_agent.errors import AgentError, Refused
 from bs4_agent.foreign_json import loads
 from bs4_agent.probes.exchange import NoHttp, exchange, request
 
-#: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine
-#: is what makes requests wait.
+#: The metrics that are read and how they are combined over engines. Of a share (0..1) the largest
+#: counts, because one full engine is enough to make requests wait.
 METRICS: Mapping[str, str] = {
     "vllm:num_requests_running": "sum",
     "vllm:num_requests_waiting": "sum",
@@ -130,7 +130,7 @@ def own_address(host: str) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         return _own_name(host)
-    if address.is_unspecified:  # a server that listens everywhere is asked through loopback
+    if address.is_unspecified:  # a server on all addresses is probed through loopback
         if address.version == 4:
             return "127.0.0.1"
         return "::1"

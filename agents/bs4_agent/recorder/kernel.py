@@ -8,9 +8,9 @@ from pathlib import Path
 
 from bs4_agent.telemetry.kernel import KernelLog
 
-#: Lines that are kept, the newest.
+#: The newest lines that are kept.
 LINES = 2000
-#: priority,sequence,microseconds,flags;text
+#: The form of a record: priority,sequence,microseconds,flags;text
 _RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
 
 

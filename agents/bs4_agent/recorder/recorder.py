@@ -15,12 +15,11 @@ from bs4_agent.recorder.report import write
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.whole import WholeFile
 
-#: Seconds of quiet before a report is written: the incidents of a crash follow its process within
-#: these.
+#: Seconds between a crash and its report: the incidents of a crash follow within this time.
 SETTLE_S = 3.0
-#: An incident of a crashed attempt that opens within this time belongs into its report.
+#: Seconds after a crash within which a new incident belongs in the report.
 LATE_S = 900.0
-#: Reports that are kept, the newest; each is a few hundred KB.
+#: The newest reports that are kept; each has a few hundred KB.
 KEPT = 20
 _SUFFIX = ".report.tar.gz"
 

@@ -35,7 +35,7 @@ from bs4_agent.streams.segments import SegmentStream, record_time
 from bs4_agent.streams.stream import Piece
 
 SCHEMA = "bs4.report/1"
-#: Of each log, and of the journal and the steps: the end is what tells.
+#: The most bytes of each log, and of the journal and the steps. Their ends matter most.
 LOG_BYTES = 1024 * 1024
 RECORD_BYTES = 8 * 1024 * 1024
 TELEMETRY_S = 900.0
@@ -47,11 +47,11 @@ _ATTEMPT_FILES = (
     "launcher_end.json",
     "members.json",
 )
-#: The host's kernel tells of its other tenants too: what it said long before the attempt is none of
-#: ours.
+#: Seconds of kernel log before the attempt. Earlier lines are left out, because the kernel of the
+#: host reports on its other tenants too.
 _BEFORE_S = 60.0
 _CONFIG_BYTES = 1024 * 1024
-#: `wandb_api_key = "..."`: the name stays, the value does not.
+#: Matches `wandb_api_key = "..."`: the name stays, the value is replaced.
 _SECRET = re.compile(
     rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?"
     rb":true|false|[0-9.]+)\s*$).*$"

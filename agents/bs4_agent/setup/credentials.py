@@ -22,15 +22,15 @@ from bs4_agent.foreign_json import loads
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, sync_directory
 
-#: Name -> the values that belong to it.
+#: The fields of each credential, by its name.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "wandb": ("key",),
     "huggingface": ("token",),
     "b2": ("key_id", "key"),
 }
 WANDB_HOST = "api.wandb.ai"
-#: What a token file and an HTTP header take; a netrc file has its own ideas of quotes, backslashes
-#: and comments.
+#: The characters that a token file and an HTTP header accept. A netrc file has special rules for
+#: quotes, backslashes and comments.
 _VALUE = re.compile(r"[!-~]{4,500}")
 _IN_NETRC = re.compile(r"[^\"'\\#]+")
 _ENTRY = re.compile(
@@ -180,7 +180,8 @@ def store(name: str, values: Mapping[str, str], home: Home) -> None:
             text = path.read_text(encoding="utf-8", errors="surrogateescape")
         rest = _ENTRY.sub("", text)
         entry = f"machine {WANDB_HOST}\n  login user\n  password {values['key']}\n"
-        # Before the others: nothing that follows `default` or sits in a macro would be found.
+        # It goes before the other entries: an entry after `default` or in a macro would not be
+        # found.
         write_private(path, entry + rest)
 
 

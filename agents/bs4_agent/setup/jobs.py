@@ -21,7 +21,7 @@ from bs4_agent.setup_log import KEPT, numbers, output
 from bs4_agent.streams.logs import LogStream
 
 _LOOK_S = 0.1
-#: Seconds between two words about how far a command is; each is a record of the journal.
+#: Seconds between two progress messages of a command; each is a record of the journal.
 _SAY_S = 10.0
 _TAIL = 4096
 

@@ -15,7 +15,7 @@ from bs4_agent.setup.credentials import Incoming
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup.recipe import Recipe
 
-#: Seconds for a command that only looks.
+#: Seconds that a command may take that only reads.
 _ASK_S = 60.0
 Say = Callable[[str], None]
 

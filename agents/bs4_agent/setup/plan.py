@@ -17,7 +17,7 @@ from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe, read
 from bs4_agent.setup.steps import STEPS
 
-#: What stands where a playbook's id does: no playbook may be called so.
+#: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "setup"
 
 

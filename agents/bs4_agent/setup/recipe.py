@@ -14,15 +14,14 @@ from urllib.parse import urlsplit
 from bs4_agent.errors import BadRequest
 from bs4_agent.setup.credentials import NAMES
 
-#: Trainers that live in an environment which a set-up can make; verl comes in an image.
+#: Trainers with an environment that a set-up can make; verl comes in an image.
 _SET_UP = ("prime-rl-2026-01", "prime-rl")
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}")
 _VALUE = re.compile(r"[0-9A-Za-z_./:,=+@%-]{0,200}")
-#: What an environment is installed from: owner/name[@version] of the hub, or a wheel or a directory
-#: on the pod.
+#: An environment of the hub: owner/name[@version]. Others are a wheel or a directory on the pod.
 _HUB = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)(?:@([\w.+-]+))?")
-#: Variables whose value is a secret never stand in a file that every launch reads.
+#: Names of variables that hold secrets. They must not be in a file that every launch reads.
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 

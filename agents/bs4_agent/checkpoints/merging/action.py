@@ -15,7 +15,7 @@ from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.playbooks.world import Planned
 
-#: What stands where a playbook's id does: no playbook may be called so.
+#: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
 Rest = Callable[[], AbstractContextManager[None]]
 
@@ -119,7 +119,7 @@ class Merge:
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets; the worker checks the step while it holds it."""
-        return []  # the worker looks, while it holds the step
+        return []  # the worker checks the step while it holds it
 
     def act(
         self,

@@ -11,7 +11,7 @@ from bs4_agent.foreign_json import loads
 
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
-#: A header that is longer is none.
+#: The most bytes of a header.
 _HEADER_MOST = 64 * 1024 * 1024
 
 

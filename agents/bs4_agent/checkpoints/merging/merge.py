@@ -32,7 +32,7 @@ from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"
-#: How the names of step directories begin.
+#: The beginnings of the names of step directories.
 _STEPS = ("global_step_", "step_")
 
 Say = Callable[[str], None]
@@ -161,7 +161,7 @@ class Merging:
         _refuse_unmergeable(source, shards)
         staging = staging_of(target)
         inside, adapter = merger.form == "inside", source / "lora_adapter"
-        lora = adapter.is_dir() and not inside  # releases that write inside know no adapters
+        lora = adapter.is_dir() and not inside  # such releases support no adapters
         first = staging / (worker.BASE if lora else worker.MODEL)
         commands = [merger.argv(staging / worker.INPUT if inside else source, first)]
         if lora:
@@ -184,7 +184,7 @@ class Merging:
             )
         needed = shards * (2 if lora else 1)
         notes = self._refuse_small(run, one, target, shards, needed)
-        # What is confirmed is this step, also when the run has saved a newer one by then.
+        # The person confirms this step, even if the run saves a newer one in the meantime.
         asked = replace(asked, step=one.step)
         return Prepared(
             asked=asked,
@@ -248,7 +248,7 @@ class Merging:
                 "with --target."
             )
         parent = next(path for path in target.parents if path.exists())
-        # Below a link of the way another directory would be meant than the one that is shown.
+        # Links are resolved, so that the directory that is shown is the one that is meant.
         target = parent.resolve() / target.relative_to(parent)
         root = layout.trainer_checkpoints.resolve()
         if root in target.parents and target.relative_to(root).parts[0].startswith(_STEPS):
@@ -318,7 +318,7 @@ class Merging:
         except StepFailed as failure:
             told = (read_json(answer) or {}).get("error") or {}
             kind = PlanChanged if told.get("type") == PlanChanged.type else StepFailed
-            # Its command line is the agent's own and long; how it ended is what counts.
+            # The command line is the agent's own and long; only how it ended matters.
             how = failure.message.rpartition(" ended with ")[2]
             raise kind(
                 str(told.get("message") or f"The program that merges ended with {how} Merge again.")
@@ -349,7 +349,7 @@ class Merging:
                     "merge again."
                 )
             rename(model, target)
-        # our own mark, and what an adapter was merged into
+        # this holds our own mark, and the base into which an adapter was merged
         shutil.rmtree(prepared.staging, ignore_errors=True)
         return f"{target} is a Hugging Face directory"
 

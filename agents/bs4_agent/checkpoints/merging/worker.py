@@ -30,14 +30,14 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 
 FAILED = 1
-#: In the staging directory: whose it is; locked while somebody writes there.
+#: The file in the staging directory that names its owner; it is locked while somebody writes there.
 OWNER = "owner.json"
-#: In the staging directory: what is put in its place, what an adapter is merged into, and a
-#: stand-in for the checkpoint where verl's merger writes into what it reads.
+#: The directories in the staging directory: the result, the base for an adapter, and a stand-in for
+#: the checkpoint if verl's merger writes into its input.
 MODEL, BASE, INPUT = "model", "base", "input"
-#: In the merged directory: where it comes from.
+#: The file in the merged directory that says where it comes from.
 RECEIPT = "bs4-merge.json"
-#: Seconds between two lines about how much is written.
+#: Seconds between two lines about the progress.
 _SAY_S = 2.0
 
 
@@ -81,8 +81,8 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 return _done(order, staging, source, owner)
             except (AgentError, OSError):
-                # Our own half of a model: it takes the disk that the run needs, and making it again
-                # takes nothing but time.
+                # This is our own half of a model. It takes disk space that the run needs, and can
+                # be made again.
                 shutil.rmtree(staging)
                 raise
     finally:
@@ -155,15 +155,15 @@ def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
 def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
     """Run one command to its end. Raises StepFailed if its exit code is not 0."""
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
-    # No GPU: a context on one would take memory from whoever trains there.
+    # It gets no GPU: a context on one would take memory from a run that trains there.
     own = {
         **os.environ,
         **order["environment"],
         "CUDA_VISIBLE_DEVICES": "",
         "PYTHONUNBUFFERED": "1",
     }
-    # It holds the lock with us: where only we are killed, nobody else may write there while it
-    # still does.
+    # The merger inherits the lock: if only this process is killed, nobody else may write there
+    # while the merger still does.
     with subprocess.Popen(
         argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)
     ) as merger:

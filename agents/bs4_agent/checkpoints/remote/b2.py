@@ -46,19 +46,19 @@ from bs4_agent.checkpoints.remote.errors import (
 from bs4_agent.checkpoints.remote.store import Entry, Progress
 from bs4_agent.errors import BadRequest
 
-#: Transfers at a time, small files and parts of large ones together. `b2 sync` takes 10.
+#: Transfers at a time, of small files and parts of large files together. `b2 sync` uses 10.
 THREADS = 10
-#: Seconds between two tries of one upload or download: what a store that is restarted needs,
-#: without holding a step for ever.
+#: Seconds between two tries of one upload or download: enough for a store that restarts, without
+#: holding a step for ever.
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
-#: Names in one answer; more than 1000 are billed as several calls.
+#: The most names in one answer; more than 1000 are billed as several calls.
 _PAGE = 1000
 _BLOCK = 1024 * 1024
 _SENT = 256 * 1024
 _LARGE_SHA1 = "large_file_sha1"
 _PRODUCTION = "production"
 
-#: Called with the bytes that are about to go over the wire; sleeps to keep a rate.
+#: Called with the number of bytes that are about to be sent; sleeps to keep a rate.
 Pace = Callable[[int], None]
 
 
@@ -163,7 +163,7 @@ class B2Store:
         call lists 1000 names.
         """
         found: list[Entry] = []
-        # From the prefix on: the service skips to it by itself, the simulator does not.
+        # It starts at the prefix: the service skips to it by itself, the simulator does not.
         start: str | None = prefix or None
         with self._told(prefix):
             while True:
@@ -228,7 +228,8 @@ class B2Store:
         same bytes that was begun before is finished.
         """
         with self._told(name):
-            # What is smaller than two parts goes in one call, whatever was begun under its name.
+            # A file that is smaller than two parts is sent in one call, whatever was begun under
+            # its name.
             if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
                 self._cancel_others(name, sha1)
             entry: Entry = self._tried(
@@ -344,8 +345,8 @@ class B2Store:
                     again is not None and isinstance(error, b2.FileNotPresent)
                 ):
                     raise
-                # A store says itself when to come back: at most a minute here, the sync as a whole
-                # waits longer.
+                # The store itself may say when to come back. This waits at most a minute; the sync
+                # as a whole waits longer.
                 self._sleep(
                     min(60.0, max(pause, float(getattr(error, "retry_after_seconds", None) or 0)))
                 )
@@ -379,7 +380,7 @@ class _PacedSession(requests.Session):
         adapter = _WideAdapter(pool_connections=threads, pool_maxsize=2 * threads)
         self.mount("https://", adapter)
         self.mount("http://", adapter)
-        # The key goes to the realm and nowhere else: no ~/.netrc, and proxies as b2sdk has them.
+        # The key goes only to the realm: no ~/.netrc is read, and proxies are as b2sdk has them.
         self.auth = _no_auth
 
     def request(
@@ -513,7 +514,7 @@ def _told(what: str) -> Iterator[None]:
         raise
     except b2.B2Error as error:
         raise _ours(error, what) from error
-    except AssertionError as error:  # b2sdk compares the hash that the server answers by an assert
+    except AssertionError as error:  # b2sdk compares the server's hash by an assert
         raise StoreDamaged(
             f"{what}: the store answered with another SHA-1 than was sent; sync again."
         ) from error

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Where configs go that lie outside the run's output directory; the files of one launch lie there
-#: as they lie to each other.
+#: The place of configs that are outside the run's output directory. The files of one launch keep
+#: their relative positions there.
 CONFIGS = ".bs4/config"
 
 

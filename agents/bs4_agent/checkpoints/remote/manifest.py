@@ -18,7 +18,7 @@ from bs4_agent.errors import BadRequest
 from bs4_agent.foreign_json import loads
 
 SCHEMA = "bs4.manifest/1"
-#: A run with 1000 ranks has some thousand files of 200 bytes here; more than this is no manifest.
+#: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.
 MOST = 16 * 1024 * 1024
 _SHA1_LENGTH = 40
 

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-#: A thread that is told to wait longer looks at a stop in between.
+#: The longest sleep in seconds; a thread that must wait longer checks for a stop in between.
 _NAP_S = 1.0
-#: Bytes that may go at once after a pause, in seconds of the rate.
+#: The burst that is allowed after a pause, in seconds of the rate.
 _BURST_S = 0.25
 
 
@@ -36,7 +36,7 @@ class Pace:
             if self._rate is None:
                 return
             now = self._clock()
-            # Everybody queues behind the byte before him: the sum over all threads keeps the rate.
+            # Every thread queues behind the bytes before it, so all threads together keep the rate.
             self._free_at = max(self._free_at, now - _BURST_S) + count / self._rate
             due = self._free_at
         while (wait := due - self._clock()) > 0:

@@ -74,8 +74,8 @@ class Pointer:
                 if value:
                     wandb[str(name)] = str(value)
             if not wandb and raw.get("wandb_run_id"):
-                # One id for both components is what the scripts had: it is the trainer's, the
-                # orchestrator's was lost there.
+                # The scripts had one id for both components. It is the trainer's; they lost the
+                # orchestrator's.
                 wandb = {"trainer": str(raw["wandb_run_id"])}
             t = _seconds(str(raw.get("timestamp") or ""))
             if "schema" not in raw:

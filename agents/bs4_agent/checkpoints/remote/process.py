@@ -14,8 +14,8 @@ from pathlib import Path
 from bs4_agent.errors import NotApplicable
 from bs4_agent.paths import Home
 
-# -I and -S as the agent itself: nothing from the environment, the user's site or the working
-# directory is imported.
+# -I and -S as for the agent itself: nothing is imported from the environment, the user's site or
+# the working directory.
 _PROGRAM = (
     "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); import runpy; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -45,7 +45,7 @@ def command(home: Home, module: str, *arguments: str) -> list[str]:
             "This pod has no b2sdk, which speaks with the store; send it with `bs4-console "
             "checkpoints sync --pod POD --run RUN --to ...`."
         )
-    # Behind the agent's own: one of its libraries must not be hidden by another version.
+    # It comes after the agent's own path, whose libraries must not be hidden by other versions.
     return own(module, *arguments, further=str(place))
 
 

@@ -17,10 +17,11 @@ from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.errors import BadRequest, PlanChanged
 
-#: As on the pod: the newest one may prove unreadable when it is needed.
+#: The least number of steps to keep, as on the pod: the newest one may prove unreadable when it is
+#: needed.
 LEAST = 2
-#: What is not whole may be on its way up: it is left alone until the newest thing of the run is
-#: this much younger, in server seconds.
+#: An incomplete step may still be uploading. It is left alone until the newest file of the run is
+#: this many seconds younger, by the server's clock.
 YOUNG_S = 86_400.0
 
 
@@ -69,8 +70,8 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         return Pruning(
             kept={one.step: "one of the newest" for one in whole} | _torn(run), refused=""
         )
-    # A run that was set back counts upwards again below what it has left behind: newest by number
-    # and by the server's clock both stay.
+    # A run that was set back counts upwards again below the steps that it has left behind, so the
+    # newest by number and the newest by the server's clock both stay.
     newest = {one.step for one in whole[:keep]} | {
         one.step for one in sorted(whole, key=lambda one: -one.t)[:keep]
     }
@@ -87,7 +88,8 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         elif one.manifest is None and any(
             entry.name.endswith("/manifest.json") for entry in one.entries
         ):
-            kept[one.step] = f"it cannot be judged ({one.missing})"  # a newer version's, for one
+            # for example of a newer version
+            kept[one.step] = f"it cannot be judged ({one.missing})"
         elif not one.whole and (
             one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S
         ):

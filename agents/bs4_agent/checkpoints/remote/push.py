@@ -29,10 +29,11 @@ from bs4_agent.errors import Refused, StepFailed
 
 #: Files at a time. Parts of large ones share the store's own threads.
 FILES = 8
-#: Times that what does not verify is sent again, within one push.
+#: How often files that do not verify are sent again within one push.
 _AGAIN = 1
 
-#: Told `(event, **fields)`: hashing, manifest, sending, verified, pointed, held.
+#: Called with `(event, **fields)`; the events are hashing, manifest, sending, verified, pointed and
+#: held.
 Say = Callable[..., None]
 
 
@@ -103,8 +104,8 @@ class Push:
             local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there
         )
         paths = {file.name: file.path for file in local.files}
-        # What is sent goes by the listing that the manifest was decided by: the one that counts
-        # comes afterwards.
+        # The files to send follow from the same listing as the manifest; a fresh listing verifies
+        # them afterwards.
         entries = {}
         if there is not None:
             entries = {entry.name: entry for entry in there.entries}
@@ -226,7 +227,7 @@ class Push:
         try:
             sent = self._send_missing(manifest, paths, entries)
         except StoreError:
-            # the store was given other bytes than were announced: that is not its fault
+            # If a file changed meanwhile, that is the cause and not the store.
             self._unchanged(stamps)
             raise
         self._unchanged(stamps)
@@ -261,7 +262,7 @@ class Push:
             pending = [pool.submit(one, file, name) for file, name in wanted]
             done, _ = wait(pending, return_when=FIRST_EXCEPTION)
             if any(future.exception() for future in done):
-                stop.set()  # those that have not begun
+                stop.set()  # skips uploads that have not begun
         for future in pending:
             try:
                 future.result()

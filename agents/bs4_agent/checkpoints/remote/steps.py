@@ -50,9 +50,7 @@ class RemoteRun:
     pointer: Pointer | None
     pointer_why: str = ""
     others: Mapping[str, Entry] = field(default_factory=dict)
-    """Names below the run that are neither a step's nor the pointer: logs, reports, what other
-    programs left.
-    """
+    """The other names below the run: logs, reports, and files of other programs."""
 
     def step(self, number: int) -> RemoteStep | None:
         """Return the step with this number, or None."""

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-#: Told the bytes that went over the wire since it was told last (retries count again); may sleep,
-#: to slow the transfer down.
+#: Called with the bytes that were sent since the last call (retries count again); may sleep to slow
+#: the transfer down.
 Progress = Callable[[int], None]
 
 

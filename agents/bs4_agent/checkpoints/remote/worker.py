@@ -44,9 +44,9 @@ from bs4_agent.setup.credentials import private, stored
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Seconds between two lines about progress.
+#: Seconds between two progress events.
 _SAY_S = 1.0
-#: Seconds that a new worker waits for an earlier one of the same run to notice that its agent is
+#: Seconds that a new worker waits for an earlier worker of the same run to notice that its agent is
 #: gone.
 _TURN_S = 60.0
 _FAILED, _ORPHANED = 1, 2
@@ -65,7 +65,7 @@ class Told:
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
         with self._lock:
-            # Standard output is how the agent is told.
+            # The agent reads the events from standard output.
             print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
@@ -93,8 +93,8 @@ def main() -> int:
     home = Home(Path(job["home"]))
     try:
         with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
-            # b2sdk's import and the store's first answers take as long as it takes to hash some
-            # hundred MB: both at once.
+            # b2sdk's import and the store's first answers take as long as hashing some hundred MB,
+            # so both are done at once.
             opening = beside.submit(open_store, home, job)
             work(home, job, opening, tell)
     except (AgentError, OSError) as error:
@@ -138,14 +138,14 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
-                # what is known is not read again when it is pushed
+                # The push does not read the files again.
                 hashes.of((file.path for file in local.files), still_wanted)
                 push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
                 if why := verify(one):
-                    # under our hold: somebody else rotates here
+                    # It vanished under our hold, so somebody else removes steps here.
                     tell("vanished", step=one.step, detail=why)
                 raise
         seconds = max(0.001, time.monotonic() - began)
@@ -231,7 +231,7 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
     try:
         found = steps.look(store, layout)
     except StoreError as error:
-        # what was uploaded was verified; this is asked again with the next one
+        # The uploads were verified; the listing is repeated with the next job.
         tell("unlisted", detail=error.message)
         return
     torn = []

@@ -21,7 +21,7 @@ from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.playbooks.world import Planned
 from bs4_agent.runs.registry import Runs
 
-#: What stands where a playbook's id does: no playbook may be called so.
+#: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"
 Rest = Callable[[], AbstractContextManager[None]]
 

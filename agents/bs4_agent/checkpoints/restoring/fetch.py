@@ -18,10 +18,10 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import sync_directory, write_json
 
 _CHUNK = 4 * 1024 * 1024
-#: In the staging directory, once every file of it was read back and has the hash that it must have.
+#: A file in the staging directory that exists once every file there was read back and has the right
+#: hash.
 VERIFIED = "verified.json"
-#: Left free on the disk beside what is fetched: a file system that is full to the last byte stops
-#: the agent and the run's logs.
+#: Bytes that stay free on the disk: a full file system stops the agent and the run's logs.
 MARGIN = 64 * 1024 * 1024
 
 
@@ -37,7 +37,7 @@ class Target:
 
 
 Say = Callable[[int, int, int, int], None]
-"""Told (files done, files in all, bytes done, bytes in all)."""
+"""Called with (files done, files in all, bytes done, bytes in all)."""
 
 
 def fetch(
@@ -103,7 +103,7 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
         try:
             status = (staging / name).stat()
         except FileNotFoundError:
-            continue  # placed already; whoever places looks there
+            continue  # it is in its place already, and is checked there
         if [status.st_size, status.st_mtime_ns] != kept:
             return f"{staging / name} has changed since it was verified"
     if isinstance(files, dict):
@@ -154,7 +154,7 @@ def _there(target: Target) -> bool:
     try:
         os.link(target.present, target.staged)
     except OSError:
-        return False  # another disk, or one without links: it is fetched
+        return False  # it is on another disk, or the disk has no links: it is fetched
     return True
 
 
@@ -197,8 +197,8 @@ def _download(store: Store, target: Target) -> None:
     if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
         with target.staged.open("rb") as handle:
             os.fsync(handle.fileno())
-        # b2sdk gives it the time of its upload, by which it would be what a run has left behind:
-        # the first to be freed again.
+        # b2sdk gives the file the time of its upload. With that time it would look like an old
+        # step, and would be the first to be removed.
         os.utime(target.staged)
         return
     target.staged.unlink()

@@ -18,10 +18,10 @@ from bs4_agent.runs.files import sync_directory
 from bs4_agent.runs.trash import rename
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Optional parts go first and the trainer's own last: while any of it is missing nobody can take
-#: the step for whole.
+#: The order in which parts are put in place: optional parts first and the trainer's own last. While
+#: that is missing, nobody takes the step for complete.
 _ORDER = ("weights", "broadcast", "orchestrator", "trainer")
-#: Below the staging directory: what belongs to no part.
+#: The directory in the staging directory for files that belong to no part.
 _BESIDE = "beside"
 
 
@@ -67,8 +67,8 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
     places = _places(trainer, spec)
     roots: dict[Path, Path] = {}
     targets = []
-    # One by itself lies where a person looks for it; several keep their places to each other, by
-    # which they include each other.
+    # A single config goes where a person looks for it. Several configs keep their relative
+    # positions, by which they include each other.
     names = found.configs
     configs = {}
     for path in names:

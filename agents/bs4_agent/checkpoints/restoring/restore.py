@@ -38,10 +38,10 @@ from bs4_agent.setup.jobs import Jobs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Seconds for a listing of a whole run: B2 lists 10,000 names a call.
+#: Seconds for the listing of a whole run.
 FIND_S = 120.0
-#: How often a fetch is begun when its worker was killed or the store did not answer, and seconds
-#: between two times.
+#: How often a fetch is tried if its worker was killed or the store did not answer, and the seconds
+#: between two tries, times the number of the try.
 TRIES, PAUSE_S = 3, 5.0
 _WORKER = "bs4_agent.checkpoints.restoring.worker"
 
@@ -229,7 +229,7 @@ class Restoring:
             target.staged.exists() or restore_fetch.sized(target.present, target.file)
             for target in wanted
         ):
-            return False  # what was verified has gone since
+            return False  # a verified file is gone
         return {str(target.staged.relative_to(staging)) for target in wanted} <= set(
             record["files"]
         )
@@ -329,8 +329,8 @@ class Restoring:
                 f"launch with --resume {step}."
             )
         self.enrol(prepared)
-        # First the config: from the last rename on the step counts as complete, and whoever resumes
-        # it needs all of it.
+        # The config goes first: after the last rename, the step counts as complete, and a resume
+        # needs its config.
         restore_place.put_beside(where)
         done = restore_place.put(
             where,
@@ -463,8 +463,7 @@ class Restoring:
             spec = dataclasses.replace(spec, config=where.configs[found.config])
         launch = found.launch or Launched()
         words = launch.words(lambda path: where.configs[path])
-        # What stands behind the recorded ones are W&B's ids, which were given by what the config
-        # itself says.
+        # The words after the recorded ones are W&B's ids, which depend on the config itself.
         spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
         return Prepared(asked, spec, found, where, skipped)
 

@@ -230,7 +230,7 @@ def _older_layout(
     try:
         left = seeds.read(store, layout)
     except StoreDamaged:
-        return None  # its pointer is among `skipped` already
+        return None  # the reason is in `skipped` already
     for one in sorted(left.steps, key=lambda one: -one.step):
         if step is not None and one.step != step:
             continue

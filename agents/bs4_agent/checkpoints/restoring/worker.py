@@ -28,9 +28,9 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 
 FAILED = 1
-#: A config that is larger is none.
+#: The most bytes of a config.
 _CONFIG_BYTES = 1 << 20
-#: Seconds between two lines about how far it is; the last one is shown.
+#: Seconds between two lines about the progress; the last one is shown.
 _SAY_S = 2.0
 
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     verb, *rest = arguments
     answer = Path(rest[2] if verb == "find" else rest[1])
     home = Home.from_environment()
-    os.nice(10)  # the run that may still train elsewhere on this machine comes first
+    os.nice(10)  # a run that still trains on this machine comes first
     try:
         if verb == "find":
             told = _find(home, rest)

@@ -12,7 +12,7 @@ from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
 from bs4_agent.playbooks.world import Context, Planned
 
-#: So many entries at most where a playbook names no limit.
+#: The most entries, if the playbook names no limit.
 _LIMIT = 64
 
 

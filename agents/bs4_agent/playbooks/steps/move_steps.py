@@ -13,7 +13,7 @@ from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks.world import Context, Planned
 from bs4_agent.trainers.base import RunLayout
 
-#: The step before the first: nothing is saved.
+#: The resume step of a run that has saved nothing.
 _NOTHING = -1
 
 

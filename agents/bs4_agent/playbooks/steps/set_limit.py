@@ -8,7 +8,7 @@ from typing import Any
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.world import Context, Planned
 
-#: Below this a run of several environment workers does not come far, whatever else is done.
+#: With fewer open files, a run with several environment workers fails soon anyway.
 _ENOUGH = 4096
 
 

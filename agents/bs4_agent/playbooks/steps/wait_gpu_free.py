@@ -9,8 +9,8 @@ from typing import Any
 from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.world import Context, Planned
 
-#: The driver frees memory within a second of the holder's end; memory that stays needs a reset,
-#: which a tenant cannot do.
+#: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
+#: longer needs a reset, which a tenant cannot do.
 LIMIT_S = 60.0
 
 

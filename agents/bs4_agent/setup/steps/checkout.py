@@ -12,7 +12,8 @@ from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
 from bs4_agent.playbooks.world import Planned
 from bs4_agent.setup.place import Say, SetupContext, Stepping
 
-#: A connection that brings less than this for a minute is dead, not slow.
+#: git gives up if less than 1000 bytes per second arrive for a minute: such a connection is dead,
+#: not slow.
 _CLONE = ("git", "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "gc.auto=0")
 
 _SSH = "git@github.com:"

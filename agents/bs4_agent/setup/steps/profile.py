@@ -15,8 +15,8 @@ from bs4_agent.setup.place import Say, SetupContext, Stepping
 
 _BEGIN, _END = "# >>> bs4-console >>>", "# <<< bs4-console <<<"
 _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
-#: A login shell reads the first, an interactive one the second; each where it exists, and the first
-#: in any case.
+#: A login shell reads the first file, an interactive shell the second. The first is always written,
+#: the second only if it exists.
 _FILES = (".profile", ".bashrc")
 
 

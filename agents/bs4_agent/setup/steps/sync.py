@@ -13,7 +13,8 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.playbooks.world import Planned
 from bs4_agent.setup.place import Say, SetupContext, Stepping
 
-#: In the environment itself, so that it goes with it: what the last whole sync was of.
+#: A file in the environment, deleted together with it, that has the digest of the last complete
+#: sync.
 _STAMP = ".bs4-synced"
 
 

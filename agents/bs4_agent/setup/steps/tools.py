@@ -70,7 +70,7 @@ class Tools(Stepping):
 
 def _missing(context: SetupContext) -> list[str]:
     """Return the needed programs that are not on the PATH."""
-    # curl fetches uv's installer and nothing else.
+    # curl is only needed to fetch uv's installer.
     if context.place.which("uv"):
         needed = ["git"]
     else:

@@ -42,7 +42,7 @@ class Uv(Stepping):
         """
         script = _script(context)
         script.parent.mkdir(mode=0o700, exist_ok=True)
-        # Under another name until it is whole: half a script must never be run.
+        # It has another name until it is complete: half a script must never run.
         part = script.with_suffix(".part")
         context.run(
             [
