@@ -69,6 +69,16 @@ def pointed(pointer: Path) -> int | None:
     return -1
 
 
+def nearest(path: Path) -> Path:
+    """Return `path`, or the nearest directory above it that exists."""
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def complete_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
+    """Return the steps that are complete on every side, oldest first."""
+    return sorted(c.step for c in checkpoints if c.complete)
+
+
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
     """Return the newest checkpoint that is complete on every side, or None."""
     return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)

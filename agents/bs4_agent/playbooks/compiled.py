@@ -141,11 +141,9 @@ class Library:
 
     def get(self, playbook_id: str) -> Playbook:
         """Return the playbook with this id. Raises UnknownPlaybook if there is none."""
-        try:
-            return self._by_id[playbook_id]
-        except KeyError:
-            count = len(self._by_id)
+        if playbook_id not in self._by_id:
             raise UnknownPlaybook(
-                f"There is no playbook {playbook_id!r} among the {count} of this agent; "
+                f"There is no playbook {playbook_id!r} among the {len(self._by_id)} of this agent; "
                 "`playbook list` shows them."
-            ) from None
+            )
+        return self._by_id[playbook_id]

@@ -103,11 +103,7 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not kept.exists():
             _keep(path, kept)
-        with temporary.open("wb") as out:
-            os.fchmod(out.fileno(), path.stat().st_mode & 0o777)
-            out.write(new)
-            out.flush()
-            os.fsync(out.fileno())
+        _write(temporary, new, path.stat().st_mode & 0o777)
         os.replace(temporary, path)
         sync_directory(path.parent)
     except OSError as error:
@@ -126,9 +122,16 @@ def _keep(path: Path, kept: Path) -> None:
         os.link(path, kept)
     except OSError:
         partial = kept.with_name(f".{kept.name}.tmp")
-        with partial.open("wb") as out:
-            out.write(path.read_bytes())
-            out.flush()
-            os.fsync(out.fileno())
+        _write(partial, path.read_bytes())
         os.replace(partial, kept)
     sync_directory(kept.parent)
+
+
+def _write(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write the file to the disk, with the permissions `mode` if it is given."""
+    with path.open("wb") as out:
+        if mode is not None:
+            os.fchmod(out.fileno(), mode)
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())

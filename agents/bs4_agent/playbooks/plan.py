@@ -7,11 +7,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import complete_steps
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import Playbook, digest
 from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.playbooks.world import Context, Planned, World
+from bs4_agent.playbooks.world import (
+    Context,
+    Planned,
+    World,
+    hashed_steps,
+    steps_as_dicts,
+    steps_from_dicts,
+)
 
 #: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60
@@ -42,10 +50,7 @@ class Plan:
                 "playbook": self.playbook.sha256,
                 "run": self.run,
                 "attempt": self.attempt,
-                "steps": [
-                    {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
-                    for s in self.steps
-                ],
+                "steps": hashed_steps(self.steps),
                 "guards": self.guards,
             }
         )
@@ -72,7 +77,7 @@ class Plan:
             "attempt": self.attempt,
             "incident": self.incident,
             "resume": self.resume,
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": dict(self.playbook.verify),
         }
 
@@ -85,7 +90,7 @@ class Plan:
             attempt=data["attempt"],
             incident=data["incident"],
             resume=data["resume"],
-            steps=[Planned.from_dict(step) for step in data["steps"]],
+            steps=steps_from_dicts(data["steps"]),
             expires_m=expires_m,
         )
 
@@ -94,24 +99,26 @@ def resumable(facts: RunFacts) -> int | None:
     """Return the newest step that is complete on every side, or None. A resume never moves a
     complete step away.
     """
-    return max((c.step for c in facts.checkpoints if c.complete), default=None)
+    return max(complete_steps(facts.checkpoints), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
     """Return the newest complete step below the step from which the attempt was started. If the
     attempt had no such step, return the second-newest complete step. Return None if there is none.
     """
-    complete = sorted(c.step for c in facts.checkpoints if c.complete)
-    limit = facts.spec.resume if facts.spec.resume is not None else max(complete, default=None)
-    return max((step for step in complete if limit is not None and step < limit), default=None)
+    complete = complete_steps(facts.checkpoints)
+    limit = facts.spec.resume
+    if limit is None:
+        limit = max(complete, default=0)
+    return max((step for step in complete if step < limit), default=None)
 
 
 def _goes_back(playbook: Playbook) -> bool:
     """Return True if the playbook resumes from an older step than the failed attempt did."""
-    for kind, parameters in playbook.fix:
-        if kind == "relaunch" and parameters.get("resume") == "previous":
-            return True
-    return False
+    return any(
+        kind == "relaunch" and parameters.get("resume") == "previous"
+        for kind, parameters in playbook.fix
+    )
 
 
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
@@ -128,13 +135,9 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         raise NotApplicable(
             f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
         )
-    if _goes_back(playbook):
-        resume = previous(facts)
-    else:
-        resume = resumable(facts)
+    resume = previous(facts) if _goes_back(playbook) else resumable(facts)
     if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
-        remote = world.remote_step(run)
-        resume = remote["step"] if remote is not None else None
+        resume = (world.remote_step(run) or {}).get("step")
     context = Context(world, run, action, resume)
     steps = []
     for kind, parameters in playbook.fix:

@@ -58,19 +58,14 @@ class StepRunner:
         Raises Cancelled, which the caller journals, if a stop of the run has ended the action
         early.
         """
-        if before:
-            finished = set()
-            for i, s in enumerate(before.steps):
-                if s.state in ("done", "skipped"):
-                    finished.add(i)
-        else:
-            finished = set()
+        earlier = before.steps if before else ()
         try:
             for index, planned in enumerate(self._steps):
-                if index not in finished:
-                    with self._rest():
-                        pass  # another agent may take over between two steps
-                    self._step(index, planned)
+                if index < len(earlier) and earlier[index].state in ("done", "skipped"):
+                    continue
+                with self._rest():
+                    pass  # another agent may take over between two steps
+                self._step(index, planned)
         except Cancelled:
             raise
         except PlanChanged as error:
@@ -166,11 +161,10 @@ class Runner(StepRunner):
                 lambda text: self._event("verifying", detail=text),
                 self._pause,
             )
-        result = {"recovered": verdict.recovered, "step": verdict.step}
         self._event(
             "done" if verdict.recovered else "failed",
             sync=True,
             detail=verdict.detail,
-            result=result,
+            result={"recovered": verdict.recovered, "step": verdict.step},
         )
         return verdict.recovered

@@ -21,27 +21,17 @@ def stale(root: Path) -> list[Path]:
     know that a segment is unused.
     """
     try:
-        entries = []
-        for entry in os.scandir(root):
-            if entry.is_file(follow_symlinks=False):
-                entries.append(entry)
+        entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
     own = {}
     for entry in entries:
-        if _ours(status := entry.stat(follow_symlinks=False)):
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():
             own[(status.st_dev, status.st_ino)] = Path(entry.path)
-    if not own:
-        return []
-    used = _in_use(root)
-    if used is None:
+    if not own or (used := _in_use(root)) is None:
         return []
     return sorted(path for path in own.values() if str(path) not in used)
-
-
-def _ours(status: os.stat_result) -> bool:
-    """Return True for a regular file of our user."""
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
 
 
 def _in_use(root: Path) -> set[str] | None:
@@ -55,24 +45,18 @@ def _in_use(root: Path) -> set[str] | None:
             # init maps no such segment, and some container runtimes show its descriptors to nobody.
             continue
         try:
-            descriptors = []
-            for descriptor in (entry / "fd").iterdir():
-                if target := _target(descriptor):
-                    descriptors.append(target)
+            paths = [_target(descriptor) for descriptor in (entry / "fd").iterdir()]
             maps = (entry / "maps").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         except PermissionError:
             return None
-        mapped = []
         for line in maps.splitlines():
             if prefix in line:
-                mapped.append(line.split(None, 5)[5])
-        used |= {
-            str(root / Path(path).name)
-            for path in [*descriptors, *mapped]
-            if path.startswith(prefix)
-        }
+                paths.append(line.split(None, 5)[5])
+        for path in paths:
+            if path.startswith(prefix):
+                used.add(str(root / Path(path).name))
     return used
 
 

@@ -18,21 +18,18 @@ def trained_steps(facts: RunFacts) -> list[int]:
     Steps that are no longer in the history are missing. The list is empty while no inference server
     has taken weights of this attempt, because until then it is not known that the loop is closed.
     """
-    records = []
-    for r in facts.history:
-        if r["side"] == "trainer":
-            records.append(r)
-    if not records:
-        return []
-    batches = {}
-    for r in facts.history:
-        if r["side"] == "orchestrator":
-            batches[r["step"]] = r
-    first = min(int(r["step"]) for r in records)
+    records, batches = [], {}
+    for record in facts.history:
+        if record["side"] == "trainer":
+            records.append(record)
+        elif record["side"] == "orchestrator":
+            batches[record["step"]] = record
+    first = min((int(record["step"]) for record in records), default=0)
     trained = []
-    for r in records:
-        if _has_tokens(r, first) and _has_batch(facts, batches.get(r["step"])):
-            trained.append(int(r["step"]))
+    for record in records:
+        step = record["step"]
+        if _has_tokens(record, first) and _has_batch(facts, batches.get(step)):
+            trained.append(int(step))
     if not trained or not _weights_taken(facts, min(trained)):
         return []
     return sorted(trained)
@@ -62,15 +59,9 @@ def _weights_taken(facts: RunFacts, step: int) -> bool:
     if facts.layout.own_log == "trainer":
         return True
     if facts.spec.trainer == _OLD:
-        taken = _taken_old(facts)
-    else:
-        taken = _taken_current(facts)
-    # The policy that a step makes: 2026-01 counts policies from 1 and steps from 0.
-    if facts.spec.trainer == _OLD:
-        policy = step + 1
-    else:
-        policy = step
-    return taken >= policy
+        # 2026-01 counts policies from 1 and steps from 0.
+        return _taken_old(facts) >= step + 1
+    return _taken_current(facts) >= step
 
 
 def _taken_old(facts: RunFacts) -> int:
@@ -91,16 +82,10 @@ def _taken_current(facts: RunFacts) -> int:
     An update is announced before it is tried, and updates follow one another, so all but the last
     one have succeeded.
     """
-    announced = []
-    for e in _orchestrator_events(facts, "policy-update"):
-        announced.append(int(e.event.values.get("policy", -1)))
-    return max(announced[:-1], default=-1)
+    announced = _orchestrator_events(facts, "policy-update")
+    return max((int(e.event.values.get("policy", -1)) for e in announced[:-1]), default=-1)
 
 
 def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:
     """Return the orchestrator's log events of this kind."""
-    found = []
-    for e in facts.events:
-        if e.event.side == "orchestrator" and e.event.kind == kind:
-            found.append(e)
-    return found
+    return [e for e in facts.events if (e.event.side, e.event.kind) == ("orchestrator", kind)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.playbooks.steps.wait_until import used_percent
+from bs4_agent.playbooks.steps.waits import used_percent
 from bs4_agent.playbooks.trained import trained_steps
 from bs4_agent.playbooks.world import World
 
@@ -89,15 +89,13 @@ def steps_continue(
         facts = world.run_facts(run)
         if first is None or first[0] != facts.attempt:
             first = (facts.attempt, facts.trainer_side.last_step)
-        begun = first[1]
-        new = []
+        begun, new = first[1], 0
         for step in trained_steps(facts):
-            if begun is None or step > begun:
-                new.append(step)
-        if facts.good_end or len(new) >= count:
+            new += begun is None or step > begun
+        if facts.good_end or new >= count:
             return Verdict(
                 True,
-                f"{len(new)} steps since the fix, now at step {facts.trainer_side.last_step}",
+                f"{new} steps since the fix, now at step {facts.trainer_side.last_step}",
                 facts.trainer_side.last_step,
             )
         if facts.state in ("ended", "lost"):

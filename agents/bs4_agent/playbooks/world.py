@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import GpuFacts, RunFacts
 from bs4_agent.identity import Identity
 from bs4_agent.playbooks.ports import PortHolder
@@ -210,3 +211,39 @@ class Step(Protocol):
         """Carry out the step on the targets and return a sentence about the result. `say` receives
         progress messages. Raises StepFailed or Refused.
         """
+
+
+class Stepping:
+    """Base class of steps that check nothing beyond what `done` has seen."""
+
+    def check(self, context: Any, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the targets as they were planned."""
+        return planned.targets
+
+
+def living(facts: RunFacts) -> list[Member]:
+    """Return the processes of the run that are alive."""
+    return [member for member in facts.members if member.alive]
+
+
+def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
+    """Return the pid, component and command of each process, as a plan shows them."""
+    return [
+        {"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)}
+        for m in members
+    ]
+
+
+def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
+    """Return the parts of the steps that the hash of their plan covers."""
+    return [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in steps]
+
+
+def steps_as_dicts(steps: Sequence[Planned]) -> list[dict[str, Any]]:
+    """Return the steps as they are journalled and shown."""
+    return [step.as_dict() for step in steps]
+
+
+def steps_from_dicts(rows: Sequence[Mapping[str, Any]]) -> list[Planned]:
+    """Return the steps that `steps_as_dicts` has written."""
+    return [Planned.from_dict(row) for row in rows]

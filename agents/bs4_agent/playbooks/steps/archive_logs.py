@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, Stepping
 
 
-class ArchiveLogs:
+class ArchiveLogs(Stepping):
     """Archives the logs of the run."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
@@ -27,10 +27,6 @@ class ArchiveLogs:
         (hard links), and the logs may have grown since.
         """
         return False
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets."""
-        return []
 
     def act(
         self,

@@ -43,23 +43,19 @@ class EditConfig:
             return None
         words = []
         for c in changes:
-            words.append(
-                f"{c['key']} = {c['after']!r}" if c["after"] is not None else f"no {c['key']}"
-            )
+            words.append(f"no {c['key']}" if c["after"] is None else f"{c['key']} = {c['after']!r}")
         hashed = {
             "path": str(path),
             "set": values,
             "unset": gone,
             "output_dir": str(facts.layout.output_dir),
         }
-        targets = [{"path": str(path), "sha256": configfile.fingerprint(raw)}]
-        title = f"Change {path.name}: {', '.join(words)}"
         return Planned(
             "edit_config",
-            title,
+            f"Change {path.name}: {', '.join(words)}",
             f"edit {path}: {'; '.join(words)}",
             hashed,
-            targets,
+            [{"path": str(path), "sha256": configfile.fingerprint(raw)}],
             {"changes": changes},
         )
 
@@ -111,11 +107,7 @@ def _refuse_overridden(overrides: Sequence[str], keys: Sequence[str]) -> None:
     file, so the edit would have no effect.
     """
     given = parse_arguments(overrides)
-    hidden = []
-    for key in keys:
-        if given.last(key) is not None:
-            hidden.append(key)
-    if hidden:
+    if hidden := [key for key in keys if given.last(key) is not None]:
         raise NotApplicable(
             f"The command line sets {', '.join(hidden)} and wins over the config; launch it "
             "again without that option."

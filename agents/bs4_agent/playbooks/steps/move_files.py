@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
@@ -51,18 +51,14 @@ class MoveFiles:
         if not found:
             return None
         _within(found, hashed)
-        title = (
-            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
-            "to the run's trash"
-        )
-        shown = {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]}
         return Planned(
             "move_files",
-            title,
+            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
+            "to the run's trash",
             "; ".join(f"mv {path} <trash>/" for path in found),
             hashed,
             [],
-            shown,
+            {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
@@ -99,10 +95,6 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
         return {}
     facts = context.facts()
     step = facts.spec.resume
-    complete = []
-    for c in facts.checkpoints:
-        if c.complete:
-            complete.append(c.step)
     loading = facts.state not in ("ended", "lost") and (
         facts.alive("rank") or facts.alive("trainer")
     )
@@ -112,7 +104,7 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
             "attempt did not fail on an explicit resume step. Resume from the step in question "
             "first, or move it aside by hand."
         )
-    if not any(other < step for other in complete):
+    if min(complete_steps(facts.checkpoints), default=step) >= step:
         raise NotApplicable(
             f"Step {step} of {context.run} cannot be loaded and no older step is complete. "
             f"Fetch step {step} from the object store, or use start-afresh."
@@ -129,26 +121,20 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     layout = facts.layout
     if select == "corrupt-checkpoint":
         roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
-        rows = []
-        for root in roots:
-            if (path := root / f"step_{parameters['step']}").is_dir():
-                rows.append(path)
-        return rows
+        named = [root / f"step_{parameters['step']}" for root in roots]
+        return [path for path in named if path.is_dir()]
     if select == "torn-checkpoint":
-        newest = max((c.step for c in facts.checkpoints if c.complete), default=-1)
-        return [
-            path
-            for c in facts.checkpoints
-            if not c.complete and c.step > newest
-            for path in c.directories.values()
-        ]
+        newest = max(complete_steps(facts.checkpoints), default=-1)
+        torn: list[Path] = []
+        for checkpoint in facts.checkpoints:
+            if not checkpoint.complete and checkpoint.step > newest:
+                torn += checkpoint.directories.values()
+        return torn
     if select == "partial-broadcast":
-        return [
-            path
-            for _, path in sorted(step_directories(layout.broadcasts).items())
-            if not (path / "STABLE").exists()
-        ]
-    return [path for path in (layout.run_dir / "configs" / "error.txt",) if path.is_file()]
+        published = sorted(step_directories(layout.broadcasts).items())
+        return [path for _, path in published if not (path / "STABLE").exists()]
+    note = layout.run_dir / "configs" / "error.txt"
+    return [note] if note.is_file() else []
 
 
 def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:

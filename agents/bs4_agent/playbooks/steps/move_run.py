@@ -27,33 +27,25 @@ class MoveRun:
             facts.checkpoints or not facts.layout.fresh_needs_empty
         ):
             return None
-        roots = written(facts.layout)
-        found = [path for path in roots if path.exists()]
-        command = "; ".join(f"mv {path} <trash>/" for path in found)
-        title = (
-            f"Move everything that {context.run} has written to its trash ({len(found)} "
-            "directories)"
-        )
+        roots = [str(path) for path in written(facts.layout)]
+        found = _existing(roots)
         return Planned(
             "move_run",
-            title,
-            command,
-            {"roots": [str(p) for p in roots]},
+            f"Move everything that {context.run} has written to its trash ({len(found)} "
+            "directories)",
+            "; ".join(f"mv {path} <trash>/" for path in found),
+            {"roots": roots},
             [],
-            {"directories": [str(p) for p in found]},
+            {"directories": found},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if none of the planned directories exists."""
-        return not any(Path(root).exists() for root in planned.parameters["roots"])
+        return not _existing(planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return the planned directories that exist now."""
-        rows = []
-        for root in planned.parameters["roots"]:
-            if Path(root).exists():
-                rows.append({"path": root})
-        return rows
+        return [{"path": root} for root in _existing(planned.parameters["roots"])]
 
     def act(
         self,
@@ -68,6 +60,11 @@ class MoveRun:
             moved = context.world.trash(context.run, path, context.action, everything=True)
             say(f"moved {target['path']} to {moved}")
         return f"moved {len(targets)} directories"
+
+
+def _existing(roots: Sequence[str]) -> list[str]:
+    """Return those of the paths that exist."""
+    return [root for root in roots if Path(root).exists()]
 
 
 def written(layout: RunLayout) -> list[Path]:
@@ -86,12 +83,6 @@ def written(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         paths.append(layout.weights)
-    unique = []
-    for path in dict.fromkeys(paths):
-        if path != layout.output_dir:
-            unique.append(path)
-    rows = []
-    for path in unique:
-        if not any(other in path.parents for other in unique):
-            rows.append(path)
-    return rows
+    unique = dict.fromkeys(paths)
+    unique.pop(layout.output_dir, None)
+    return [path for path in unique if unique.keys().isdisjoint(path.parents)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.playbooks.world import Context, Planned
 from bs4_agent.trainers.base import RunLayout
@@ -45,16 +45,12 @@ class MoveSteps:
             )
         if context.resume is None and facts.layout.fresh_needs_empty:
             return None
-        if context.resume is None:
-            above = _NOTHING
-        else:
-            above = context.resume
         selector = selector_of(facts.layout, context.resume)
         found = in_the_way(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
-        wanted = "a new start"
-        if above != _NOTHING:
-            wanted = f"step {above}"
+        wanted = f"step {selector['above']}"
+        if selector["above"] == _NOTHING:
+            wanted = "a new start"
         title = (
             f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
             "not need to the run's trash"
@@ -101,11 +97,7 @@ class MoveSteps:
 
 def _kept(context: Context) -> set[int]:
     """Return the steps that are complete on every side."""
-    rows = set()
-    for c in context.facts().checkpoints:
-        if c.complete:
-            rows.add(c.step)
-    return rows
+    return set(complete_steps(context.facts().checkpoints))
 
 
 def _roots(layout: RunLayout) -> list[Path]:
@@ -120,11 +112,7 @@ def _roots(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         roots.append(layout.weights)
-    rows = []
-    for root in dict.fromkeys(roots):
-        if root not in layout.wiped:
-            rows.append(root)
-    return rows
+    return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
@@ -141,24 +129,15 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
     """Return the directories that the selector finds now. `kept` has the complete steps."""
-    above = [
-        path
-        for root in selector["roots"]
-        for step, path in _steps(Path(root))
-        if step > selector["above"]
-    ]
-    stray = [
-        path
-        for step, path in _steps(Path(selector["broadcasts"]))
-        if step <= selector["above"] and step not in kept
-    ]
-    wiped = []
+    found = []
+    for root in selector["roots"]:
+        for step, path in sorted(step_directories(Path(root)).items()):
+            if step > selector["above"]:
+                found.append(path)
+    for step, path in sorted(step_directories(Path(selector["broadcasts"])).items()):
+        if step <= selector["above"] and step not in kept:
+            found.append(path)
     for text in selector["wiped"]:
         if (path := Path(text)).is_dir() and any(path.iterdir()):
-            wiped.append(path)
-    return [*above, *stray, *wiped]
-
-
-def _steps(root: Path) -> list[tuple[int, Path]]:
-    """Return (step, directory) of the step directories in `root`, by step."""
-    return sorted(step_directories(root).items())
+            found.append(path)
+    return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, Stepping
 
 
-class Notify:
+class Notify(Stepping):
     """Writes a note. It carries the action's key, so that it is written once even if the agent dies
     in between.
     """
@@ -22,10 +22,6 @@ class Notify:
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if this action has written the note already."""
         return context.world.noted(context.run, planned.parameters["text"], context.action)
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets."""
-        return []
 
     def act(
         self,

@@ -1,5 +1,6 @@
-"""relaunch: starts the next attempt with the same command, from the step that was decided when the
-plan was made.
+"""The steps that start the next attempt with the same command: relaunch starts the run's, from the
+step that was decided when the plan was made, and relaunch_companion that of the inference server
+that was started apart from the run and has ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, living, shown_processes
 from bs4_agent.trainers.base import LaunchSpec
 
 
@@ -30,9 +31,7 @@ class Relaunch:
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
-        where = "afresh"
-        if spec.resume is not None:
-            where = f"from step {spec.resume}"
+        where = "afresh" if spec.resume is None else f"from step {spec.resume}"
         hashed = {
             "resume": spec.resume,
             "command": command,
@@ -49,8 +48,7 @@ class Relaunch:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets. Raises PlanChanged if the run is running again."""
-        facts = context.facts()
-        if any(m.alive for m in facts.members):
+        if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing more was done. Make a new "
                 "plan if it still fails."
@@ -70,8 +68,7 @@ class Relaunch:
             resume=planned.parameters["resume"],
             overrides=tuple(planned.parameters["overrides"]),
         )
-        attempt = context.world.launch(spec, context.action)
-        return f"attempt {attempt} is starting"
+        return f"attempt {context.world.launch(spec, context.action)} is starting"
 
 
 def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> LaunchSpec:
@@ -97,12 +94,80 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
     directory, which is how the run came to fail; the explicit step replaces it.
     """
     kept: list[str] = []
-    skip = False
-    for word in overrides:
-        if skip:
-            skip = False
-        elif word in ("--resume.step", "--resume.dir", "--ckpt.resume-step"):
-            skip = True
+    words = iter(overrides)
+    for word in words:
+        if word in ("--resume.step", "--resume.dir", "--ckpt.resume-step"):
+            next(words, None)
         elif word != "--resume":
             kept.append(word)
     return kept
+
+
+class RelaunchCompanion:
+    """Starts the run's inference server again. To the agent, the server is a run of its own. It is
+    started first and with the same command as before, because the run that uses it waits for it.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned launch, or None if the run has no such server or it is alive. Raises
+        NotApplicable if the agent has never seen the server.
+        """
+        server = context.world.companion(context.run)
+        if server is None and not context.facts().ever("inference"):
+            raise NotApplicable(
+                f"{context.run} used an inference server that was started apart and that the "
+                "agent has never seen, so it cannot start it again. Start it by hand; the run "
+                "goes on, or can be resumed then."
+            )
+        if server is None or server.alive("inference"):
+            return None
+        command = shlex.join(context.world.command(server.spec))
+        hashed = {
+            "run": server.name,
+            "attempt": server.attempt,
+            "command": command,
+            "cwd": str(server.spec.cwd),
+        }
+        left = living(server)
+        title = f"Start the inference server {server.name} again"
+        if left:
+            title += f", after ending the {len(left)} left of it"
+        shown = {"processes": shown_processes(left)}
+        return Planned("relaunch_companion", title, command, hashed, [], shown)
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has started the server already."""
+        return context.world.launched(planned.parameters["run"], context.action) is not None
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises PlanChanged if the server is alive again or has another
+        attempt.
+        """
+        server = context.world.companion(context.run)
+        if (
+            server is None
+            or server.attempt != planned.parameters["attempt"]
+            or server.alive("inference")
+        ):
+            raise PlanChanged(
+                f"{planned.parameters['run']} is not as it was when the plan was made; make "
+                "a new plan."
+            )
+        return []
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Start the server, after ending what is left of it, and return a sentence with its
+        attempt.
+        """
+        name = planned.parameters["run"]
+        if living(context.world.run_facts(name)):
+            # an orphaned router or engine holds the port and the memory
+            context.world.stop(name, say)
+        spec = context.world.run_facts(name).spec
+        return f"{spec.run} attempt {context.world.launch(spec, context.action)} is starting"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, living
 
 
 class RestoreSet:
@@ -30,9 +30,6 @@ class RestoreSet:
                 "Restore it by hand with `bs4-console checkpoints restore`, or start afresh with "
                 "the playbook start-afresh."
             )
-        hashed = {}
-        for name in ("step", "identity", "asked", "aside"):
-            hashed[name] = remote[name]
         title = (
             f"Restore step {remote['step']} from {remote['asked']['from']}: "
             f"{remote['missing'] / 1e9:.2f} GB to fetch"
@@ -40,9 +37,8 @@ class RestoreSet:
         command = f"fetch {remote['asked']['from']}; " + "; ".join(
             f"mv <staging> {path}" for path in remote["finals"]
         )
-        shown = {}
-        for name in ("bytes", "missing", "finals", "skipped"):
-            shown[name] = remote[name]
+        hashed = {name: remote[name] for name in ("step", "identity", "asked", "aside")}
+        shown = {name: remote[name] for name in ("bytes", "missing", "finals", "skipped")}
         return Planned("restore_set", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
@@ -51,8 +47,7 @@ class RestoreSet:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets. Raises PlanChanged if the run is running again."""
-        facts = context.facts()
-        if any(m.alive for m in facts.members):
+        if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing was restored. Make a new "
                 "plan if it still fails."

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, Stepping
 
 #: With fewer open files, a run with several environment workers fails soon anyway.
 _ENOUGH = 4096
 
 
-class SetLimit:
+class SetLimit(Stepping):
     """Orders a limit of open files. The order is kept with the run and carried out at every start,
     so that it also holds after the agent itself was replaced. The limit is at most the hard limit,
     which a tenant cannot raise; if that is reached already, there is no step.
@@ -44,10 +44,6 @@ class SetLimit:
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the run's next attempt would start with the limit."""
         return context.world.nofile(context.run) >= int(planned.parameters["nofile"])
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets."""
-        return []
 
     def act(
         self,
