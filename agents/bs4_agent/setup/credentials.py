@@ -137,20 +137,12 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
         found = read_json(path)
         if found is None:
             return None
-        rows = {}
-        for field in NAMES["b2"]:
-            rows[field] = str(found.get(field, ""))
-        return rows
-    text = ""
-    if path.is_file():
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return {field: str(found.get(field, "")) for field in NAMES["b2"]}
+    text = _text(path, "replace")
     if name == "huggingface":
-        if text.strip():
-            return {"token": text.strip()}
-        return None
+        return {"token": text.strip()} if text.strip() else None
     entry = _ENTRY.search(text)
-    password = _PASSWORD.search(entry[0]) if entry else None
-    if password:
+    if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
     return None
 
@@ -175,14 +167,18 @@ def store(name: str, values: Mapping[str, str], home: Home) -> None:
     elif name == "huggingface":
         write_private(path, values["token"])
     else:
-        text = ""
-        if path.is_file():
-            text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        rest = _ENTRY.sub("", text)
+        rest = _ENTRY.sub("", _text(path, "surrogateescape"))
         entry = f"machine {WANDB_HOST}\n  login user\n  password {values['key']}\n"
         # It goes before the other entries: an entry after `default` or in a macro would not be
         # found.
         write_private(path, entry + rest)
+
+
+def _text(path: Path, errors: str) -> str:
+    """Return the text of the file, "" if there is none. `errors` says how bytes that are not UTF-8
+    are read.
+    """
+    return path.read_text(encoding="utf-8", errors=errors) if path.is_file() else ""
 
 
 def write_private(path: Path, text: str) -> None:

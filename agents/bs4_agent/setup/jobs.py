@@ -44,8 +44,7 @@ class Jobs:
         """Raise Busy if a command of another action than `key` still runs. The agent that started
         it may have died before this agent learned of the action.
         """
-        for number in numbers(self._home.setup):
-            directory = self._home.setup / str(number)
+        for directory in self._commands():
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") != key and shim_holds(directory):
                 raise Busy(
@@ -62,24 +61,13 @@ class Jobs:
         """
         from bs4_agent.runs.ending import end
 
-        targets: list[Identity] = []
-        for directory in (self._home.setup / str(number) for number in numbers(self._home.setup)):
-            if shim_holds(directory):
-                shim, below = (
-                    read_passing(directory / "shim.json") or {},
-                    read_passing(directory / "descendants.json") or {},
-                )
-                found = [
-                    shim.get("launcher"),
-                    *(member.get("identity") for member in below.get("members", [])),
-                ]
-                for identity in found:
-                    if identity:
-                        targets.append(Identity.from_dict(identity))
-        living = []
-        for target in dict.fromkeys(targets):
-            if target.alive():
-                living.append(target)
+        found = []
+        for directory in filter(shim_holds, self._commands()):
+            found.append((read_passing(directory / "shim.json") or {}).get("launcher"))
+            for member in (read_passing(directory / "descendants.json") or {}).get("members", []):
+                found.append(member.get("identity"))
+        targets = dict.fromkeys(Identity.from_dict(identity) for identity in found if identity)
+        living = [target for target in targets if target.alive()]
         if not living:
             raise NotApplicable(
                 "No command of a set-up runs on this pod; `bs4-console pods setup POD "
@@ -113,13 +101,10 @@ class Jobs:
         with self._rest():
             end = self._wait(directory, say)
         if end.get("code") != 0:
-            if end.get("signal"):
-                how = f"signal {end['signal']}"
-            else:
-                how = f"exit code {end.get('code')}"
-            words = last_words(output(directory), 3)
+            how = f"signal {end['signal']}" if end.get("signal") else f"exit code {end.get('code')}"
+            words = last_words(output(directory), 3) or "it said nothing"
             raise StepFailed(
-                f"`{shlex.join(argv)[:200]}` ended with {how}: {words or 'it said nothing'}. "
+                f"`{shlex.join(argv)[:200]}` ended with {how}: {words}. "
                 "All of it: `pods setup POD --log`."
             )
 
@@ -128,8 +113,7 @@ class Jobs:
         None if there is none, or if its shim was killed before the command ended; the command must
         then be started again.
         """
-        for number in reversed(numbers(self._home.setup)):
-            directory = self._home.setup / str(number)
+        for directory in reversed(self._commands()):
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") == key and spec.get("argv") == list(argv):
                 started = (directory / "shim.json").exists()
@@ -170,9 +154,13 @@ class Jobs:
         """
         import shutil
 
-        for number in numbers(self._home.setup)[:-KEPT]:
-            if not shim_holds(self._home.setup / str(number)):
-                shutil.rmtree(self._home.setup / str(number))
+        for directory in self._commands()[:-KEPT]:
+            if not shim_holds(directory):
+                shutil.rmtree(directory)
+
+    def _commands(self) -> list[Path]:
+        """Return the directories of our commands, oldest first."""
+        return [self._home.setup / str(number) for number in numbers(self._home.setup)]
 
     def _wait(self, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
         """Wait until the command has ended and return its end record. If the shim was killed, the
@@ -204,8 +192,7 @@ def last_words(path: Path, lines: int) -> str:
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))
         text = handle.read(_TAIL).decode("utf-8", "replace").replace("\r", "\n")
-    found = []
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("$ "):
-            found.append(line.strip())
+    found = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")
+    ]
     return strip_ansi(" / ".join(found[-lines:]))[:300]

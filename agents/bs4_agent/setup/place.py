@@ -160,11 +160,3 @@ class SetupStep(Protocol):
         """Carry out the step and return a sentence about the result. `say` receives progress
         messages. Raises StepFailed if the step failed.
         """
-
-
-class Stepping:
-    """Base class of most set-up steps. Such a step checks nothing beyond what `done` has seen."""
-
-    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets as they were planned."""
-        return planned.targets

@@ -12,7 +12,7 @@ from typing import Any
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe, read
 from bs4_agent.setup.steps import STEPS
@@ -37,10 +37,7 @@ class SetupPlan:
         """Return the hash that a person confirms. It covers the recipe and the kind, parameters and
         targets of every step.
         """
-        steps = []
-        for s in self.steps:
-            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
-        return digest({"setup": self.recipe.as_dict(), "steps": steps})
+        return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is journalled and shown."""
@@ -52,16 +49,14 @@ class SetupPlan:
             "run": "",
             "attempt": 0,
             "recipe": self.recipe.as_dict(),
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": {},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
         """Return the plan that `as_dict` has written."""
-        return cls(
-            read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m
-        )
+        return cls(read(data["recipe"]), steps_from_dicts(data["steps"]), expires_m)
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
@@ -69,11 +64,10 @@ def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
     is in the way or a file cannot be read.
     """
     context = SetupContext(place, recipe, action)
+    steps: list[Planned] = []
     try:
-        steps = []
         for step in STEPS.values():
-            for planned in step.plan(context):
-                steps.append(planned)
+            steps += step.plan(context)
     except OSError as error:
         raise NotApplicable(
             f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put "

@@ -13,14 +13,55 @@ from typing import Any
 from bs4_agent.errors import AgentError, PlanExpired, Refused
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.runner import Recorder
+from bs4_agent.playbooks.runner import Recorder, StepRunner
 from bs4_agent.setup import credentials
 from bs4_agent.setup.jobs import Jobs
-from bs4_agent.setup.place import Place
+from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.plan import NAME, SetupPlan, make
 from bs4_agent.setup.recipe import Recipe
-from bs4_agent.setup.runner import SetupRunner
+from bs4_agent.setup.steps import STEPS
 from bs4_agent.streams.logs import LogStream
+
+
+class SetupRunner(StepRunner):
+    """Carries out the plan of one set-up. `key` is the action's key; `rest` is a context in which a
+    newer agent may take over.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        record: Recorder,
+        key: str,
+        plan: SetupPlan,
+        rest: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(
+            record,
+            key,
+            plan.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=SetupContext(place, plan.recipe, key),
+        )
+
+    def _verify(self) -> bool:
+        """Journal the end of the action and return True if every step is still done. A step that is
+        no longer done means that something else changes the pod.
+        """
+        event, detail = "done", "the pod is set up"
+        lacking = [
+            step.title for step in self._steps if not STEPS[step.kind].done(self._context, step)
+        ]
+        if lacking:
+            event = "failed"
+            detail = (
+                f"not as it was left a moment ago: {', '.join(lacking)}. Something else changes "
+                "this pod; repeat when it has ended."
+            )
+        self._event(event, sync=True, detail=detail, result={"ready": not lacking})
+        return not lacking
 
 
 class SetUps:
@@ -43,13 +84,8 @@ class SetUps:
         restart: list[str],
         rest: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._home, self._record, self._ledger, self._boot_id, self._rest = (
-            home,
-            record,
-            ledger,
-            boot_id,
-            rest,
-        )
+        self._home, self._record, self._ledger, self._rest = home, record, ledger, rest
+        self._boot_id = boot_id
         self.jobs = Jobs(home, log, restart, rest)
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
@@ -70,7 +106,6 @@ class SetUps:
                 result={"error": error.type},
             )
             return
-        expires_t = time.time() + plan.expires_m - time.monotonic()
         self._record(
             "plan",
             action=key,
@@ -79,7 +114,7 @@ class SetUps:
             attempt=0,
             plan_hash=plan.hash,
             expires_m=plan.expires_m,
-            expires_t=expires_t,
+            expires_t=time.time() + plan.expires_m - time.monotonic(),
             plan=plan.as_dict(),
         )
         self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 #: git gives up if less than 1000 bytes per second arrive for a minute: such a connection is dead,
 #: not slow.
@@ -40,19 +40,17 @@ class Checkout(Stepping):
             "none": f"git -C {directory} checkout --detach {recipe.revision}",
         }[way]
         parameters = {"repository": recipe.repository, "revision": recipe.revision}
+        target = {"directory": str(recipe.directory)}
         if way != "none":
-            targets = [{"directory": str(recipe.directory), "way": way}]
-        else:
-            targets = [{"directory": str(recipe.directory)}]
-        shown = {"now": now, "done": way == "none"}
+            target["way"] = way
         return [
             Planned(
                 "checkout",
                 f"Check prime-rl out at {recipe.revision[:12]}",
                 command,
                 parameters,
-                targets,
-                shown,
+                [target],
+                {"now": now, "done": way == "none"},
             )
         ]
 
@@ -129,30 +127,26 @@ def _way(context: SetupContext) -> tuple[str, str]:
     directory, place, revision = context.recipe.directory, context.place, context.recipe.revision
     name = place.shown(directory)
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        half = ""
-        if _part(directory).exists():
-            half = " (half a clone, which is replaced)"
+        half = " (half a clone, which is replaced)" if _part(directory).exists() else ""
         return "clone", f"{name} is not there{half}"
     if not (directory / ".git").exists():
         raise NotApplicable(
             f"{name} is there and is no checkout of git; move it aside, or choose another "
             "directory with --dir."
         )
-    code, text = place.ask(["git", "-C", str(directory), "rev-parse", "--show-toplevel"])
+    code, text = _git(context, directory, "rev-parse", "--show-toplevel")
     if code != 0:
         raise NotApplicable(
             f"git cannot say what {name} is ({text[:200]}); put that right, or choose "
             "another directory with --dir."
         )
-    _, head = place.ask(["git", "-C", str(directory), "rev-parse", "HEAD"])
-    code, wanted = place.ask(
-        ["git", "-C", str(directory), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    _, head = _git(context, directory, "rev-parse", "HEAD")
+    code, wanted = _git(
+        context, directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"
     )
     if code == 0 and head == wanted:
         return "none", f"{name} is at {head[:12]}"
-    _, changes = place.ask(
-        ["git", "-C", str(directory), "status", "--porcelain", "--untracked-files=no"]
-    )
+    _, changes = _git(context, directory, "status", "--porcelain", "--untracked-files=no")
     if changes:
         raise NotApplicable(
             f"{name} is at {head[:12]} with {len(changes.splitlines())} changed files, which "
@@ -167,23 +161,17 @@ def _read_over_https(context: SetupContext, tree: Path) -> None:
     key, which a pod does not have and public repositories do not need. Only this clone's own
     configuration is changed.
     """
-    context.place.ask(["git", "-C", str(tree), "submodule", "init"])
-    _, listed = context.place.ask(
-        ["git", "-C", str(tree), "config", "--get-regexp", r"^submodule\..*\.url$"]
-    )
+    _git(context, tree, "submodule", "init")
+    _, listed = _git(context, tree, "config", "--get-regexp", r"^submodule\..*\.url$")
     for line in listed.splitlines():
         name, _, address = line.partition(" ")
         if address.startswith(_SSH):
-            context.place.ask(
-                [
-                    "git",
-                    "-C",
-                    str(tree),
-                    "config",
-                    name,
-                    "https://github.com/" + address.removeprefix(_SSH),
-                ]
-            )
+            _git(context, tree, "config", name, "https://github.com/" + address.removeprefix(_SSH))
+
+
+def _git(context: SetupContext, tree: Path, *words: str) -> tuple[int, str]:
+    """Run a short git command in the tree and return its exit code and its output."""
+    return context.place.ask(["git", "-C", str(tree), *words])
 
 
 def _part(directory: Path) -> Path:

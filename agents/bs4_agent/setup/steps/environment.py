@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, Stepping
 from bs4_agent.probes import imports
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.recipe import Environment, environment
 
 
@@ -21,10 +21,7 @@ class Environments(Stepping):
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         """Return one planned step for each environment of the recipe."""
-        rows = []
-        for wanted in context.recipe.environments:
-            rows.append(self._one(context, wanted))
-        return rows
+        return [self._one(context, wanted) for wanted in context.recipe.environments]
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
         """Return the planned step for the environment `wanted`."""
@@ -33,14 +30,13 @@ class Environments(Stepping):
             f"cd {context.place.shown(context.recipe.directory)} && "
             f"{shlex.join(_install(context, wanted))}"
         )
-        shown = {"now": now, "done": loads}
         return Planned(
             "environment",
             f"Install the environment {wanted.source}",
             command,
             {"source": wanted.source},
             [],
-            shown,
+            {"now": now, "done": loads},
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
@@ -95,12 +91,11 @@ def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
     venv = context.recipe.directory / ".venv"
     if not (venv / "bin" / "python").exists():
         return False, "there is no training environment yet"
-    variables = context.place.environment(context.recipe.variables)
     found = imports.probe(
         str(venv / "bin" / "python"),
         [wanted.module],
         cwd=str(context.recipe.directory),
-        more=variables,
+        more=context.place.environment(context.recipe.variables),
     )
     if (problem := found[wanted.module]) is not None:
         return False, f"import {wanted.module} fails: {problem[:200]}"
@@ -115,10 +110,7 @@ def _version(venv: Path, wanted: Environment) -> str:
     every installer leaves, whose directory name is in lower case and with underscores.
     """
     prefix = wanted.module.lower() + "-"
-    names = []
     for path in venv.glob("lib/python3*/site-packages/*.dist-info"):
-        names.append(path.name.lower())
-    for name in names:
-        if name.startswith(prefix):
-            return name.removeprefix(prefix).removesuffix(".dist-info")
+        if path.name.lower().startswith(prefix):
+            return path.name.lower().removeprefix(prefix).removesuffix(".dist-info")
     return "of no known version"

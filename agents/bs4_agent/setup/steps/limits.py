@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, Stepping
 from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 
 class Limits(Stepping):
@@ -21,15 +21,16 @@ class Limits(Stepping):
             now = f"launches start with at least {_ordered(context)} open files"
         if hard < wanted:
             now += f"; the hard limit is {hard}, and launches get no more"
-        planned = Planned(
-            "limits",
-            f"Let launches open {wanted} files",
-            f"ulimit -n {min(wanted, hard)}, before each launch",
-            {"nofile": wanted},
-            [],
-            {"now": now, "done": _ordered(context) >= wanted},
-        )
-        return [planned]
+        return [
+            Planned(
+                "limits",
+                f"Let launches open {wanted} files",
+                f"ulimit -n {min(wanted, hard)}, before each launch",
+                {"nofile": wanted},
+                [],
+                {"now": now, "done": _ordered(context) >= wanted},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         """Return True if a limit at least as high is ordered already."""

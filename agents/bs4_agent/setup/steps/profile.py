@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 _BEGIN, _END = "# >>> bs4-console >>>", "# <<< bs4-console <<<"
 _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
-#: A login shell reads the first file, an interactive shell the second. The first is always written,
-#: the second only if it exists.
-_FILES = (".profile", ".bashrc")
 
 
 class Profile(Stepping):
@@ -25,35 +22,31 @@ class Profile(Stepping):
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         """Return the planned step with the files that do not have the block yet."""
-        files = [str(path) for path in _files(context)]
+        files = _files(context)
+        names = [context.place.shown(path) for path in files]
         lacking = []
-        for path in _files(context):
+        for path, name in zip(files, names, strict=True):
             if not _has(path, _block(context)):
-                lacking.append(path)
-        names = ", ".join(context.place.shown(Path(path)) for path in files)
+                lacking.append(name)
+        now = f"{', '.join(names)} has it"
         if lacking:
-            now = f"{', '.join(context.place.shown(path) for path in lacking)} without it"
-        else:
-            now = f"{names} has it"
-        command = f"one marked block in {names}: " + "; ".join(_lines(context))
-        parameters = {"block": _block(context)}
+            now = f"{', '.join(lacking)} without it"
         return [
             Planned(
                 "profile",
                 "Put uv, the limit and the variables into the shell's profile",
-                command,
-                parameters,
-                [{"file": file} for file in files],
+                f"one marked block in {', '.join(names)}: " + "; ".join(_lines(context)),
+                {"block": _block(context)},
+                [{"file": str(path)} for path in files],
                 {"now": now, "done": not lacking},
             )
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         """Return True if every planned file has exactly this block."""
-        for target in planned.targets:
-            if not (_has(Path(target["file"]), planned.parameters["block"])):
-                return False
-        return True
+        return all(
+            _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
+        )
 
     def act(
         self,
@@ -69,12 +62,11 @@ class Profile(Stepping):
 
 
 def _files(context: SetupContext) -> list[Path]:
-    """Return the start-up files to change: `.profile` in any case, `.bashrc` if it exists."""
-    found = []
-    for name in _FILES:
-        if name == _FILES[0] or (context.place.user / name).exists():
-            found.append(context.place.user / name)
-    return found
+    """Return the start-up files to change: `.profile` in any case, which a login shell reads, and
+    `.bashrc` if it exists, which an interactive shell reads.
+    """
+    first, second = context.place.user / ".profile", context.place.user / ".bashrc"
+    return [first, second] if second.exists() else [first]
 
 
 def _lines(context: SetupContext) -> list[str]:
@@ -109,10 +101,7 @@ def _write(path: Path, block: str) -> None:
     symbolic link is followed.
     """
     path = path.resolve()
-    text = ""
-    if path.is_file():
-        text = path.read_text(errors="surrogateescape")
-    rest = _BLOCK.sub("", text)
+    rest = _BLOCK.sub("", path.read_text(errors="surrogateescape") if path.is_file() else "")
     if rest and not rest.endswith("\n"):
         rest += "\n"
     temporary = path.with_name(f".{path.name}.bs4-new")

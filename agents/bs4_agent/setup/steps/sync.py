@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 #: A file in the environment, deleted together with it, that has the digest of the last complete
 #: sync.
@@ -24,24 +24,19 @@ class Sync(Stepping):
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         """Return the planned step with what is in `.venv` now."""
         directory = context.place.shown(context.recipe.directory)
-        venv = context.recipe.directory / ".venv"
+        now = "is not there"
         if _synced(context):
-            now = f"{directory}/.venv is what the lock file says"
-        else:
-            if venv.exists():
-                now = f"{directory}/.venv is there, whole or not: uv adds what is missing"
-            else:
-                now = f"{directory}/.venv is not there"
-        command = f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}"
-        parameters = {"arguments": list(context.recipe.sync)}
+            now = "is what the lock file says"
+        elif (context.recipe.directory / ".venv").exists():
+            now = "is there, whole or not: uv adds what is missing"
         return [
             Planned(
                 "sync",
                 "Install the training environment",
-                command,
-                parameters,
+                f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}",
+                {"arguments": list(context.recipe.sync)},
                 [],
-                {"now": now, "done": _synced(context)},
+                {"now": f"{directory}/.venv {now}", "done": _synced(context)},
             )
         ]
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 _PACKAGES = ("git", "curl", "ca-certificates")
 
@@ -27,12 +27,11 @@ class Tools(Stepping):
                 "; they cannot be installed from here (no apt-get, or no root): install them by "
                 "hand"
             )
-        command = shlex.join(_install(context))
         return [
             Planned(
                 "tools",
                 "Install git and curl",
-                command,
+                shlex.join(_install(context)),
                 {"packages": list(_PACKAGES)},
                 [],
                 {"now": now, "done": not missing},
@@ -71,15 +70,8 @@ class Tools(Stepping):
 def _missing(context: SetupContext) -> list[str]:
     """Return the needed programs that are not on the PATH."""
     # curl is only needed to fetch uv's installer.
-    if context.place.which("uv"):
-        needed = ["git"]
-    else:
-        needed = ["git", "curl"]
-    found = []
-    for program in needed:
-        if context.place.which(program) is None:
-            found.append(program)
-    return found
+    needed = ["git"] if context.place.which("uv") else ["git", "curl"]
+    return [program for program in needed if context.place.which(program) is None]
 
 
 def _install(context: SetupContext) -> list[str]:

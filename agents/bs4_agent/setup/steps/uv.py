@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 
 class Uv(Stepping):
@@ -74,14 +74,10 @@ class Uv(Stepping):
 
 def _version(context: SetupContext) -> str:
     """Return the output of `uv --version`, or "" if uv is not installed or does not answer."""
-    program = context.place.which("uv")
-    if program:
-        code, text = context.place.ask([program, "--version"])
-    else:
-        code, text = (127, "")
-    if code == 0 and text.startswith("uv "):
-        return text[:80]
-    return ""
+    if (program := context.place.which("uv")) is None:
+        return ""
+    code, text = context.place.ask([program, "--version"])
+    return text[:80] if code == 0 and text.startswith("uv ") else ""
 
 
 def _script(context: SetupContext) -> Path:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, Stepping
 from bs4_agent.setup.credentials import write_private
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 
 class Variables(Stepping):
@@ -22,25 +22,19 @@ class Variables(Stepping):
         text = "".join(
             f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items())
         )
-        now = f"{context.place.shown(path)} " + (
-            "says just that"
-            if _is(path, text)
-            else "says otherwise"
-            if path.exists()
-            else "is not there"
-        )
-        command = f"{' '.join(text.split()) or 'nothing'} in {context.place.shown(path)}"
-        title = (
-            f"Set the environment of launches in {context.place.shown(context.recipe.directory)}"
-        )
+        now = "is not there"
+        if path.exists():
+            now = "says just that" if _is(path, text) else "says otherwise"
+        shown = context.place.shown(path)
         return [
             Planned(
                 "variables",
-                title,
-                command,
+                f"Set the environment of launches in "
+                f"{context.place.shown(context.recipe.directory)}",
+                f"{' '.join(text.split()) or 'nothing'} in {shown}",
                 {"text": text},
                 [{"file": str(path)}],
-                {"now": now, "done": _is(path, text)},
+                {"now": f"{shown} {now}", "done": _is(path, text)},
             )
         ]
 
