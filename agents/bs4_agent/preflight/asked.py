@@ -79,17 +79,17 @@ class Preflights:
         key = digest({"op": op, **body})
         now = time.monotonic()
         with self._lock:
-            for old in [k for k, one in self._looks.items() if now - one.asked_m > KEPT_S]:
-                del self._looks[old]
-            one = self._looks.get(key)
-            if one is None:
+            for old, one in list(self._looks.items()):
+                if now - one.asked_m > KEPT_S:
+                    del self._looks[old]
+            if key not in self._looks:
                 if len(self._looks) >= _LOOKS:
                     raise BadRequest(
                         f"{_LOOKS} preflights are under way on this pod; wait for one of them."
                     )
-                one = self._looks[key] = Look(
-                    self._parts(body) if op == "look" else self._schema(body)
-                )
+                parts = self._parts(body) if op == "look" else self._schema(body)
+                self._looks[key] = Look(parts)
+            one = self._looks[key]
             one.asked_m = now
         waiting = one.wait(SLICE_S, stop)
         if not waiting:
@@ -106,13 +106,11 @@ class Preflights:
         if not isinstance(urls, Mapping):
             raise BadRequest("`urls` is an object of base URLs.")
         home = self._pod.runs.home
+        cwd, name = Path.home() / str(body.get("cwd") or "prime-rl"), "preflight"
         if spec is not None:
-            cwd = spec.cwd
-        else:
-            cwd = Path.home() / str(body.get("cwd") or "prime-rl")
+            cwd, name = spec.cwd, spec.run
         more = standing(home, cwd)
         environment = {**os.environ, **more}
-        name = spec.run if spec is not None else "preflight"
         question = {"urls": dict(urls), "b2_file": str(home.credentials / "b2.json")}
         if container := str(body.get("container") or ""):
             return self._parts_inside(body, spec, cwd, container, question)
@@ -130,7 +128,7 @@ class Preflights:
         parts["run"] = known
         parts["stack"] = lambda: _stack(planned, known(), more)
         parts["services"] = lambda: services.probe(
-            {**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more
+            {**question, "model": _hub_model(cwd, str(known()["model"]))}, environment=more
         )
         if planned.trainer in classes.CLASSES:
             parts["schema"] = lambda: schema.of_launch(planned, more)
@@ -150,16 +148,11 @@ class Preflights:
         """
         more = standing(self._pod.runs.home, cwd)
         box = _Once(lambda: Box(container))
-        parts: dict[str, Part] = {
-            "pod": lambda: look.at_pod(
-                self._pod, "preflight" if spec is None else spec.run, more, box
-            )
-        }
+        name = "preflight" if spec is None else spec.run
+        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, name, more, box)}
         if spec is None:
             python = host.interpreter(cwd, more, container)
-            modules = []
-            if body.get("trainer") == VERL:
-                modules = host.MODULES
+            modules = host.MODULES if body.get("trainer") == VERL else []
             parts["stack"] = lambda: stack.look_inside(box(), cwd, modules, more, python)
             if modules:
                 parts["host"] = lambda: host.look(cwd, python, more, box())
@@ -186,7 +179,7 @@ class Preflights:
             box(),
             python_of(),
             question,
-            _elsewhere(box(), cwd, str(known()["model"])),
+            _hub_model(cwd, str(known()["model"]), box()),
             environment_of(),
         )
         if planned.trainer in classes.CLASSES:
@@ -208,10 +201,11 @@ class Preflights:
         if not isinstance(named, (list, tuple)):
             raise BadRequest("`named` is a list of files.")
         files: list[list[str]] = []
-        pending, room = (
-            [(path, 0), *((cwd / str(name), 0) for name in named if str(name).endswith(".toml"))],
-            _CONFIG_BYTES,
-        )
+        room = _CONFIG_BYTES
+        pending = [(path, 0)]
+        for name in named:
+            if str(name).endswith(".toml"):
+                pending.append((cwd / str(name), 0))
         while pending:
             file, depth = pending.pop(0)
             if file.suffix != ".toml" or depth > _DEPTH:
@@ -269,11 +263,7 @@ class Look:
                 and not (stop and stop.is_set())
             ):
                 self._changed.wait(min(left, 0.25))
-            rows = []
-            for name in self._names:
-                if name not in self._found:
-                    rows.append(name)
-            return rows
+            return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Any]:
         """Return the results of the parts that are done, by the part's name."""
@@ -363,19 +353,11 @@ def _services(
     }
 
 
-def _elsewhere(box: Box, cwd: Path, model: str) -> str:
-    """Return the model's id, or "" if the model is on the machine or in the container's image. A
-    local model needs no look-up in the hub.
+def _hub_model(cwd: Path, model: str, box: Box | None = None) -> str:
+    """Return the model's id, or "" if the model is on the pod or in the image of the container
+    `box`. A local model needs no look-up in the hub.
     """
-    if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))):
-        return ""
-    return model
-
-
-def _local_or_id(cwd: Path, model: str) -> str:
-    """Return the model's id, or "" if the model is on the pod. A local model needs no look-up in
-    the hub.
-    """
-    if model and (cwd / model).exists():
-        return ""
-    return model
+    local = model and (cwd / model).exists()
+    if model and not local and box is not None:
+        local = box.view.has(Path(box.place(cwd), model))
+    return "" if local else model

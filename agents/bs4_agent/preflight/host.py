@@ -11,6 +11,7 @@ from typing import Any
 from bs4_agent.containers.inside import Box
 from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
+from bs4_agent.probes.asking import Ask
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_needs, verl_settings
@@ -48,21 +49,21 @@ def look(
     `probes.cuda.probe`, or {"unknown": why}). With a `box`, its Python is probed and its memory
     counts; `container` is then its name, and `project` is the path inside the container.
     """
-    if box is None:
-        meter = MemoryMeter()
-    else:
-        meter = MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
-    used, total = meter.used_and_total()
+    found: dict[str, Any] = {}
+    ask: Ask | None = None
+    project: Path | None = cwd
+    process = "self"
+    if box is not None:
+        found["container"] = box.name
+        process, ask, project = str(box.init), box.ask, box.view.inside(cwd)
+    used, total = MemoryMeter(own=Path(f"/proc/{process}/cgroup")).used_and_total()
     known = verl_settings.version(cwd)
     try:
-        torch: dict[str, Any] = cuda.probe(
-            python, _CUDA_S, environment, None if box is None else box.ask
-        )
+        torch = cuda.probe(python, _CUDA_S, environment, ask)
     except AgentError as error:
         torch = {"unknown": error.message}
-    project = cwd if box is None else box.view.inside(cwd)
     return {
-        **({} if box is None else {"container": box.name}),
+        **found,
         "memory": {"used": used, "total": total},
         "disk": disk_usage(cwd),
         "project": str(project) if project is not None and cwd.is_dir() else None,

@@ -5,6 +5,7 @@ starting a process or calling a service.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -91,29 +92,22 @@ def at_run(
     parameter).
     """
     plan, refused = _plan(pod, body)
-    if plan is not None:
-        spec = launch_plan.spec_in(plan)
-    else:
-        spec = spec_for(body)
+    spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
     before = around.names_before(pod.runs.attempt_directory(spec.run, number).parent, number)
     run = planned.run_facts(spec, trainer, environment, before)
     config = dict(run.config or {})
-    command = ""
-    if plan is not None:
-        command = ""
-        for step in plan["steps"]:
-            if step["kind"] == "start":
-                command = str(step["command"])
-                break
+    shown, command = None, ""
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
+    if plan is not None:
+        shown = {key: plan[key] for key in ("resume", "why", "notes", "moves")}
+        starts = [str(step["command"]) for step in plan["steps"] if step["kind"] == "start"]
+        command = "" if secret else next(iter(starts), "")
     found: dict[str, Any] = {
-        "plan": None
-        if plan is None
-        else {key: plan[key] for key in ("resume", "why", "notes", "moves")},
+        "plan": shown,
         "refused": refused,
-        "command": "" if secret else command,
+        "command": command,
         "secret": secret,
         "findings": planned.findings(pod.look(), run, pod.shared_memory(), library),
         "keep_last": _setting(run, "ckpt.keep_last", "trainer.ckpt.keep_last"),
@@ -168,31 +162,27 @@ def modules(config: Mapping[str, Any]) -> list[str]:
     """Return the packages of the environments that the settings name, without repeats. A name is
     derived as verifiers does it: the last part of the id, with `-` replaced by `_`.
     """
-    found = []
+    found: dict[str, None] = {}
     for key, value in config.items():
-        last = key.rsplit(".", 1)[-1]
-        named = (
-            last == "id"
-            and (".env." in key or ".source." in key)
-            and "harness" not in key
-            and "runtime" not in key
-        )
-        if named and isinstance(value, str) and value:
-            found.append(value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_"))
-    return list(dict.fromkeys(found))
+        named = key.rsplit(".", 1)[-1] == "id" and (".env." in key or ".source." in key)
+        if "harness" in key or "runtime" in key or not isinstance(value, str):
+            continue
+        if named and value:
+            found[value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_")] = None
+    return list(found)
 
 
 def needs_wandb(run: RunFacts) -> bool | None:
     """Return True if this launch will call W&B, or None if its settings are not known."""
     if run.config is None:
         return None
-    tables = []
-    for side in ("", "trainer.", "orchestrator."):
-        for monitors in ("", "monitors."):
-            tables.append(f"{side}{monitors}wandb")
-    used = any(run.setting(table) or run.under(table) for table in tables)
-    offline = any(str(run.setting(f"{table}.offline")).lower() == "true" for table in tables)
-    return used and not offline
+    used = False
+    for side, monitors in itertools.product(("", "trainer.", "orchestrator."), ("", "monitors.")):
+        table = f"{side}{monitors}wandb"
+        if str(run.setting(f"{table}.offline")).lower() == "true":
+            return False
+        used = used or bool(run.setting(table) or run.under(table))
+    return used
 
 
 def _wait_for_sample(pod: Pod) -> None:
@@ -222,7 +212,6 @@ def _gpus(pod: Pod) -> dict[str, Any]:
         }
         for h in gpus.holders[:_TOLD]
     ]
-    indexes = sorted({*gpus.total, *gpus.used, *gpus.errors})
     return {
         "state": gpus.state,
         "detail": str(sample.get("detail") or ""),
@@ -235,7 +224,7 @@ def _gpus(pod: Pod) -> dict[str, Any]:
                 "total": gpus.total.get(i),
                 "error": gpus.errors.get(i),
             }
-            for i in indexes
+            for i in sorted({*gpus.total, *gpus.used, *gpus.errors})
         ],
         "holders": holders,
     }
@@ -268,13 +257,10 @@ def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[s
     held = {holder.port: holder for holder in pod.port_openers(wanted)}
     found = []
     for port in sorted(wanted):
-        holder = held.get(port)
-        owner = None
-        if holder is not None:
-            owner = holder.run or holder.dead_run
-        found.append(
-            {"port": port, "holder": None if holder is None else holder.line(), "run": owner}
-        )
+        row: dict[str, Any] = {"port": port, "holder": None, "run": None}
+        if (holder := held.get(port)) is not None:
+            row |= {"holder": holder.line(), "run": holder.run or holder.dead_run}
+        found.append(row)
     return found
 
 
@@ -289,18 +275,12 @@ def gpu_ids(run: RunFacts) -> list[int] | None:
     if run.config is None or run.spec.component != "rl":
         return None
     if run.spec.trainer == "prime-rl":
-        return list(
-            range(
-                sum(
-                    int(_setting(run, f"deployment.num_{side}_gpus") or 1)
-                    for side in ("infer", "train")
-                )
-            )
-        )
-    serving = []
+        serving = int(_setting(run, "deployment.num_infer_gpus") or 1)
+        return list(range(serving + int(_setting(run, "deployment.num_train_gpus") or 1)))
+    found = _ids(run.setting("trainer_gpu_ids") or "1")
     if _serves_itself(run):
-        serving = _ids(run.setting("inference_gpu_ids") or "0")
-    return sorted({*serving, *_ids(run.setting("trainer_gpu_ids") or "1")})
+        found += _ids(run.setting("inference_gpu_ids") or "0")
+    return sorted(set(found))
 
 
 def _setting(run: RunFacts, *keys: str) -> float | None:
@@ -310,12 +290,7 @@ def _setting(run: RunFacts, *keys: str) -> float | None:
 
 def _ids(value: Any) -> list[int]:
     """Return the GPU indexes in a list or in a text like "[0,1]"."""
-    if isinstance(value, (list, tuple)):
-        words = value
-    else:
-        words = str(value or "").strip("[]").split(",")
-    rows = []
-    for word in words:
-        if str(word).strip().isdigit():
-            rows.append(int(str(word).strip()))
-    return rows
+    if not isinstance(value, (list, tuple)):
+        value = str(value or "").strip("[]").split(",")
+    words = [str(word).strip() for word in value]
+    return [int(word) for word in words if word.isdigit()]

@@ -58,13 +58,6 @@ def run_facts(
     """
     layout = trainer.layout(spec)
     config = around.flat_settings(spec)
-    surroundings = Surroundings(
-        looked_t=time.time(),
-        environments=around.environment_versions(spec, config),
-        caches=_caches(environment),
-        lineage=around.names(config) if config is not None else None,
-        lineage_before=lineage_before,
-    )
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -77,7 +70,13 @@ def run_facts(
         files=step_files(layout),
         resume=spec.resume,
         config=config,
-        around=surroundings,
+        around=Surroundings(
+            looked_t=time.time(),
+            environments=around.environment_versions(spec, config),
+            caches=_caches(environment),
+            lineage=None if config is None else around.names(config),
+            lineage_before=lineage_before,
+        ),
     )
 
 
@@ -88,23 +87,19 @@ def findings(
     detector that can judge a planned run, with the parameters of its playbook. `shm` is the path of
     the pod's shared memory.
     """
+    runs = [other for other in facts.runs if other.name != run.name]
     disk = _disk(run.layout.output_dir, (run.name,))
-    others = []
-    for other in facts.runs:
-        if other.name != run.name:
-            others.append(other)
-    seen = dataclasses.replace(facts, runs=[*others, run], disks=[disk], shm=_disk(shm, ()))
+    seen = dataclasses.replace(facts, runs=[*runs, run], disks=[disk], shm=_disk(shm, ()))
     found = []
     for playbook in playbooks:
         name = playbook.detector
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):
             continue
         for item in DETECTORS[name](seen, run, playbook.parameters):
-            texts = []
-            for e in item.evidence:
-                texts.append(
-                    " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
-                )
+            texts = [
+                " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
+                for e in item.evidence
+            ]
             found.append(
                 {
                     "failure": item.failure,
@@ -121,15 +116,7 @@ def findings(
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
     """Return the facts of the disk that holds `path`."""
     usage = disk_usage(path)
-    return Disk(
-        path=str(path),
-        used=usage["used"],
-        total=usage["total"],
-        free=usage["free"],
-        read_only=usage["read_only"],
-        growth=None,
-        runs=runs,
-    )
+    return Disk(**usage, growth=None, runs=runs)
 
 
 def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:

@@ -33,10 +33,7 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
         }
     try:
         argv = registry.get(spec.trainer).command(spec)
-        if "-m" in argv[:7]:
-            words = argv[argv.index("-m") + 2 :]
-        else:
-            words = argv[3:]
+        words = argv[argv.index("-m") + 2 :] if "-m" in argv[:7] else argv[3:]
     except AgentError:
         words = ["@", str(spec.config), *spec.overrides]
     return _ask(spec.cwd, spec.trainer, spec.component, _apart(words, spec.cwd), environment)
@@ -59,10 +56,8 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
     if not isinstance(words, list):
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
-        places = []
-        for name, text in files:
-            places.append(_put(Path(directory), str(name), str(text)))
-        line = ["@", str(places[0]), *(str(word) for word in words)]
+        places = [_put(Path(directory), str(name), str(text)) for name, text in files]
+        line = ["@", str(places[0]), *map(str, words)]
         return _ask(
             cwd,
             str(body.get("trainer")),
@@ -98,10 +93,10 @@ def _apart(words: Sequence[str], cwd: Path) -> list[str]:
     """Return the words of a command line for a process that runs in another directory: files by
     absolute paths, and an output directory of its own.
     """
-    apart: list[str] = []
-    for word in words:
-        before = apart[-1] if apart else ""
-        apart.append(
-            str(cwd / word) if before == "@" else "outputs" if before == "--output-dir" else word
-        )
+    apart = list(words)
+    for at in range(1, len(apart)):
+        if apart[at - 1] == "@":
+            apart[at] = str(cwd / apart[at])
+        elif apart[at - 1] == "--output-dir":
+            apart[at] = "outputs"
     return apart

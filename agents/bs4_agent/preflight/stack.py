@@ -7,6 +7,7 @@ environment changes only if somebody installs into it, so answers are cached by 
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -32,15 +33,12 @@ _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
 
 def python_of(cwd: Path) -> Path | None:
     """Return the interpreter that `uv run` uses in `cwd`, or None if there is none yet."""
-    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
-    if named:
+    places = [place / ".venv" for place in (cwd, *cwd.parents)]
+    if named := os.environ.get("UV_PROJECT_ENVIRONMENT"):
         places = [cwd / named]
-    else:
-        places = [place / ".venv" for place in (cwd, *cwd.parents)]
-    for place in places:
-        for name in ("python3", "python"):
-            if (place / "bin" / name).exists():
-                return place / "bin" / name
+    for place, name in itertools.product(places, ("python3", "python")):
+        if (place / "bin" / name).exists():
+            return place / "bin" / name
     return None
 
 
@@ -50,11 +48,11 @@ def revision(python: Path) -> str:
     """
     root = python.parent.parent
     parts = [str(python)]
-    # The interpreter of a Linux distribution keeps what pip installs in another directory.
-    libraries = [root / "lib", *([Path("/usr/local/lib")] if root == Path("/usr") else [])]
-    for directory in sorted(
-        path for library in libraries for path in library.glob("python3*/*-packages")
-    ):
+    packages = list((root / "lib").glob("python3*/*-packages"))
+    if root == Path("/usr"):
+        # The interpreter of a Linux distribution keeps what pip installs in another directory.
+        packages += Path("/usr/local/lib").glob("python3*/*-packages")
+    for directory in sorted(packages):
         with os.scandir(directory) as entries:
             parts += sorted(
                 f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries
@@ -80,10 +78,7 @@ def look(
     trainer's interpreter if `uv run` does not choose it. Raises StepFailed or OSError from the
     probes.
     """
-    if interpreter is None:
-        python = python_of(cwd)
-    else:
-        python = Path(interpreter)
+    python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
         return {"python": None, "revision": "", "versions": {}, "imports": {}}
     at = revision(python)
@@ -113,19 +108,16 @@ def look_inside(
     LaunchFailed or StepFailed.
     """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
-    at = f"{box.name} {box.init} {python}"
-    wanted = _wanted(modules, known)
     found = _imported(
-        at,
-        wanted,
+        f"{box.name} {box.init} {python}",
+        _wanted(modules, known),
         cwd,
         environment,
         lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask),
     )
+    program = python
     if python.startswith("/"):
         program = str(box.view.inside(python) or python)
-    else:
-        program = python
     return {
         "python": program,
         "container": box.name,
@@ -137,7 +129,10 @@ def look_inside(
 
 def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str]:
     """Return the modules to import, without repeats. `flash_attn` is added if it is installed."""
-    return list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
+    wanted = list(modules)
+    if known.get("flash_attn"):
+        wanted.append("flash_attn")
+    return list(dict.fromkeys(wanted))
 
 
 def _imported(
@@ -153,12 +148,16 @@ def _imported(
     now = time.monotonic()
     # The result depends on the directory, because a checkout is imported from where it is.
     where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
+    fresh: dict[str, str | None] = {}
+    left = []
     with _lock:
-        fresh = {}
-        for m in wanted:
-            if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S:
-                fresh[m] = _imports[where, m][1]
-    if left := [module for module in wanted if module not in fresh]:
+        for module in wanted:
+            known = _imports.get((where, module))
+            if known is not None and now - known[0] < IMPORT_KEPT_S:
+                fresh[module] = known[1]
+            else:
+                left.append(module)
+    if left:
         asked = ask(left)
         with _lock:
             for module, problem in asked.items():

@@ -80,8 +80,8 @@ class Recorder:
     def _ready(self) -> list[tuple[str, int]]:
         """Wait up to one second and return the (run, attempt) pairs whose report is due now."""
         with self._changed:
-            due = min(self._due.values(), default=None)
-            self._changed.wait(1.0 if due is None else max(0.0, min(1.0, due - time.monotonic())))
+            due = min(self._due.values(), default=float("inf"))
+            self._changed.wait(max(0.0, min(1.0, due - time.monotonic())))
             now = time.monotonic()
             ready = [key for key, at in self._due.items() if at <= now]
             for key in ready:

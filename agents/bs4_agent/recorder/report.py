@@ -20,19 +20,20 @@ import os
 import re
 import tarfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import inventory
+from bs4_agent.checkpoints.inventory import complete_steps, inventory
 from bs4_agent.pod import Pod
-from bs4_agent.recorder.kernel import kernel_lines
 from bs4_agent.runs.files import read_json
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream, record_time
 from bs4_agent.streams.stream import Piece
+from bs4_agent.telemetry.kernel import KernelLog
 
 SCHEMA = "bs4.report/1"
 #: The most bytes of each log, and of the journal and the steps. Their ends matter most.
@@ -51,6 +52,10 @@ _ATTEMPT_FILES = (
 #: host reports on its other tenants too.
 _BEFORE_S = 60.0
 _CONFIG_BYTES = 1024 * 1024
+#: The newest lines of the kernel that are kept.
+LINES = 2000
+#: The form of a kernel record: priority,sequence,microseconds,flags;text
+_RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
 #: Matches `wandb_api_key = "..."`: the name stays, the value is replaced.
 _SECRET = re.compile(
     rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?"
@@ -108,12 +113,8 @@ def _contents(
         if (directory / file).is_file():
             yield f"attempt/{file}", (directory / file).read_bytes()
     yield from _config(pod, run, missing)
-    started = 0.0
-    for a in pod.runs.get(run).attempts:
-        if a.number == attempt:
-            started = a.started_m
-            break
-    kernel = kernel_lines(pod.scope.dev, started - _BEFORE_S)
+    started = {a.number: a.started_m for a in pod.runs.get(run).attempts}
+    kernel = kernel_lines(pod.scope.dev, started.get(attempt, 0.0) - _BEFORE_S)
     if kernel is None:
         missing.append("the kernel log may not be read here")
     else:
@@ -130,9 +131,7 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
         data = _read(piece, 0)
         chosen.append((piece.generation, data))
         total += len(data)
-        begins = None
-        if data:
-            begins = record_time(data.split(b"\n", 1)[0])
+        begins = record_time(data.split(b"\n", 1)[0]) if data else None
         if total >= RECORD_BYTES or (since_t and begins is not None and begins <= since_t):
             break
     for generation, data in reversed(chosen):
@@ -145,13 +144,12 @@ def _log(
     """Yield the ends of the log files that belong to this attempt, oldest first. At most
     `LOG_BYTES` are taken, from the newest file first.
     """
-    of_attempt = set()
-    for g in stream.stat()["generations"]:
-        if g["attempt"] == attempt:
-            of_attempt.add(g["generation"])
+    attempts = {g["generation"]: g["attempt"] for g in stream.stat()["generations"]}
     room = LOG_BYTES
     found: list[tuple[str, bytes]] = []
-    for piece in reversed([piece for piece in stream.pieces() if piece.generation in of_attempt]):
+    for piece in reversed(stream.pieces()):
+        if attempts.get(piece.generation) != attempt:
+            continue
         begin = _line_near(piece, max(0, piece.size - room))
         data = _read(piece, begin)
         if begin:
@@ -179,14 +177,6 @@ def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dic
     """Return the contents of `report.json`."""
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)
-    incidents = []
-    for i in pod.book.ledger.incidents.values():
-        if i.run == run and i.attempt == attempt:
-            incidents.append(i)
-    complete = []
-    for checkpoint in inventory(trainer, subject.spec):
-        if checkpoint.complete:
-            complete.append(checkpoint.step)
     return {
         "schema": SCHEMA,
         "home": pod.runs.home.id(),
@@ -197,10 +187,11 @@ def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dic
         "output_dir": str(subject.spec.output_dir),
         "t": t,
         "end": read_json(pod.runs.home.attempt(run, attempt) / "end.json"),
-        "newest_complete_step": max(complete, default=None),
+        "newest_complete_step": max(complete_steps(inventory(trainer, subject.spec)), default=None),
         "incidents": [
             {"failure": i.failure, "role": i.role, "title": i.title, "summary": i.summary}
-            for i in incidents
+            for i in pod.book.ledger.incidents.values()
+            if (i.run, i.attempt) == (run, attempt)
         ],
         "missing": missing,
     }
@@ -212,11 +203,27 @@ def _line_near(piece: Piece, offset: int) -> int:
     if fd < 0:
         return offset
     try:
-        if offset:
-            return line_start(fd, offset)
-        return 0
+        return line_start(fd, offset) if offset else 0
     finally:
         os.close(fd)
+
+
+def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
+    """Return the kernel's newest lines as `[ 1234.567890] text`, in the format of dmesg. At most
+    2,000 are kept.
+
+    Lines older than `since_m` (seconds since the machine booted) are left out. Return None if the
+    agent may not read `dev`/kmsg.
+    """
+    log = KernelLog(dev, past=True)
+    lines: deque[bytes] = deque(maxlen=LINES)
+    while records := log.read():
+        for found in filter(None, map(_RECORD.match, records)):
+            if int(found[1]) >= since_m * 1_000_000:
+                lines.append(b"[%5d.%06d] %s\n" % (*divmod(int(found[1]), 1_000_000), found[2]))
+    readable = log.state == "visible"
+    log.close()
+    return b"".join(lines) if readable else None
 
 
 def _read(piece: Piece, begin: int) -> bytes:
