@@ -69,12 +69,12 @@ def probe(
     import tempfile
 
     from bs4_agent.errors import StepFailed
+    from bs4_agent.probes.asking import here
 
     if component not in CLASSES.get(trainer, ((), {}))[1]:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}
     # Neither a GPU nor the network is used: what a class says about a config depends on neither.
     environment = {
-        **os.environ,
         **(more or {}),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
@@ -85,16 +85,7 @@ def probe(
     ).encode()
     with tempfile.TemporaryDirectory(prefix="bs4-classes-") as aside:
         try:
-            done = subprocess.run(
-                [python, "-B", __file__],
-                input=question,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                timeout=timeout,
-                env=environment,
-                cwd=aside,
-                check=False,
-            )
+            done = here(python, __file__, question, timeout=timeout, more=environment, cwd=aside)
         except subprocess.TimeoutExpired:
             return {"unknown": f"The trainer's own classes did not answer within {timeout:.0f} s."}
         except OSError as error:
@@ -143,10 +134,11 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         errors = _errors(read, cls, trainer, component, words)
-    told = []
-    for one in heard:
-        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
-            told.append(str(one.message)[:_TEXT])
+    told = [
+        str(one.message)[:_TEXT]
+        for one in heard
+        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)
+    ]
     # This must run on any Python from 3.8 on.
     name = "{}.{}".format(module, name)  # noqa: UP032
     return {"class": name, "errors": errors, "warnings": told[:_MOST]}
@@ -184,11 +176,10 @@ def _errors(
 
 def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return one error without the value that caused it: a config may hold a secret."""
-    place = []
-    for part in entry.get("loc", ()):
-        place.append(part if isinstance(part, (int, str)) else str(part))
     return {
-        "loc": place,
+        "loc": [
+            part if isinstance(part, (int, str)) else str(part) for part in entry.get("loc", ())
+        ],
         "kind": str(entry.get("type", "")),
         "message": str(entry.get("msg", ""))[:_TEXT],
     }
@@ -223,9 +214,7 @@ class _Kept:
     def last(self) -> str:
         """Return the last line that was written."""
         lines = "".join(self._parts).strip().splitlines()
-        if lines:
-            return lines[-1]
-        return "the command line was refused without a word"
+        return lines[-1] if lines else "the command line was refused without a word"
 
 
 if __name__ == "__main__":

@@ -69,14 +69,8 @@ def probe(
             name, problem = json.loads(line)
         except ValueError:
             continue  # after a crash, the last line may be incomplete
-        if problem is None:
-            found[str(name)] = None
-        else:
-            found[str(name)] = str(problem)
-    rows = {}
-    for module in modules:
-        rows[module] = found.get(module, ended)
-    return rows
+        found[str(name)] = None if problem is None else str(problem)
+    return {module: found.get(module, ended) for module in modules}
 
 
 def main() -> None:

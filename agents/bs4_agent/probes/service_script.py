@@ -85,11 +85,9 @@ def ask(request: Mapping[str, Any]) -> Answer:
     found: Answer = {
         name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked
     }
-    found["model"] = answer.get("model")
+    found |= {"model": answer.get("model"), "clock": None}
     if dates:
         found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)}
-    else:
-        found["clock"] = None
     return found
 
 
@@ -150,9 +148,7 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     )
     storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
     can = storage.get("capabilities") or []
-    missing = []
-    if status == 200:
-        missing = [name for name in CAPABILITIES if name not in can]
+    missing = [name for name in CAPABILITIES if status == 200 and name not in can]
     return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
 
 
@@ -172,9 +168,7 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {**answer, "detail": "HF_HUB_OFFLINE is set"}
     token = hub_token()[1]
-    headers = {}
-    if token:
-        headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     name = urllib.parse.quote(model)
     status, info, detail = _fetch(f"{base}/api/models/{name}", headers, dates)
     answer.update(status=status, detail=detail)
@@ -236,10 +230,8 @@ def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> No
     """Append (host, this clock minus the service's clock in seconds) to `dates`, if the answer has
     a date.
     """
-    moment = None
     if text:
         moment = email.utils.parsedate_to_datetime(text)
-    if moment is not None:
         # The header has whole seconds, rounded down.
         dates.append(
             (urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5)
@@ -264,11 +256,11 @@ def _short(config: Any) -> Answer | None:
     """Return the important keys of a config.json. For a table, the value is True."""
     if not isinstance(config, dict):
         return None
-    rows = {}
-    for key in _KEYS:
-        if config.get(key) is not None:
-            rows[key] = True if isinstance(config[key], dict) else config[key]
-    return rows
+    return {
+        key: isinstance(config[key], dict) or config[key]
+        for key in _KEYS
+        if config.get(key) is not None
+    }
 
 
 def hub_home() -> Path:
@@ -295,9 +287,7 @@ def hub_token() -> tuple[str, str]:
         if token := os.environ.get(name, "").strip():
             return "environment", token
     token = _text(Path(os.environ.get("HF_TOKEN_PATH") or hub_home() / "token")).strip()
-    if token:
-        return ("file", token)
-    return ("absent", "")
+    return ("file" if token else "absent", token)
 
 
 def wandb_key() -> tuple[str, str]:
@@ -313,19 +303,15 @@ def wandb_key() -> tuple[str, str]:
         )
     except (OSError, netrc.NetrcParseError):
         entry = None
-    if entry is not None and entry[2]:
-        return ("file", entry[2])
-    return ("absent", "")
+    return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
     """Return (absent | environment | file, key id, key). It comes from the variables that b2 reads,
     else from `file` {key_id, key}, else from the account file that `b2 account authorize` writes.
     """
-    identifier, key = (
-        os.environ.get("B2_APPLICATION_KEY_ID", "").strip(),
-        os.environ.get("B2_APPLICATION_KEY", "").strip(),
-    )
+    identifier = os.environ.get("B2_APPLICATION_KEY_ID", "").strip()
+    key = os.environ.get("B2_APPLICATION_KEY", "").strip()
     if identifier and key:
         return "environment", identifier, key
     try:
@@ -355,9 +341,7 @@ def _account(path: Path) -> tuple[str, str] | None:
             ).fetchone()
     except sqlite3.Error:
         return None
-    if row and row[0] and row[1]:
-        return (str(row[0]), str(row[1]))
-    return None
+    return (str(row[0]), str(row[1])) if row and all(row) else None
 
 
 def _text(path: Path) -> str:

@@ -54,8 +54,7 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 def versions() -> dict[str, str | None]:
     """Return the versions in the environment of the interpreter that runs this function."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
-    for key, name in _DISTRIBUTIONS.items():
-        found[key] = _version(name)
+    found.update((key, _version(name)) for key, name in _DISTRIBUTIONS.items())
     found["cuda"] = _cuda(found["torch"])
     return found
 
@@ -89,9 +88,7 @@ def _cuda(torch: str | None) -> str | None:
         if match is not None:
             return match.group(1)
     tag = re.search(r"\+cu(\d+)(\d)$", torch)
-    if tag is not None:
-        return f"{tag.group(1)}.{tag.group(2)}"
-    return None
+    return None if tag is None else f"{tag.group(1)}.{tag.group(2)}"
 
 
 if __name__ == "__main__":

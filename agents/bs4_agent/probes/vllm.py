@@ -7,6 +7,7 @@ that the server answers (seen on vLLM 0.32).
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import json
 import socket
 import time
@@ -97,7 +98,7 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 def parse_metrics(text: str) -> dict[str, float]:
     """Return the values of METRICS in a Prometheus text, by name."""
-    found: dict[str, float] = {}
+    values: dict[str, list[float]] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
         if name not in METRICS:
@@ -106,14 +107,10 @@ def parse_metrics(text: str) -> dict[str, float]:
             value = float(line.rpartition("}")[2].split()[0] if "}" in line else line.split()[1])
         except (ValueError, IndexError):
             continue
-        before = found.get(name)
-        if before is None:
-            found[name] = value
-        elif METRICS[name] == "max":
-            found[name] = max(before, value)
-        else:
-            found[name] = before + value
-    return found
+        values.setdefault(name, []).append(value)
+    return {
+        name: max(found) if METRICS[name] == "max" else sum(found) for name, found in values.items()
+    }
 
 
 def own_address(host: str) -> str:
@@ -131,9 +128,7 @@ def own_address(host: str) -> str:
     except ValueError:
         return _own_name(host)
     if address.is_unspecified:  # a server on all addresses is probed through loopback
-        if address.version == 4:
-            return "127.0.0.1"
-        return "::1"
+        return "127.0.0.1" if address.version == 4 else "::1"
     if address.is_loopback or str(address) in _own_addresses():
         return str(address)
     raise Refused(
@@ -151,11 +146,9 @@ def _own_name(name: str) -> str:
         )
     own = _own_addresses()
     try:
-        found = []
-        for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
-            found.append(str(entry[4][0]))
+        found = [str(e[4][0]) for e in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
     except socket.gaierror:
-        return "127.0.0.1"
+        found = []
     for address in found:
         if address in own or ipaddress.ip_address(address).is_loopback:
             return address
@@ -164,11 +157,8 @@ def _own_name(name: str) -> str:
 
 def _own_addresses() -> set[str]:
     """Return all IP addresses of this machine."""
-    rows = set()
-    for entries in psutil.net_if_addrs().values():
-        for entry in entries:
-            rows.add(entry.address.partition("%")[0])
-    return rows
+    entries = itertools.chain.from_iterable(psutil.net_if_addrs().values())
+    return {entry.address.partition("%")[0] for entry in entries}
 
 
 def _ask(
@@ -183,9 +173,7 @@ def _ask(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
     address = own_address(parts.hostname)
-    payload = None
-    if body is not None:
-        payload = json.dumps(body).encode()
+    payload = None if body is None else json.dumps(body).encode()
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
         answer = exchange(address, parts.port or 80, asked, start + timeout)
