@@ -8,6 +8,7 @@ files are read.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bs4_agent.foreign_json import loads
@@ -34,19 +35,16 @@ def wanting(part: str, directory: Path) -> str:
     content of other parts is not known and counts as complete. Raises OSError from the disk, except
     for files that vanish in the meantime, which count as missing.
     """
-    look = {
+    checks = {
         "trainer": _shards,
         "orchestrator": _progress,
         "broadcast": _weights,
         "weights": _weights,
-    }.get(part)
-    if part in ("actor", "critic", "model"):
-        look = _ranks
-    else:
-        look = look
-    if look is None:
-        return ""
-    return look(directory)
+        "actor": _ranks,
+        "critic": _ranks,
+        "model": _ranks,
+    }
+    return checks[part](directory) if part in checks else ""
 
 
 def _shards(directory: Path) -> str:
@@ -54,30 +52,33 @@ def _shards(directory: Path) -> str:
     searched and not opened). A shard holds the output of torch.save for one tensor or object after
     the other (torch 2.13), so its last bytes end a zip archive.
     """
-    found = {}
+    shards = []
     for entry in _listed(directory):
         if _SHARD.fullmatch(entry.name.encode("utf-8", "surrogateescape")):
-            found[entry.name] = _size(entry)
+            shards.append(entry)
     metadata = directory / ".metadata"
     size = _size(metadata)
     if not size:
         return ".metadata is empty"
-    if not found:
+    if not shards:
         return "no shard (.distcp) beside .metadata"
-    if empty := sorted(name for name, size in found.items() if not size):
-        return f"{empty[0]} is empty"
-    if cut := next(filter(None, (_torn(directory / name) for name in sorted(found))), ""):
-        return cut
+    if why := _first(_empty, shards) or _first(_torn, shards):
+        return why
     if size <= _METADATA_MOST:
-        named = set()
-        for match in _SHARD.findall(_read(metadata)):
-            named.add(match.decode())
-    else:
-        named = set()
-    lost = sorted(named - set(found))
-    if lost:
-        return f"{lost[0]} is named in .metadata and not there"
+        named = {name.decode() for name in _SHARD.findall(_read(metadata))}
+        if lost := named.difference(shard.name for shard in shards):
+            return f"{min(lost)} is named in .metadata and not there"
     return ""
+
+
+def _first(check: Callable[[Path], str], files: Iterable[Path]) -> str:
+    """Return the first phrase that is not "" of a check of the files, or ""."""
+    return next(filter(None, map(check, files)), "")
+
+
+def _empty(path: Path) -> str:
+    """Return that the file is empty or gone, or ""."""
+    return "" if _size(path) else f"{path.name} is empty"
 
 
 def _ranks(directory: Path) -> str:
@@ -89,35 +90,24 @@ def _ranks(directory: Path) -> str:
     for path in _listed(directory):
         if (match := _RANK.fullmatch(path.name)) is not None:
             found.setdefault((match.group(1), int(match.group(2))), {})[int(match.group(3))] = path
-    worlds = {world for part, world in found if part == "model"}
-    if not worlds:
+    if all(kind != "model" for kind, _ in found):
         if (directory / "dist_ckpt").is_dir():
-            if _listed(directory / "dist_ckpt"):
-                return ""
-            return "dist_ckpt is empty"
-        if not found:
-            return _weights(directory)
-        return "no model_world_size_* file"
+            return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
+        return "no model_world_size_* file" if found else _weights(directory)
     # A run that went on with another number of GPUs wrote its steps anew, so the files of one step
     # are of one world.
     for (kind, world), ranks in sorted(found.items()):
-        lost = None
         for rank in range(world):
             if rank not in ranks:
-                lost = rank
-                break
-        if lost is not None:
-            return f"no {kind}_world_size_{world}_rank_{lost}.pt"
-        for path in ranks.values():
-            if cut := _torn(path):
-                return cut
+                return f"no {kind}_world_size_{world}_rank_{rank}.pt"
+        if cut := _first(_torn, ranks.values()):
+            return cut
     adapter = directory / "lora_adapter"
     if adapter.is_dir():
         if not (adapter / "adapter_config.json").exists():
             return "no adapter_config.json in lora_adapter"
         if why := _weights(adapter):
             return f"lora_adapter: {why}"
-        return ""
     return ""
 
 
@@ -142,9 +132,7 @@ def _torn(path: Path) -> str:
 
 def _progress(directory: Path) -> str:
     """Check the orchestrator's part of a checkpoint."""
-    if _size(directory / "progress.pt"):
-        return ""
-    return "progress.pt is empty"
+    return _empty(directory / "progress.pt")
 
 
 def _weights(directory: Path) -> str:
@@ -155,15 +143,12 @@ def _weights(directory: Path) -> str:
     if not files:
         return "no weights"
     for path in files:
-        if not _size(path):
-            return f"{path.name} is empty"
+        if why := _empty(path):
+            return why
         if path.suffix == ".safetensors" and (short := _short(path)):
             return short
-    present = {path.name for path in files}
-    lost = sorted(set(_indexed(directory / _INDEX)) - present)
-    if lost:
-        return f"{lost[0]} is named in {_INDEX} and not there"
-    return ""
+    lost = set(_indexed(directory / _INDEX)).difference(path.name for path in files)
+    return f"{min(lost)} is named in {_INDEX} and not there" if lost else ""
 
 
 def _short(path: Path) -> str:
@@ -177,18 +162,14 @@ def _short(path: Path) -> str:
             if not 2 <= length <= min(size - 8, _HEADER_MOST):
                 return f"{path.name} is cut off in its header"
             header = loads(handle.read(length))
-        ends = []
-        for name, entry in header.items():
-            if name != "__metadata__":
-                ends.append(int(entry["data_offsets"][1]))
+        header.pop("__metadata__", None)
+        ends = [int(entry["data_offsets"][1]) for entry in header.values()]
     except FileNotFoundError:
         return f"{path.name} vanished"
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return f"{path.name} has no readable header"
     end = 8 + length + max(ends, default=0)
-    if size >= end:
-        return ""
-    return f"{path.name} has {size} of {end} bytes"
+    return "" if size >= end else f"{path.name} has {size} of {end} bytes"
 
 
 def _indexed(index: Path) -> list[str]:
@@ -210,11 +191,9 @@ def _below(directory: Path) -> list[Path]:
     found: list[Path] = []
     for path in _listed(directory):
         if path.is_file():
-            found += [path]
+            found.append(path)
         elif path.is_dir():
             found += _listed(path)
-        else:
-            found += []
     return found
 
 

@@ -9,7 +9,7 @@ will come is known: sets of this size, one every so many steps, and the rules th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -38,8 +38,9 @@ class Limits:
 
     def of(self, part: str) -> int | None:
         """Return how many sets of this part stay, or None if no rule limits them."""
-        own = self.own_keep if part in self.own_parts else None
-        return min((limit for limit in (self.keep, own) if limit is not None), default=None)
+        if self.own_keep is None or part not in self.own_parts:
+            return self.keep
+        return self.own_keep if self.keep is None else min(self.keep, self.own_keep)
 
     def stays(self, part: str, step: int) -> bool:
         """Return True if this part of a step stays although the step is old."""
@@ -70,10 +71,7 @@ class Forecast:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the forecast as a dictionary."""
-        found = {}
-        for name in self.__dataclass_fields__:
-            found[name] = getattr(self, name)
-        return found
+        return asdict(self)
 
 
 def forecast(
@@ -101,41 +99,29 @@ def forecast(
     apart = _median([a.step - b.step for a, b in pairwise(recent)])
     every_steps = interval or (int(apart) if apart else None)
     pace = step_s or _pace(recent)
-    every_s = None
+    known = Forecast(set_bytes=size, every_steps=every_steps)
     if every_steps and pace:
         every_s = every_steps * pace
-    next_t = None
-    if every_s is not None:
-        next_t = recent[0].t + every_s
-    to_come = None
+        known = replace(known, every_s=every_s, next_t=recent[0].t + every_s)
     if goal is not None and every_steps:
-        to_come = max(0, -(-(goal - recent[0].step) // every_steps))
-    room = None
-    if free is not None and size:
-        room = free // size
-    known = Forecast(
-        set_bytes=size,
-        every_steps=every_steps,
-        every_s=every_s,
-        next_t=next_t,
-        room=room,
-        to_come=to_come,
-    )
-    if not live or free is None or not size:
+        known = replace(known, to_come=max(0, -(-(goal - recent[0].step) // every_steps)))
+    if free is None or not size:
         return known
-    if to_come is None:
-        furthest = _FURTHEST
-    else:
-        furthest = min(to_come + 1, _FURTHEST)
+    known = replace(known, room=free // size)
+    if not live:
+        return known
+    furthest = _FURTHEST if known.to_come is None else min(known.to_come + 1, _FURTHEST)
     saves = _first_that_does_not_fit(
         sets, recent[0], size, free, limits or Limits(), every_steps or 1, furthest
     )
-    if saves is None or (to_come is not None and saves > to_come):
+    if saves is None or (known.to_come is not None and saves > known.to_come):
         return replace(known, lasts=True)
-    if next_t is None or every_s is None or not every_steps:
+    if known.next_t is None or known.every_s is None or not every_steps:
         return known
     return replace(
-        known, full_t=next_t + (saves - 1) * every_s, full_step=recent[0].step + saves * every_steps
+        known,
+        full_t=known.next_t + (saves - 1) * known.every_s,
+        full_step=recent[0].step + saves * every_steps,
     )
 
 
@@ -182,15 +168,15 @@ def _pace(recent: Sequence[StepSet]) -> float | None:
     """Return the seconds of a step, measured between complete sets. It is the median, so that a
     night in which nothing ran does not count.
     """
-    gaps = []
-    for a, b in pairwise(recent):
-        if a.step > b.step and a.t > b.t:
-            gaps.append((a.t - b.t) / (a.step - b.step))
-    return _median(gaps)
+    return _median(
+        [
+            (a.t - b.t) / (a.step - b.step)
+            for a, b in pairwise(recent)
+            if a.step > b.step and a.t > b.t
+        ]
+    )
 
 
 def _median(values: Sequence[float]) -> float | None:
     """Return the median (the upper one of two), or None if there are no values."""
-    if values:
-        return sorted(values)[len(values) // 2]
-    return None
+    return sorted(values)[len(values) // 2] if values else None

@@ -7,6 +7,7 @@ B2 compares SHA-1, so that is what a manifest needs. This module runs in the pro
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -63,9 +64,8 @@ class Hashes:
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:
-            found = dict(
-                zip(wanted, pool.map(lambda path: self._one(path, progress), wanted), strict=True)
-            )
+            results = list(pool.map(self._one, wanted, itertools.repeat(progress)))
+        found = dict(zip(wanted, results, strict=True))
         self._known |= {str(path): result for path, result in found.items()}
         self._save()
         return found

@@ -38,10 +38,7 @@ def write(
     (False if the disk did not answer in time) and `remote_step` (the newest step that was verified
     in the store). `signal` is the name of the signal.
     """
-    living = []
-    for run in runs.all():
-        if run.live and run.attempt is not None:
-            living.append(run)
+    living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
     _keep(home, signal, entries)
     looking = threading.Thread(
@@ -69,16 +66,12 @@ def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
 def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
     """Return the entry of the run with what is in memory."""
     synced = ledger.syncs.get(run.name)
-    remote = synced.pointer if synced is not None else None
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
     return {
         "run": run.name,
-        "attempt": number,
+        "attempt": 0 if run.attempt is None else run.attempt.number,
         "local_step": None,
         "local_known": False,
-        "remote_step": remote,
+        "remote_step": None if synced is None else synced.pointer,
     }
 
 

@@ -41,18 +41,14 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
     """Return the checkpoints that consist of the parts in `rules`. A directory that vanishes in the
     meantime (by a trainer's keep_last) counts as absent.
     """
-    roots = {}
+    roots: dict[Path, dict[int, Path]] = {}
+    named: dict[Path, int | None] = {}
     for rule in rules:
         roots[rule.root] = step_directories(rule.root)
-    steps = sorted({step for found in roots.values() for step in found})
-    named = {}
-    for rule in rules:
         if rule.pointer is not None:
             named[rule.pointer] = pointed(rule.pointer)
-    rows = []
-    for step in steps:
-        rows.append(_checkpoint(step, rules, roots, named))
-    return rows
+    steps = sorted(set().union(*roots.values()))
+    return [_checkpoint(step, rules, roots, named) for step in steps]
 
 
 def pointed(pointer: Path) -> int | None:
@@ -64,9 +60,7 @@ def pointed(pointer: Path) -> int | None:
             said = handle.read(_POINTER_BYTES).strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if said.isdigit():
-        return int(said)
-    return -1
+    return int(said) if said.isdigit() else -1
 
 
 def nearest(path: Path) -> Path:
@@ -109,7 +103,7 @@ def step_directories(root: Path) -> dict[int, Path]:
                 if match is not None and entry.is_dir():
                     found[int(match.group(1))] = root / entry.name
     except (FileNotFoundError, NotADirectoryError):
-        return found
+        pass
     return found
 
 
@@ -129,14 +123,10 @@ def _checkpoint(
         directory = roots[rule.root].get(step)
         if directory is not None and directory not in directories.values():
             directories[rule.name] = directory
-        part = None
-        if directory is not None:
-            part = directory / rule.sub
+        part = None if directory is None else directory / rule.sub
         if part is None or not part.is_dir():
             if rule.required:
-                missing += [rule.name]
-            else:
-                missing += []
+                missing.append(rule.name)
             continue
         size, mtime, why = measure(rule.name, part, rule.markers)
         if rule.pointer is not None:
@@ -179,12 +169,8 @@ def _behind(
             return ""
         return "no data.pt"
     if named < 0:
-        if step == newest_step:
-            return f"{pointer.name} names no step"
-        return ""
-    if step > named:
-        return f"{pointer.name} names step {named}"
-    return ""
+        return f"{pointer.name} names no step" if step == newest_step else ""
+    return f"{pointer.name} names step {named}" if step > named else ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
@@ -195,23 +181,27 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
         stamp = part.stat().st_mtime_ns
     except FileNotFoundError:
         return 0, 0.0, "gone"
-    absent = None
-    for marker in markers:
-        if not (part / marker).exists():
-            absent = marker
-            break
+    why = lacks_marker(part, markers)
     known = _sizes.get(part)
-    if absent is None and known is not None and known[0] == stamp:
+    if not why and known is not None and known[0] == stamp:
         return known[1]
     size, newest = size_of(part)
-    measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
+    measured = size, newest, why or wanting(name, part)
     # The result is cached only after a while: a marker appears when its writing begins, and a file
     # that grows in a subdirectory does not change this directory's mtime.
-    if absent is None and newest and time.time() - newest > _SETTLED_S:
+    if not why and newest and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()
         _sizes[part] = (stamp, measured)
     return measured
+
+
+def lacks_marker(part: Path, markers: Sequence[str]) -> str:
+    """Return which of its markers the part lacks, as a phrase, or ""."""
+    for marker in markers:
+        if not (part / marker).exists():
+            return f"no {marker}"
+    return ""
 
 
 def size_of(directory: Path) -> tuple[int, float]:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from bs4_agent.checkpoints import tracking
@@ -36,26 +37,17 @@ def of(spec: LaunchSpec) -> Launched:
     """Return the record of the launch that `spec` describes. Its files come from `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
-    held = []
+    env, bound = {}, []
     for name, value in given.items():
         if secret_held(f"{name}={value}"):
-            held.append(name)
-    bound = []
-    for name in given:
-        if name not in held and _MACHINES.fullmatch(name):
-            bound.append(name)
-    env = {}
-    for name, value in given.items():
-        if name not in (*held, *bound):
+            left_out.append(f"the variable {name}, which holds what looks like a key")
+        elif _MACHINES.fullmatch(name):
+            bound.append(f"the variable {name}, which is of its machine")
+        else:
             env[name] = value
-    for name in held:
-        left_out.append(f"the variable {name}, which holds what looks like a key")
-    for name in bound:
-        left_out.append(f"the variable {name}, which is of its machine")
     if spec.container:
-        left_out += [f"the container {spec.container}, which is of its machine"]
-    else:
-        left_out += []
+        bound.append(f"the container {spec.container}, which is of its machine")
+    left_out += bound
     return Launched(overrides, env, spec.component, spec.processes, left_out=left_out)
 
 
@@ -110,14 +102,11 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
 
     Raises BadRequest if the config itself has a name that no store takes.
     """
-    main = None
-    if spec.config != UNKNOWN_CONFIG:
-        main = _lexical(spec.cwd, spec.config)
-    words = {
-        word: _lexical(spec.cwd, word)
-        for before, word in zip(spec.overrides, spec.overrides[1:], strict=False)
-        if before == "@"
-    }
+    main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
+    words = {}
+    for before, word in pairwise(spec.overrides):
+        if before == "@":
+            words[word] = _lexical(spec.cwd, word)
     found = _Walk()
     if main is not None and spec.config_path.is_file():
         found.files[main] = spec.config_path
@@ -154,9 +143,7 @@ class _Walk:
             good = (
                 file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
             )
-            text = ""
-            if good:
-                text = file.read_text("utf-8", "replace")
+            text = file.read_text("utf-8", "replace") if good else ""
         except OSError:
             good = False
         if not good:
@@ -197,9 +184,7 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
             )
         }
     names: dict[Path, str] = {}
-    root = ""
-    if found.files:
-        root = os.path.commonpath([path.parent for path in found.files])
+    root = os.path.commonpath([path.parent for path in found.files]) if found.files else ""
     for path in found.files:
         name = f"{CONFIGS}/{path.relative_to(root).as_posix()}"
         try:

@@ -70,8 +70,4 @@ def _mapped_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
             maps = handle.read()
     except OSError:
         return set()
-    rows = set()
-    for prefix in wanted:
-        if b" " + os.fsencode(prefix) in maps:
-            rows.add(prefix)
-    return rows
+    return {prefix for prefix in wanted if b" " + os.fsencode(prefix) in maps}

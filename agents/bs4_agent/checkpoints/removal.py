@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.sets import StepSet
 from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.ids import is_key
@@ -52,14 +53,8 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     for one in sets:
         for directory in one.directories:
             source = own_path(runs, run, directory)
-            found.append(
-                Move(
-                    one.step,
-                    source,
-                    _trash(source, output_dir, run.name),
-                    below(directory, output_dir),
-                )
-            )
+            trash = _trash(source, output_dir, run.name)
+            found.append(Move(one.step, source, trash, below(directory, output_dir)))
     return found
 
 
@@ -79,7 +74,7 @@ def _trash(source: Path, output_dir: Path, run: str) -> Path:
 
 def _device(path: Path) -> int:
     """Return the device number of the nearest directory above `path` that exists."""
-    return next(place for place in (path, *path.parents) if place.exists()).stat().st_dev
+    return nearest(path).stat().st_dev
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
@@ -168,9 +163,7 @@ def _remove(parent: int, name: str, device: int) -> int:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 os.unlink(name, dir_fd=parent)
-                if status.st_nlink == 1:
-                    return status.st_size
-                return 0
+                return status.st_size if status.st_nlink == 1 else 0
             freed = _empty(parent, name, device)
             os.rmdir(name, dir_fd=parent)
             return freed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bs4_agent.checkpoints.forecast import Limits, forecast
 from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
 from bs4_agent.detect import around
 from bs4_agent.errors import BadRequest
 from bs4_agent.telemetry.host import disk_usage
@@ -45,11 +45,10 @@ class Shape:
         """Return the rules that remove old sets: those of the retention order, if there is one, and
         the trainer's own.
         """
-        if order:
-            keep, milestones = (order.last, order.milestones)
-        else:
-            keep, milestones = (None, 0)
-        return Limits(keep, milestones, self.own_keep, self.own_parts)
+        limits = Limits(own_keep=self.own_keep, own_parts=self.own_parts)
+        if order is None:
+            return limits
+        return replace(limits, keep=order.last, milestones=order.milestones)
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
@@ -61,21 +60,13 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
     if flat is None:
         # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
         written = around.of_files(spec, layout)[0] or {}
-        flat = None
         if any(key.startswith("trainer.") for key in written):
             flat = written
-    cleaned = set()
-    for root in (layout.trainer_checkpoints, layout.weights):
-        if root is not None:
-            cleaned.add(str(root))
-    parts = set()
-    for rule in trainer.parts(spec):
-        if str(rule.root) in cleaned:
-            parts.add(rule.name)
+    cleaned, parts = {str(layout.trainer_checkpoints)}, set()
     if layout.weights is not None:
-        parts |= {"weights"}
-    else:
-        parts |= set()
+        cleaned.add(str(layout.weights))
+        parts.add("weights")
+    parts.update(rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned)
     found = flat or {}
     return Shape(
         known=flat is not None,
@@ -184,20 +175,12 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         live=run.live,
         step_s=pod.follower.recent(run.name).median_step_s(),
     )
-    said = view.guard.get(run.name)
-    if said is None:
-        found["guard"] = None
-    else:
+    rest = [one for one in found["checkpoints"] if one["step"] > after]
+    found |= {"guard": None, "checkpoints": rest[:_PAGE], "next": None}
+    if (said := view.guard.get(run.name)) is not None:
         found["guard"] = {key: said.get(key) for key in ("event", "detail", "t")}
-    rest = []
-    for one in found["checkpoints"]:
-        if one["step"] > after:
-            rest.append(one)
-    found["checkpoints"] = rest[:_PAGE]
     if len(rest) > _PAGE:
         found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]}
-    else:
-        found["next"] = None
     return found
 
 
@@ -205,15 +188,9 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
     """Return the configs without which nobody knows what to resume: as given, and as the launcher
     resolved them.
     """
-    places = []
-    if spec.config != UNKNOWN_CONFIG:
-        places = [spec.config_path]
-    configs = layout.run_dir / "configs"
-    places += sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
-    rows = []
-    for path in places:
-        rows.append({"path": str(path), "present": path.is_file()})
-    return rows
+    places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
+    places += resolved_configs(layout)
+    return [{"path": str(path), "present": path.is_file()} for path in places]
 
 
 def _count(flat: Mapping[str, Any], *keys: str) -> int | None:

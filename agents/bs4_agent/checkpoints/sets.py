@@ -4,13 +4,13 @@ broadcasts of that step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.checkpoints.content import wanting
-from bs4_agent.checkpoints.inventory import inventory, measure, step_directories
-from bs4_agent.trainers.base import LaunchSpec, PartRule, Trainer
+from bs4_agent.checkpoints.inventory import inventory, lacks_marker, measure, step_directories
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 
 #: Parts that exist between two checkpoints too. Alone they do not make a checkpoint.
 LOOSE = frozenset({"broadcast", "weights"})
@@ -71,39 +71,33 @@ class StepSet:
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     """Return every step of the run that has anything on the disk, oldest first."""
-    rules = {}
-    for rule in trainer.parts(spec):
-        rules[rule.name] = rule
+    rules = {rule.name: rule for rule in trainer.parts(spec)}
+    needed = [rule.name for rule in rules.values() if rule.required]
     known = {c.step: c for c in inventory(trainer, spec)}
-    extra = {
-        name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()
-    }
+    extra = {}
+    for name, root in _extra(trainer, spec, rules).items():
+        extra[name] = step_directories(root)
     found = []
-    for step in sorted({*known, *(step for steps in extra.values() for step in steps)}):
-        checkpoint = known.get(step)
+    for step in sorted(set(known).union(*extra.values())):
         parts: dict[str, Part] = {}
         directories: list[Path] = []
-        missing: dict[str, str] = {}
-        if checkpoint is not None:
-            parts = {
-                name: _part(name, path, rules[name].markers)
-                for name, path in checkpoint.parts.items()
-            }
-            directories = list(checkpoint.directories.values())
-            missing = {
-                name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing
-            }
-        else:
-            missing = {}
-            for rule in rules.values():
-                if rule.required:
-                    missing[rule.name] = "not there"
+        missing = dict.fromkeys(needed, "not there")
+        if (checkpoint := known.get(step)) is not None:
+            for name, path in checkpoint.parts.items():
+                parts[name] = _part(name, path, rules[name].markers)
+            directories += checkpoint.directories.values()
+            missing = dict.fromkeys(checkpoint.missing, "not there") | dict(checkpoint.lacking)
         for name, steps in extra.items():
             if step in steps:
                 parts[name] = _part(name, steps[step], _MARKERS[name])
                 directories.append(steps[step])
         found.append(StepSet(step, not missing, parts, missing, directories))
     return found
+
+
+def set_of(sets: Iterable[StepSet], step: int) -> StepSet | None:
+    """Return the set of this step, or None."""
+    return next((one for one in sets if one.step == step), None)
 
 
 def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
@@ -122,13 +116,16 @@ def verify(one: StepSet) -> str:
         if not part.path.is_dir():
             return f"{part.name}: gone"
         if part.name not in LOOSE or part.whole:
-            absent = []
-            for marker in _MARKERS.get(part.name, ()):
-                if not (part.path / marker).exists():
-                    absent.append(marker)
-            if why := f"no {absent[0]}" if absent else wanting(part.name, part.path):
+            markers = _MARKERS.get(part.name, ())
+            if why := lacks_marker(part.path, markers) or wanting(part.name, part.path):
                 return f"{part.name}: {why}"
     return ""
+
+
+def resolved_configs(layout: RunLayout) -> list[Path]:
+    """Return the configs that the launcher of the run has resolved."""
+    configs = layout.run_dir / "configs"
+    return sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
 
 
 def _part(name: str, path: Path, markers: Sequence[str]) -> Part:
@@ -137,15 +134,10 @@ def _part(name: str, path: Path, markers: Sequence[str]) -> Part:
     return Part(name, path, size, t, why)
 
 
-def _extra(trainer: Trainer, spec: LaunchSpec, rules: Iterable[PartRule]) -> dict[str, Path]:
+def _extra(trainer: Trainer, spec: LaunchSpec, rules: Collection[str]) -> dict[str, Path]:
     """Return the directories of weights and broadcasts that are no part of this generation's
     checkpoints, by name.
     """
     layout = trainer.layout(spec)
-    ruled = {rule.name for rule in rules}
     roots = {"broadcast": layout.broadcasts, "weights": layout.weights}
-    rows = {}
-    for name, root in roots.items():
-        if root is not None and name not in ruled:
-            rows[name] = root
-    return rows
+    return {name: root for name, root in roots.items() if root and name not in rules}

@@ -13,7 +13,7 @@ from pathlib import Path
 from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.checkpoints.sets import StepSet
+from bs4_agent.checkpoints.sets import StepSet, resolved_configs
 from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
@@ -72,9 +72,9 @@ def local_set(
     is no file.
     """
     layout = trainer.layout(spec)
-    needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (
-        OPTIONAL if weights else set()
-    )
+    needed = {rule.name for rule in trainer.parts(spec) if rule.required}
+    if weights:
+        needed |= OPTIONAL
     parts: dict[str, str] = {}
     data: dict[str, LocalFile] = {}
     for name, part in sorted(one.parts.items()):
@@ -144,8 +144,7 @@ def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], Conf
     resolved them.
     """
     found: dict[str, LocalFile] = {}
-    resolved = layout.run_dir / "configs"
-    for path in sorted([*resolved.glob("*.json"), *resolved.glob("*.toml")]):
+    for path in resolved_configs(layout):
         if path.is_file():
             name = _relative(path, layout)
             found[name] = LocalFile(path, name, path.stat().st_size)

@@ -22,14 +22,13 @@ def given(spec: LaunchSpec) -> dict[str, str]:
     """
     if spec.trainer == launcher.CURRENT:
         identity = spec.env.get(_VARIABLE)
-        if identity:
-            return dict.fromkeys(SIDES, identity)
-        return {}
+        return dict.fromkeys(SIDES, identity) if identity else {}
     words = settings.parse_arguments(spec.overrides)
     found = {}
     for side in SIDES:
-        found[side] = words.last(f"{side}.wandb.id")
-    return {side: str(identity) for side, identity in found.items() if identity}
+        if identity := words.last(f"{side}.wandb.id"):
+            found[side] = str(identity)
+    return found
 
 
 def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
