@@ -8,11 +8,13 @@ frees nothing and the journal has the reason.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import shlex
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +24,12 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.forecast import Forecast, forecast
 from bs4_agent.checkpoints.holds import alone, holder
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.readers import readers
 from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.rotation import Decision, OwnCleaning, decide
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
 from bs4_agent.detect.detectors.words import size
 from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_agent.pod import Pod
@@ -100,10 +103,8 @@ class Guard:
         journal was full for a moment.
         """
         for action in self._book.ledger.unfinished("rotate"):
-            trashes = []
-            for place in action.body.get("trash", ()):
-                trashes.append(Path(place))
-            if any((place / action.key).exists() for place in trashes):
+            trashes = [Path(place) for place in action.body.get("trash", ())]
+            if _moved(trashes, action.key):
                 self._free(action.key, action.run, trashes)
             else:
                 self._event(
@@ -117,7 +118,7 @@ class Guard:
         """Scan every run that has an order and free what may go. Return the seconds until the next
         scan, or None if there is no order.
         """
-        pause = None
+        pauses = []
         self._rounds += 1
         with contextlib.suppress(SpoolFull):
             self.finish()
@@ -125,23 +126,19 @@ class Guard:
             order = Order.of(record)
             if order is None:
                 continue
+            wait = RETRY_S
             try:
                 wait = self._look_after(run, order)
             except SpoolFull:
                 wait = LOOK_S  # without a journalled intent nothing is done
             except AgentError as error:
                 self._say(run, "refused", error.message)
-                wait = RETRY_S
             except OSError as error:
-                self._say(
-                    run,
-                    "refused",
-                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look "
-                    "at the disk.",
-                )
-                wait = RETRY_S
-            pause = wait if pause is None else min(pause, wait)
-        return pause
+                place = error.filename or "Its disk"
+                why = f"{place} cannot be read ({error.strerror}); look at the disk."
+                self._say(run, "refused", why)
+            pauses.append(wait)
+        return min(pauses, default=None)
 
     def _look_after(self, name: str, order: Order) -> float:
         """Scan one run, free what may go, and return the seconds until its next scan."""
@@ -207,13 +204,9 @@ class Guard:
             live=run.live,
             step_s=self._pod.follower.recent(run.name).median_step_s(),
         )
-        newest = max((one.step for one in sets if one.complete), default=None)
-        begun = sum(
-            one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint
-        )
         need = 0
         if run.live:
-            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun)
+            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
         return _Look(run, order, sets, usage["free"], need, seen)
 
     def _pause(self, look: _Look) -> float:
@@ -239,11 +232,8 @@ class Guard:
             return OwnCleaning(None)
         saved = []
         for one in sets:
-            if (
-                "trainer" in one.parts
-                and one.parts["trainer"].whole
-                and _since(one, attempt.started_t)
-            ):
+            part = one.parts.get("trainer")
+            if part is not None and part.whole and part.t >= attempt.started_t:
                 saved.append(one.step)
         if (
             not saved
@@ -261,8 +251,8 @@ class Guard:
 
     def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
         """Return why a step must be left alone for now, or ""."""
-        if order.synced and one.complete and not self._in_store(run, one):
-            return _NOT_SAVED
+        if why := self._unsaved(run, order, one):
+            return why
         try:
             removal.moves(self._pod.runs, self._pod.runs.get(run), [one])
         except Refused as error:
@@ -279,21 +269,23 @@ class Guard:
         from there since.
         """
         view = self._book.ledger.syncs.get(run)
-        saved = None
-        if view is not None:
-            saved = view.done.get(one.step)
+        saved = None if view is None else view.done.get(one.step)
         return saved is not None and one.t <= saved + 1.0
+
+    def _unsaved(self, run: str, order: Order, one: StepSet) -> str:
+        """Return that the set is not verified in the store although the order wants that, or ""."""
+        if order.synced and one.complete and not self._in_store(run, one):
+            return _NOT_SAVED
+        return ""
 
     def _observe(self, look: _Look) -> None:
         """Begin to watch the sets that will be removed next, so that they are known to be quiet
         when their turn comes.
         """
-        there = {one.step for one in look.sets}
-        self._prints = {
-            key: seen
-            for key, seen in self._prints.items()
-            if key[0] != look.run.name or key[1] in there
-        }
+        there = numbers(look.sets)
+        for run, step in list(self._prints):
+            if run == look.run.name and step not in there:
+                del self._prints[run, step]
         for one in complete_sets(look.sets)[1 : look.order.last + 2]:
             self._quiet_s(look.run.name, one)
 
@@ -312,30 +304,28 @@ class Guard:
     def _rotate(self, look: _Look, decision: Decision) -> bool:
         """Move the chosen steps aside and free them. Return True if they were freed."""
         run, home = look.run, self._pod.runs.home
-        chosen = list(decision.free[:_MOST])
-        used = readers(
-            [path.resolve() for one in chosen for path in one.directories],
-            self._pod.table.snapshot(1.0),
-        )
-        chosen = [
-            one for one in chosen if not any(path.resolve() in used for path in one.directories)
-        ]
+        free, places = list(decision.free[:_MOST]), {}
+        for one in free:
+            places[one.step] = [path.resolve() for path in one.directories]
+        used = readers(list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0))
+        chosen = []
         with ExitStack() as locks:
-            chosen = [
-                one for one in chosen if not locks.enter_context(alone(home, run.name, one.step))
-            ]
+            for one in free:
+                quiet = used.keys().isdisjoint(places[one.step])
+                if quiet and not locks.enter_context(alone(home, run.name, one.step)):
+                    chosen.append(one)
             wanted = removal.moves(self._pod.runs, run, chosen)
             if not wanted:
                 return False
-            trashes = list(dict.fromkeys(one.trash for one in wanted))
+            trashes = removal.trashes(wanted)
             body = {
                 "kind": "rotate",
                 "run": run.name,
                 "order": {"last": look.order.last, "at_least": look.order.at_least},
                 "emergency": look.emergency,
-                "steps": [one.step for one in chosen],
+                "steps": numbers(chosen),
                 "kept": list(decision.kept),
-                "trash": [str(place) for place in trashes],
+                "trash": texts(trashes),
             }
             titles = [
                 {
@@ -368,8 +358,8 @@ class Guard:
         try:
             removal.move(wanted, key)
         except (StepFailed, Refused) as error:
-            trashes = list(dict.fromkeys(one.trash for one in wanted))
-            if not any((place / key).exists() for place in trashes):
+            trashes = removal.trashes(wanted)
+            if not _moved(trashes, key):
                 raise
             # Nobody scans the trash of an action that has ended, so what was moved already would
             # stay there.
@@ -389,23 +379,25 @@ class Guard:
         name, order = look.run.name, look.order
         if Order.of(self._book.ledger.orders.get(name)) != order:
             raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
-
-        def unsaved(one: StepSet) -> str:
-            if order.synced and one.complete and not self._in_store(name, one):
-                return _NOT_SAVED
-            return ""
-
         now = self._look(self._pod.runs.get(name), order)
         own = self._own_cleaning(now.run, now.sets)
-        free = (
-            ()
-            if own is None
-            else decide(now.sets, order, own, verify, unsaved, emergency=now.emergency).free
-        )
-        permitted = {one.step for one in free if self._quiet_s(name, one) > 0.0}
-        if changed := [one for one in chosen if one.step not in permitted]:
+        decision = Decision()
+        if own is not None:
+            decision = decide(
+                now.sets,
+                order,
+                own,
+                verify,
+                lambda one: self._unsaved(name, order, one),
+                emergency=now.emergency,
+            )
+        changed = {one.step: one for one in chosen}
+        for one in decision.free:
+            if self._quiet_s(name, one) > 0.0:
+                changed.pop(one.step, None)
+        if changed:
             raise Refused(
-                f"Something has changed about {_steps(changed)} of {name} since the look; "
+                f"Something has changed about {_steps(changed.values())} of {name} since the look; "
                 "nothing was moved."
             )
 
@@ -419,7 +411,7 @@ class Guard:
             freed = removal.free(trashes, key)
             self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
             steps = self._book.ledger.actions[key].body.get("steps", [])
-            left = _free_bytes(trashes)
+            left = disk_usage(trashes[0])["free"] if trashes else None
             said = (
                 f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} "
                 f"{', '.join(map(str, steps))}"
@@ -453,9 +445,17 @@ class Guard:
             return
 
 
-def _since(one: StepSet, started_t: float) -> bool:
-    """Return True if the trainer's part was written after the wall-clock time `started_t`."""
-    return one.parts["trainer"].t >= started_t
+def _begun(sets: list[StepSet]) -> int:
+    """Return the bytes of the checkpoints that were begun above the newest complete one."""
+    newest = next(iter(complete_sets(sets)), None)
+    if newest is None:
+        return 0
+    return sum(one.bytes for one in sets if one.step > newest.step and one.checkpoint)
+
+
+def _moved(trashes: list[Path], key: str) -> bool:
+    """Return True if the action `key` has moved something aside."""
+    return any((place / key).exists() for place in trashes)
 
 
 def _print(one: StepSet) -> _Print:
@@ -507,21 +507,15 @@ def _freeing(trashes: list[Path], key: str) -> str:
     return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
 
 
-def _steps(sets: list[StepSet]) -> str:
+def _steps(sets: Iterable[StepSet]) -> str:
     """Return the steps in words, at most six numbers."""
-    numbers = [str(one.step) for one in sets]
-    if len(numbers) <= 6:
-        shown = numbers
-    else:
-        shown = [*numbers[:5], f"{len(numbers) - 5} more"]
-    return f"step{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
-
-
-def _free_bytes(places: list[Path]) -> int | None:
-    """Return the free bytes of the disk of the first place, or None."""
-    return disk_usage(places[0])["free"] if places else None
+    shown = [str(one.step) for one in sets]
+    word = "step" if len(shown) == 1 else "steps"
+    if len(shown) > 6:
+        shown[5:] = [f"{len(shown) - 5} more"]
+    return f"{word} {', '.join(shown)}"
 
 
 def _words(text: str) -> str:
     """Return the text without its numbers."""
-    return "".join(letter for letter in text if not letter.isdigit() and letter != ".")
+    return re.sub(r"[\d.]", "", text)

@@ -68,6 +68,11 @@ def nearest(path: Path) -> Path:
     return next(place for place in (path, *path.parents) if place.exists())
 
 
+def texts(paths: Iterable[Path]) -> list[str]:
+    """Return the paths as texts."""
+    return [str(path) for path in paths]
+
+
 def complete_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
     """Return the steps that are complete on every side, oldest first."""
     return sorted(c.step for c in checkpoints if c.complete)

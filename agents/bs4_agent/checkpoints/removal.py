@@ -58,6 +58,11 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
     return found
 
 
+def trashes(wanted: Sequence[Move]) -> list[Path]:
+    """Return the trash directories of the moves, each once."""
+    return list(dict.fromkeys(one.trash for one in wanted))
+
+
 def _trash(source: Path, output_dir: Path, run: str) -> Path:
     """Return the trash for `source`: beside output_dir, or beside the tree itself if that is
     another file system (a checkpoint directory on a disk of its own).

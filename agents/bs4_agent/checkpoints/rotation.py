@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bs4_agent.checkpoints.orders import LEAST, Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ def decide(
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
     if len(whole) < wanted:
-        return Decision(kept=[one.step for one in whole])
+        return Decision(kept=numbers(whole))
     old, spared = _old(sets, whole[:wanted], order, own)
     if not old:
         # No file needs to be opened for this.
-        return Decision(kept=[one.step for one in whole[:wanted]], spared=spared)
+        return Decision(kept=numbers(whole[:wanted]), spared=spared)
     kept: list[StepSet] = []
     doubts: list[str] = []
     for one in whole:
@@ -80,7 +80,7 @@ def decide(
             doubts.append(f"step {one.step} ({why})")
         else:
             kept.append(one)
-    steps = [one.step for one in kept]
+    steps = numbers(kept)
     if len(kept) < wanted:
         refused = (
             f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in doubt: "
@@ -103,7 +103,7 @@ def _old(
     """Return (the sets that are older than everything that stays, {step: reason} for those of them
     that stay nevertheless). Newer sets are being written, or are one of the two newest.
     """
-    oldest, oldest_t = min(one.step for one in kept), min(one.t for one in kept)
+    oldest, oldest_t = min(numbers(kept)), min(one.t for one in kept)
     old: list[StepSet] = []
     spared: dict[int, str] = {}
     for one in sets:

@@ -95,6 +95,11 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     return found
 
 
+def numbers(sets: Iterable[StepSet]) -> list[int]:
+    """Return the numbers of the steps."""
+    return [one.step for one in sets]
+
+
 def set_of(sets: Iterable[StepSet], step: int) -> StepSet | None:
     """Return the set of this step, or None."""
     return next((one for one in sets if one.step == step), None)

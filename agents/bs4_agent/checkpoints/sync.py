@@ -23,7 +23,7 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints import launch_record
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.surroundings import ConsoleFacts
@@ -106,9 +106,7 @@ class Syncs:
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
                 continue
-            if order is None:
-                continue
-            if time.monotonic() < self._not_before.get(run, 0.0):
+            if order is None or time.monotonic() < self._not_before.get(run, 0.0):
                 continue
             try:
                 self._look_after(run, order, view)
@@ -127,52 +125,42 @@ class Syncs:
         """Return what is known from the store and the workers, as facts for the detectors. Return
         None if there is no order.
         """
-        syncs = []
-        for run, view in list(self._book.ledger.syncs.items()):
-            if view.order.get("to"):
-                syncs.append((run, view))
-        remote = []
+        syncs, remote = self._ordered(), None
         for run, view in syncs:
-            for row in view.remote(run):
-                remote.append(row)
-        if syncs:
-            return ConsoleFacts(
-                sync=self.facts(),
-                remote=remote if any(view.listed is not None for _, view in syncs) else None,
-            )
-        return None
+            if view.listed is not None:
+                remote = (remote or []) + view.remote(run)
+        return ConsoleFacts(sync=self.facts(), remote=remote) if syncs else None
+
+    def _ordered(self) -> list[tuple[str, SyncView]]:
+        """Return (run, view) of the runs with an order."""
+        known = list(self._book.ledger.syncs.items())
+        return [(run, view) for run, view in known if view.order.get("to")]
 
     def facts(self) -> list[dict[str, Any]]:
         """Return one row for each synced run: `run`, `alive` (False if it keeps failing),
         `pointer`, `interval_s` and the fields of `SyncView.told`.
         """
         rows = []
-        for run, view in list(self._book.ledger.syncs.items()):
-            if view.order.get("to"):
-                failing = view.failures >= DEAD_AFTER
-                # An order for every N steps is behind on purpose, and an upload may take as long as
-                # its bandwidth requires.
-                waits = bool(view.order.get("every")) or view.step is not None
-                row = {
-                    "run": run,
-                    "alive": not failing,
-                    "pointer": view.pointer,
-                    "interval_s": _NEVER_S if waits else INTERVAL_S,
-                }
-                rows.append(row | view.told())
+        for run, view in self._ordered():
+            # An order for every N steps is behind on purpose, and an upload may take as long as its
+            # bandwidth requires.
+            waits = bool(view.order.get("every")) or view.step is not None
+            row = {
+                "run": run,
+                "alive": view.failures < DEAD_AFTER,
+                "pointer": view.pointer,
+                "interval_s": _NEVER_S if waits else INTERVAL_S,
+            }
+            rows.append(row | view.told())
         return rows
 
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
         """Scan one run and start a worker if there is something to upload or to list."""
         run = self._pod.runs.get(name)
-        trainer = self._pod.runs.trainer(run)
-        whole = complete_sets(step_sets(trainer, run.spec))
+        whole = complete_sets(step_sets(self._pod.runs.trainer(run), run.spec))
         newest = present(whole, run.attempt if run.live else None)
         steps = wanted(whole, newest, order, view, live=run.live)
-        others = {}
-        for key, path in self._others(run).items():
-            if key not in view.logs:
-                others[key] = path
+        others = {key: path for key, path in self._others(run).items() if key not in view.logs}
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
@@ -192,13 +180,13 @@ class Syncs:
             "resumed": run.attempt.resume if run.attempt is not None else None,
             "wandb": self._wandb(name),
             "launch": launch_record.of(run.spec).as_dict(),
-            "steps": [one.step for one in steps],
+            "steps": numbers(steps),
             "weights": order.weights,
             "rate": order.rate,
             "point": ahead or (bool(steps) and steps[0] is newest),
             "keep_remote": order.keep_remote,
             "milestones": order.milestones,
-            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]},
+            "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
         self._start(name, order, job)
@@ -239,12 +227,9 @@ class Syncs:
             if not ended_well and not failed and not job.ending:
                 self._failed(name, {"error": "worker", "detail": _ending(code), "passing": True})
         if not job.ending and not ended_well:
-            failures = self._book.ledger.syncs[name].failures
-            last = self._book.ledger.syncs[name].failed or {}
-            if not last.get("passing", True):
-                pause = BACK_OFF_S[-1]
-            else:
-                pause = BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
+            view, pause = self._book.ledger.syncs[name], BACK_OFF_S[-1]
+            if (view.failed or {}).get("passing", True):
+                pause = BACK_OFF_S[min(max(view.failures, 1), len(BACK_OFF_S)) - 1]
             self._not_before[name] = time.monotonic() + pause
         with self._lock:
             self._jobs.pop(name, None)
@@ -289,34 +274,28 @@ class Syncs:
     def _wandb(self, name: str) -> dict[str, str]:
         """Return the W&B ids of the run, by side."""
         run = self._book.ledger.runs.get(name)
-        result = {}
-        for row in run.tracked if run is not None else ():
-            result[str(row["side"])] = str(row["id"])
-        return result
+        return {} if run is None else {str(row["side"]): str(row["id"]) for row in run.tracked}
 
-    def _others(self, run: Run) -> dict[str, Path]:
+    def _others(self, run: Run) -> dict[str, str]:
         """Return the logs of ended attempts and the crash reports: the name below the run's place
         in the bucket -> the file.
         """
-        home, found = self._pod.runs.home, {}
+        home = self._pod.runs.home
         layout = Layout("", run.name)
+        files: list[tuple[str, Path]] = []
         for number in attempt_numbers(home.run(run.name)):
             newest = run.attempt is not None and number == run.attempt.number
             if newest and run.live:
                 continue
-            path = home.attempt(run.name, number) / "launcher.log"
-            if path.is_file():
-                found[layout.log(number, "launcher.log")[len(layout.root) :]] = path
+            directory = home.attempt(run.name, number)
+            files.append((layout.log(number, "launcher.log"), directory / "launcher.log"))
             if newest:
                 for source in self._pod.runs.trainer(run).log_sources(run.spec):
-                    if source.path.is_file():
-                        found[layout.log(number, f"{source.source}.log")[len(layout.root) :]] = (
-                            source.path
-                        )
+                    files.append((layout.log(number, f"{source.source}.log"), source.path))
         for path in sorted(home.reports.glob(f"{run.name}.*.report.tar.gz")):
             if path.name.removeprefix(f"{run.name}.").split(".")[0].isdigit():
-                found[layout.report(path.name)[len(layout.root) :]] = path
-        return found
+                files.append((layout.report(path.name), path))
+        return {name[len(layout.root) :]: str(path) for name, path in files if path.is_file()}
 
 
 class _Job:
@@ -395,18 +374,11 @@ def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None
     `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
     """
     newest = next(iter(whole), None)
-    if (
-        newest is None
-        or attempt is None
-        or attempt.resume is None
-        or newest.step <= attempt.resume
-        or newest.t >= attempt.started_t
-    ):
+    if newest is None or attempt is None or attempt.resume is None:
         return newest
-    for one in whole:
-        if one.t >= attempt.started_t:
-            return one
-    return newest
+    if newest.step <= attempt.resume:
+        return newest
+    return next((one for one in whole if one.t >= attempt.started_t), newest)
 
 
 def wanted(
@@ -429,29 +401,18 @@ def wanted(
             missing.append(one)
     if newest is None or not missing:
         return []
-    chosen: list[StepSet] = []
     last = max((step for step in view.done if step <= newest.step), default=None)
-    due = (
-        last is None
-        or newest.step - last >= order.every
-        or order.milestone(newest.step)
-        or not live
-    )
-    if newest in missing and due:
-        chosen.append(newest)
-    backlog = []
-    for one in missing:
-        if order.milestone(one.step) and one is not newest:
-            backlog.append(one)
-    return chosen + (backlog[:_BACKLOG] if not chosen or not live else [])
+    due = last is None or newest.step - last >= order.every or order.milestone(newest.step)
+    chosen = [newest] if newest in missing and (due or not live) else []
+    if chosen and live:
+        return chosen
+    backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
+    return chosen + backlog[:_BACKLOG]
 
 
 def _ending(code: int) -> str:
     """Return how the worker ended, as a sentence."""
-    if code < 0:
-        what = f"was ended by signal {-code}"
-    else:
-        what = f"ended with code {code}"
+    what = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
     return (
         f"The process that uploads {what}; it is started again by itself (its last words are in "
         "~/.bs4/agent.log)."

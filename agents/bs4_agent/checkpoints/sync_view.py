@@ -117,13 +117,8 @@ class SyncView:
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:
             # Nothing is known yet about another place.
-            self.done, self.pointer, self.pointed_t, self.logs, self.removed = (
-                {},
-                None,
-                None,
-                set(),
-                [],
-            )
+            self.done, self.pointer, self.pointed_t = {}, None, None
+            self.logs, self.removed = set(), []
             self.listed, self.listed_t = None, 0.0
         self.order, self.place = record, str(record.get("to") or self.place)
         self.failed, self.failures, self.held = None, 0, ""
@@ -157,18 +152,16 @@ class SyncView:
 
     def _pruned(self, record: Record) -> None:
         self.removed = [*self.removed, *record["steps"]][-_STEPS_KEPT:]
+        listed = dict(self.listed or {})
         for step in record["steps"]:
             self.done.pop(step, None)
+            listed.pop(step, None)
         if self.listed is not None:
-            self.listed = {
-                step: row for step, row in self.listed.items() if step not in record["steps"]
-            }
+            self.listed = listed
 
     def _skipped(self, record: Record) -> None:
-        self.skipped, self.rounds = (
-            {**self.skipped, record["step"]: str(record["detail"])},
-            self.rounds + 1,
-        )
+        self.skipped = {**self.skipped, record["step"]: str(record["detail"])}
+        self.rounds += 1
 
     def _vanished(self, record: Record) -> None:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
@@ -177,12 +170,10 @@ class SyncView:
         """Take the listing of the store over. A step that is not complete there counts as never
         uploaded, so that it is uploaded again if it is wanted.
         """
-        whole = set(record["steps"])
-        self.listed = {step: {} for step in record["steps"]} | {
-            row["step"]: row for row in record["torn"]
-        }
+        self.listed = {step: {} for step in record["steps"]}
+        self.done = {step: t for step, t in self.done.items() if step in self.listed}
+        self.listed |= {row["step"]: row for row in record["torn"]}
         self.listed_t = record["t"]
-        self.done = {step: t for step, t in self.done.items() if step in whole}
         if record["pointer"] is not None:
             self.pointer = record["pointer"]
 

@@ -13,7 +13,7 @@ from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, steps_as_dicts
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
@@ -32,19 +32,20 @@ class MergePlan:
     def steps(self) -> list[Planned]:
         """Return the two steps of the merge: run the merger, then put the result in its place."""
         one = self.prepared
-        lines = [" ".join(argv) for argv in one.commands]
-        what = (
-            f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
-            f"{one.bytes / 1e9:.2f} GB"
-        )
-        shown = {"cwd": str(one.cwd), "staging": str(one.staging)}
-        place = f"mv {one.staging}/model {one.target}"
         return [
-            Planned("merge", what, "; ".join(lines), self._parameters(), [], shown),
+            Planned(
+                "merge",
+                f"Merge step {one.step} of {one.asked.run}: {len(one.files)} files, "
+                f"{one.bytes / 1e9:.2f} GB",
+                "; ".join(" ".join(argv) for argv in one.commands),
+                self._parameters(),
+                [],
+                {"cwd": str(one.cwd), "staging": str(one.staging)},
+            ),
             Planned(
                 "place",
                 f"Put it into {one.target} when it is whole",
-                place,
+                f"mv {one.staging}/model {one.target}",
                 {"target": str(one.target)},
                 [],
                 {"cwd": str(one.cwd)},
@@ -53,17 +54,9 @@ class MergePlan:
 
     def _parameters(self) -> dict[str, Any]:
         """Return everything that the hash covers."""
-        one = self.prepared
-        return {
-            "asked": one.asked.body(),
-            "step": one.step,
-            "source": str(one.source),
-            "target": str(one.target),
-            "inside": one.inside,
-            "commands": [list(argv) for argv in one.commands],
-            "cwd": str(one.cwd),
-            "files": {k: list(v) for k, v in one.files.items()},
-        }
+        order = self.prepared.order()
+        names = ("step", "source", "target", "inside", "commands", "cwd", "files")
+        return {"asked": self.prepared.asked.body(), **{name: order[name] for name in names}}
 
     @property
     def hash(self) -> str:
@@ -86,7 +79,7 @@ class MergePlan:
             "needed": one.needed,
             "free": free_bytes(one.staging),
             "notes": list(one.notes),
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": {},
         }
 
@@ -163,9 +156,14 @@ class MergeRunner(StepRunner):
     def __init__(
         self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest
     ) -> None:
-        context = MergeContext(merging, plan.prepared, key)
         super().__init__(
-            record, key, plan.prepared.asked.run, plan.steps, rest, kinds=STEPS, context=context
+            record,
+            key,
+            plan.prepared.asked.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=MergeContext(merging, plan.prepared, key),
         )
         self._merging, self._plan = merging, plan
 
@@ -173,10 +171,9 @@ class MergeRunner(StepRunner):
         """Journal the end of the action and return True if the model is in its place."""
         one = self._plan.prepared
         whole = self._merging.placed(one, self._key)
+        detail = f"{one.target} is not there any more"
         if whole:
             detail = f"step {one.step} is merged into {one.target}"
-        else:
-            detail = f"{one.target} is not there any more"
         self._event(
             "done" if whole else "failed",
             sync=True,

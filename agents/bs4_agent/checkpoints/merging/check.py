@@ -22,17 +22,14 @@ def lacking(directory: Path) -> str:
     says, and every shard that the index names exists and holds the tensors that the index has for
     it.
     """
-    if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get(
-        "architectures"
-    ):
+    config = _object(directory / _CONFIG)
+    if not config.get("model_type") and not config.get("architectures"):
         return f"{_CONFIG} is not there or names no model"
     if why := wanting("weights", directory):
         return why
     shards = sorted(path.name for path in directory.glob("*.safetensors"))
     if not shards:
-        if any(directory.glob("*.bin")):
-            return ""
-        return "no weights"
+        return "" if any(directory.glob("*.bin")) else "no weights"
     index = _object(directory / _INDEX)
     if len(shards) > 1 and not index:
         return f"{len(shards)} safetensors files and no {_INDEX}"
@@ -44,16 +41,13 @@ def _unheld(directory: Path, index: dict[str, object]) -> str:
     placed = index.get("weight_map")
     if not isinstance(placed, dict):
         return ""
-    held = {}
-    for name in {str(value) for value in placed.values()}:
-        held[name] = _tensors(directory / name)
-    lost = ""
-    for tensor, name in placed.items():
-        if tensor not in held[str(name)]:
-            lost = f"{tensor} is not in {name}"
-            break
-    if lost:
-        return f"{lost}, where {_INDEX} has it"
+    held: dict[str, frozenset[str]] = {}
+    for tensor, shard in placed.items():
+        name = str(shard)
+        if name not in held:
+            held[name] = _tensors(directory / name)
+        if tensor not in held[name]:
+            return f"{tensor} is not in {name}, where {_INDEX} has it"
     return ""
 
 
@@ -64,9 +58,7 @@ def _tensors(path: Path) -> frozenset[str]:
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
-            header = {}
-            if length <= _HEADER_MOST:
-                header = loads(handle.read(length))
+            header = loads(handle.read(length)) if length <= _HEADER_MOST else {}
     except (OSError, ValueError):
         return frozenset()
     return frozenset(header)
@@ -78,6 +70,4 @@ def _object(path: Path) -> dict[str, object]:
         found = loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    if isinstance(found, dict):
-        return found
-    return {}
+    return found if isinstance(found, dict) else {}

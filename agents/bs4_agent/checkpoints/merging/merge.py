@@ -14,11 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.restoring import fetch
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import (
+    StepSet,
+    complete_sets,
+    numbers,
+    set_of,
+    step_sets,
+    verify,
+)
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.launch.environment import standing
 from bs4_agent.paths import Home, safe_name
@@ -166,20 +174,17 @@ class Merging:
         commands = [merger.argv(staging / worker.INPUT if inside else source, first)]
         if lora:
             _refuse_alpha(adapter)
-            words = [
-                "--base",
-                str(first),
-                "--adapter",
-                str(adapter),
-                "--target",
-                str(staging / worker.MODEL),
-            ]
             commands.append(
                 [
                     verl_needs.interpreter(run.spec, absolute=True),
                     "-B",
                     merge_adapter.__file__,
-                    *words,
+                    "--base",
+                    str(first),
+                    "--adapter",
+                    str(adapter),
+                    "--target",
+                    str(staging / worker.MODEL),
                 ]
             )
         needed = shards * (2 if lora else 1)
@@ -204,24 +209,16 @@ class Merging:
         """Return the requested step, or the newest one whose files verify."""
         sets = step_sets(self._runs.trainer(run), run.spec)
         if asked.step is None:
-            newest = None
             for one in complete_sets(sets):
                 if not verify(one):
-                    newest = one
-                    break
-            if newest is None:
-                raise NotApplicable(
-                    f"{asked.run} has no complete checkpoint to merge; `bs4-console "
-                    "checkpoints list` says what they lack."
-                )
-            return newest
-        found = None
-        for one in sets:
-            if one.step == asked.step:
-                found = one
-                break
+                    return one
+            raise NotApplicable(
+                f"{asked.run} has no complete checkpoint to merge; `bs4-console "
+                "checkpoints list` says what they lack."
+            )
+        found = set_of(sets, asked.step)
         if found is None:
-            known = ", ".join(str(one.step) for one in complete_sets(sets)[:8]) or "none"
+            known = ", ".join(map(str, numbers(complete_sets(sets)[:8]))) or "none"
             raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
         if why := verify(found):
             raise Refused(
@@ -237,17 +234,16 @@ class Merging:
         layout = self._runs.trainer(run).layout(run.spec)
         if asked.target.startswith("~"):
             raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
+        named = layout.run_dir / "merged" / f"global_step_{one.step}"
         if asked.target:
             named = run.spec.cwd / asked.target
-        else:
-            named = layout.run_dir / "merged" / f"global_step_{one.step}"
         target = Path(os.path.normpath(named))
         if os.path.lexists(target):
             raise Refused(
                 f"{target} is there already, and is left as it is; name another directory "
                 "with --target."
             )
-        parent = next(path for path in target.parents if path.exists())
+        parent = nearest(target.parent)
         # Links are resolved, so that the directory that is shown is the one that is meant.
         target = parent.resolve() / target.relative_to(parent)
         root = layout.trainer_checkpoints.resolve()
@@ -271,12 +267,11 @@ class Merging:
         free = fetch.free_bytes(staging_of(target))
         reserve = one.bytes if run.live else 0
         if needed + reserve + fetch.MARGIN > free:
-            beside = ""
-            if reserve:
-                beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
+            beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
             raise Refused(
                 f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
-                f"{_gb(needed)}{beside}. Free space there, or name another disk with --target."
+                f"{_gb(needed)}{beside if reserve else ''}. Free space there, or name another disk "
+                "with --target."
             )
         used, total = self._memory()
         left = total - used
@@ -297,10 +292,7 @@ class Merging:
 
     def merged(self, prepared: Prepared, key: str) -> bool:
         """Return True if this action's verified model is beside the target or in its place."""
-        for place in (_beside(prepared), prepared.target):
-            if (read_json(place / worker.RECEIPT) or {}).get("key") == key:
-                return True
-        return False
+        return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
         """Run the merger to its end and return a sentence about the result. Raises StepFailed,
@@ -310,7 +302,7 @@ class Merging:
         orders.mkdir(mode=0o700, exist_ok=True)
         order, answer = orders / f"{key}.json", orders / f"{key}.answer.json"
         spec = self._runs.get(prepared.asked.run).spec
-        environment = {**standing(self._home, spec.cwd), **spec.env}
+        environment = standing(self._home, spec.cwd) | dict(spec.env)
         write_json(order, {**prepared.order(), "key": key, "environment": environment})
         argv = process.own(_WORKER, str(order), str(answer))
         try:
@@ -328,16 +320,14 @@ class Merging:
 
     def placed(self, prepared: Prepared, key: str) -> bool:
         """Return True if this action's model is in its place and nothing is left beside it."""
-        return (read_json(prepared.target / worker.RECEIPT) or {}).get(
-            "key"
-        ) == key and not prepared.staging.exists()
+        return _made_by(key, prepared.target) and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
         """Put the model in its place with one rename and return a sentence about it. Raises
         PlanChanged if the target exists by now.
         """
         model, target = _beside(prepared), prepared.target
-        if (read_json(target / worker.RECEIPT) or {}).get("key") != key:
+        if not _made_by(key, target):
             if os.path.lexists(target):
                 raise PlanChanged(
                     f"{target} is there by now; the merged model waits in {model}. Move it "
@@ -369,6 +359,11 @@ def again(body: Mapping[str, Any]) -> Prepared:
         needed=body["needed"],
         notes=body["notes"],
     )
+
+
+def _made_by(key: str, model: Path) -> bool:
+    """Return True if the action `key` has made the model."""
+    return (read_json(model / worker.RECEIPT) or {}).get("key") == key
 
 
 def _beside(prepared: Prepared) -> Path:

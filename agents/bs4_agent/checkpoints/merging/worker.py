@@ -110,22 +110,24 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
             f"What the merger wrote is not whole ({why}) and was not put in its place; look "
             "at its output."
         )
-    receipt = {
-        "run": order["run"],
-        "step": order["step"],
-        "from": str(source),
-        "commands": order["commands"],
-        "key": order["key"],
-    }
-    write_json(model / RECEIPT, receipt)
+    write_json(
+        model / RECEIPT,
+        {
+            "run": order["run"],
+            "step": order["step"],
+            "from": str(source),
+            "commands": order["commands"],
+            "key": order["key"],
+        },
+    )
     _sync(model)
-    files = []
+    files = size = 0
     for path in model.rglob("*"):
         if path.is_file():
-            files.append(path)
-    size = sum(path.stat().st_size for path in files)
-    print(f"{len(files)} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
-    return {"bytes": size, "files": len(files)}
+            files += 1
+            size += path.stat().st_size
+    print(f"{files} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
+    return {"bytes": size, "files": files}
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
@@ -133,10 +135,10 @@ def stamp(source: Path) -> dict[str, list[int]]:
     never written again, so this identifies its content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
-    found = {}
-    for p in sorted(entries):
-        found[str(p.relative_to(source))] = [p.stat().st_size, p.stat().st_mtime_ns]
-    return found
+    return {
+        str(path.relative_to(source)): [path.stat().st_size, path.stat().st_mtime_ns]
+        for path in sorted(entries)
+    }
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
@@ -173,15 +175,11 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
             merger.kill()
             raise
     if code != 0:
-        if code < 0:
-            how = f"was ended by signal {-code}"
-        else:
-            how = f"ended with exit code {code}"
-        hint = ""
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == -9:
-            hint = " (the host's memory may have been too small)"
+            how += " (the host's memory may have been too small)"
         raise StepFailed(
-            f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods "
+            f"`{shlex.join(argv)[:200]}` {how}; its last words stand above, in `pods "
             "setup POD --log`."
         )
 

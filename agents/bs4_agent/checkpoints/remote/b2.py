@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -57,6 +57,16 @@ _BLOCK = 1024 * 1024
 _SENT = 256 * 1024
 _LARGE_SHA1 = "large_file_sha1"
 _PRODUCTION = "production"
+#: Errors that pass by themselves.
+_TRANSIENT = (
+    b2.TransientErrorMixin,
+    b2.BrokenPipe,
+    b2.ConnectionReset,
+    b2.UnknownHost,
+    b2.AlreadyFailed,
+)
+
+Result = TypeVar("Result")
 
 #: Called with the number of bytes that are about to be sent; sleeps to keep a rate.
 Pace = Callable[[int], None]
@@ -198,30 +208,25 @@ class B2Store:
         `most` bytes.
         """
         with self._told(name):
-            found: bytes = self._tried(
-                lambda: _small(self._bucket.download_file_by_name(name), name, most)
-            )
-            return found
+            return self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
 
     def content(self, entry: Entry, most: int) -> bytes:
         """Return the content of this version of a small file. Raises StoreDamaged if it has more
         than `most` bytes.
         """
         with self._told(entry.name):
-            found: bytes = self._tried(
+            return self._tried(
                 lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most)
             )
-            return found
 
     def write(self, name: str, data: bytes) -> Entry:
         """Write a small file in one call and return its entry."""
         with self._told(name):
-            entry: Entry = self._tried(
+            return self._tried(
                 lambda: _of_version(
                     self._bucket.upload_bytes(data, name, content_type="application/json")
                 )
             )
-            return entry
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
         """Upload the file at `path`, whose SHA-1 is `sha1`, and return its entry. An upload of the
@@ -232,11 +237,10 @@ class B2Store:
             # its name.
             if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
                 self._cancel_others(name, sha1)
-            entry: Entry = self._tried(
+            return self._tried(
                 lambda: self._upload(path, name, sha1, progress),
                 again=lambda: self._arrived(name, path, sha1),
             )
-            return entry
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
         """Download a file to `path` and return its entry. `path` never holds half a file. Raises
@@ -245,7 +249,7 @@ class B2Store:
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
             with self._told(name):
-                entry: Entry = self._tried(lambda: self._download(name, half, progress))
+                entry = self._tried(lambda: self._download(name, half, progress))
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)
@@ -261,15 +265,10 @@ class B2Store:
         They are billed, and no listing shows them.
         """
         with self._told(prefix):
-            rows = self._bucket.list_unfinished_large_files(prefix=prefix)
-            result = []
-            for row in rows:
-                result.append(
-                    Entry(
-                        str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id)
-                    )
-                )
-            return result
+            return [
+                Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id))
+                for row in self._bucket.list_unfinished_large_files(prefix=prefix)
+            ]
 
     def cancel(self, entry: Entry) -> None:
         """Delete an unfinished large file with its parts."""
@@ -280,13 +279,14 @@ class B2Store:
         """Upload the file once."""
         if not path.is_file():  # b2sdk's own error says less
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        version = self._bucket.upload(
-            UploadSourceLocalFile(path, sha1),
-            name,
-            progress_listener=_Listener(progress),
-            large_file_sha1=sha1,
+        return _of_version(
+            self._bucket.upload(
+                UploadSourceLocalFile(path, sha1),
+                name,
+                progress_listener=_Listener(progress),
+                large_file_sha1=sha1,
+            )
         )
-        return _of_version(version)
 
     def _arrived(self, name: str, path: Path, sha1: str) -> Entry | None:
         """Return the entry of the file if the store has it already, otherwise None: the answer to
@@ -310,14 +310,7 @@ class B2Store:
         """Download the file once, to `half`, and check its SHA-1."""
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
-        if about.content_sha1 not in (None, "none"):
-            stated = about.content_sha1
-        else:
-            stated = (about.file_info or {}).get(_LARGE_SHA1)
-        if stated is None:
-            stated = None
-        else:
-            stated = str(stated).removeprefix("unverified:")
+        stated = _stated(about.content_sha1, about.file_info)
         found.save_to(half)
         with half.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -331,8 +324,8 @@ class B2Store:
         )
 
     def _tried(
-        self, work: Callable[[], Any], again: Callable[[], Entry | None] | None = None
-    ) -> Any:
+        self, work: Callable[[], Result], again: Callable[[], Result | None] | None = None
+    ) -> Result:
         """Return the result of `work`, which is tried again after errors that pass by themselves.
         `again` (for an upload) finds a result whose answer was lost: b2sdk then wants to finish a
         file that is finished, and the store answers that there is no such file.
@@ -455,19 +448,22 @@ def _small(found: DownloadedFile, name: str, most: int) -> bytes:
 
 def _entry(row: Mapping[str, Any]) -> Entry:
     """Return the entry for a row of a listing."""
-    sha1 = row.get("contentSha1")
-    if sha1 in (None, "none"):
-        sha1 = (row.get("fileInfo") or {}).get(_LARGE_SHA1)
-    stated = None
-    if sha1 is not None:
-        stated = str(sha1).removeprefix("unverified:")
     return Entry(
         str(row["fileName"]),
         int(row["contentLength"]),
-        stated,
+        _stated(row.get("contentSha1"), row.get("fileInfo")),
         row["uploadTimestamp"] / 1000,
         str(row["fileId"]),
     )
+
+
+def _stated(sha1: Any, info: Mapping[str, Any] | None) -> str | None:
+    """Return the SHA-1 that the store states for a file: its own, or for a large file that of its
+    uploader. Return None if there is none.
+    """
+    if sha1 in (None, "none"):
+        sha1 = (info or {}).get(_LARGE_SHA1)
+    return None if sha1 is None else str(sha1).removeprefix("unverified:")
 
 
 def _of_version(version: Any) -> Entry:
@@ -488,19 +484,8 @@ def _sha1(handle: IO[bytes]) -> str:
 def _passing(error: b2.B2Error) -> bool:
     """Return True if the same call may succeed later by itself."""
     if isinstance(error, b2.MaxRetriesExceeded):
-        last = None
-        if error.exception_info_list:
-            last = error.exception_info_list[-1]
-        return last is None or _passing(last)
-    transient = (
-        b2.TransientErrorMixin,
-        b2.TooManyRequests,
-        b2.BrokenPipe,
-        b2.ConnectionReset,
-        b2.UnknownHost,
-        b2.AlreadyFailed,
-    )
-    return isinstance(error, transient) or "sha1" in str(error).lower()
+        return not error.exception_info_list or _passing(error.exception_info_list[-1])
+    return isinstance(error, (*_TRANSIENT, b2.TooManyRequests)) or "sha1" in str(error).lower()
 
 
 @contextlib.contextmanager
@@ -530,9 +515,7 @@ def _ours(error: b2.B2Error, what: str) -> StoreError:
         return _ours(error.exception_info_list[-1], what)
     kind = type(error).__name__
     if isinstance(error, (b2.StorageCapExceeded, b2.TransactionCapExceeded)):
-        cap = "transaction"
-        if isinstance(error, b2.StorageCapExceeded):
-            cap = "storage"
+        cap = "storage" if isinstance(error, b2.StorageCapExceeded) else "transaction"
         return StoreFull(
             f"{what}: the account's {cap} cap is reached; raise it in the B2 console (Caps & "
             "Alerts), or prune older steps."
@@ -552,16 +535,7 @@ def _ours(error: b2.B2Error, what: str) -> StoreError:
         return StoreThrottled(
             f"{what}: the store takes no more for now ({kind}); it is tried again by itself."
         )
-    if isinstance(
-        error,
-        (
-            b2.TransientErrorMixin,
-            b2.BrokenPipe,
-            b2.ConnectionReset,
-            b2.UnknownHost,
-            b2.AlreadyFailed,
-        ),
-    ):
+    if isinstance(error, _TRANSIENT):
         return StoreUnreachable(
             f"{what}: no answer from the store ({kind}); it is tried again by itself."
         )

@@ -22,6 +22,8 @@ from bs4_agent.paths import safe_name
 #: B2: letters, digits and hyphens, 6 to 63 of them (backblaze.com/docs, "Buckets").
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")
 _STEP = re.compile(r"step_(0|[1-9]\d{0,11})")
+#: What no name may contain: a backslash, a control character, or half of a surrogate pair.
+_BAD_LETTER = re.compile("[\\\\\x00-\x1f\x7f\ud800-\udfff]")
 #: B2's own limit for a name, in bytes of UTF-8.
 NAME_MOST = 1024
 
@@ -53,9 +55,7 @@ class Place:
         return cls(bucket, prefix)
 
     def __str__(self) -> str:
-        if self.prefix:
-            return f"b2://{self.bucket}/{self.prefix}"
-        return f"b2://{self.bucket}"
+        return f"b2://{self.bucket}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,7 @@ class Layout:
         """Return the beginning of every name of the run. It ends with a slash, so that run `a` does
         not find the files of `a-v2`.
         """
-        if self.prefix:
-            return f"{self.prefix}/{self.run}/"
-        return f"{self.run}/"
+        return f"{self.prefix}/{self.run}/".lstrip("/")
 
     @property
     def pointer(self) -> str:
@@ -136,20 +134,15 @@ def step_number(text: str) -> int | None:
     front.
     """
     match = _STEP.fullmatch(text)
-    if match:
-        return int(match[1])
-    return None
+    return int(match[1]) if match else None
 
 
 def checked(path: str) -> str:
     """Return `path` if it is a relative path that stays below its start and that B2 takes as a
     name. Raises BadRequest otherwise.
     """
-    parts = path.split("/")
-    bad = not path or any(part in ("", ".", "..") for part in parts) or "\\" in path
-    if bad or any(
-        ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in path
-    ):
+    outside = not {"", ".", ".."}.isdisjoint(path.split("/"))
+    if outside or _BAD_LETTER.search(path):
         raise BadRequest(
             f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
             "store; rename that file."

@@ -127,25 +127,17 @@ class Manifest:
                 f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); "
                 "another step may be whole."
             ) from error
-        if (
-            not files
-            or len({file.path for file in files}) != len(files)
-            or _count(raw.get("bytes", -1)) != found.bytes
-        ):
+        paths = {file.path for file in files}
+        sound = bool(files) and len(paths) == len(files)
+        if not sound or _count(raw.get("bytes", -1)) != found.bytes:
             raise StoreDamaged(
                 f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); "
                 "another step may be whole."
             )
-        configs = set()
-        for file in files:
-            if file.path == found.config or file.path.startswith(f"{CONFIGS}/"):
-                configs.add(file.path)
         named = {found.config} if found.config else set()
         if found.launch is not None:
-            named |= set(found.launch.files.values())
-        else:
-            named |= set()
-        if not named <= configs:
+            named.update(found.launch.files.values())
+        if not named <= {p for p in paths if p == found.config or p.startswith(f"{CONFIGS}/")}:
             raise StoreDamaged(
                 f"{what} names a config that is none of its files; another step may be whole."
             )

@@ -69,10 +69,8 @@ class Pointer:
             step = step_number(str(raw["step"]))
             if step is None or ("step_number" in raw and raw["step_number"] != step):
                 raise ValueError(f"step {str(raw['step'])[:40]!r}")
-            wandb = {}
-            for name, value in (raw.get("wandb") or {}).items():
-                if value:
-                    wandb[str(name)] = str(value)
+            given = (raw.get("wandb") or {}).items()
+            wandb = {str(name): str(value) for name, value in given if value}
             if not wandb and raw.get("wandb_run_id"):
                 # The scripts had one id for both components. It is the trainer's; they lost the
                 # orchestrator's.

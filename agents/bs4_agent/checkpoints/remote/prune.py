@@ -56,28 +56,26 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         )
     named = run.step(run.pointer.step)
     if named is None or named.missing:
-        what = "which is not there"
-        if named is not None:
-            what = f"which is not whole ({named.missing})"
+        what = "there" if named is None else f"whole ({named.missing})"
         return Pruning(
             refused=(
-                f"The pointer names step {run.pointer.step}, {what}, so nothing is removed; sync "
-                "that run first."
+                f"The pointer names step {run.pointer.step}, which is not {what}, so nothing is "
+                "removed; sync that run first."
             )
         )
     whole = run.whole
     if len(whole) <= keep:
-        return Pruning(
-            kept={one.step: "one of the newest" for one in whole} | _torn(run), refused=""
-        )
+        kept = dict.fromkeys((one.step for one in whole), "one of the newest")
+        for one in run.steps:
+            if not one.whole:
+                kept[one.step] = f"not whole ({one.missing})"
+        return Pruning(kept=kept)
     # A run that was set back counts upwards again below the steps that it has left behind, so the
     # newest by number and the newest by the server's clock both stay.
-    newest = {one.step for one in whole[:keep]} | {
-        one.step for one in sorted(whole, key=lambda one: -one.t)[:keep]
-    }
-    oldest, latest_t = min(newest), max(entry.t for one in run.steps for entry in one.entries)
-    kept: dict[int, str] = {}
-    remove = []
+    by_time = sorted(whole, key=lambda one: -one.t)
+    newest = {one.step for one in (*whole[:keep], *by_time[:keep])}
+    oldest, latest_t = min(newest), max(one.newest_t for one in run.steps)
+    kept, remove = {}, []
     for one in run.steps:
         if one.step == run.pointer.step:
             kept[one.step] = "the pointer names it"
@@ -90,22 +88,11 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         ):
             # for example of a newer version
             kept[one.step] = f"it cannot be judged ({one.missing})"
-        elif not one.whole and (
-            one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S
-        ):
+        elif not one.whole and (one.step >= oldest or latest_t - one.newest_t < YOUNG_S):
             kept[one.step] = f"not whole ({one.missing}), it may be on its way up"
         else:
             remove.append(one)
     return Pruning(remove, kept)
-
-
-def _torn(run: RemoteRun) -> dict[int, str]:
-    """Return {step: reason} of the incomplete steps."""
-    found = {}
-    for one in run.steps:
-        if not one.whole:
-            found[one.step] = f"not whole ({one.missing})"
-    return found
 
 
 def prune(

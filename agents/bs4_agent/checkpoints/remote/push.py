@@ -96,26 +96,15 @@ class Push:
         StoreDamaged if the store holds other bytes than were sent.
         """
         known = self._hashes.of(file.path for file in local.files)
-        stamps = {}
-        for path, (stamp, _) in known.items():
-            stamps[path] = stamp
         there = steps.look_at(self._store, self._layout, local.step)
-        manifest, mine = self._manifest(
-            local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there
-        )
+        manifest, mine = self._manifest(local, origin, known, there)
         paths = {file.name: file.path for file in local.files}
         # The files to send follow from the same listing as the manifest; a fresh listing verifies
         # them afterwards.
-        entries = {}
-        if there is not None:
-            entries = {entry.name: entry for entry in there.entries}
-        sent = 0
-        if mine:
-            sent = self._send(manifest, paths, stamps, entries)
+        entries = steps.by_name(() if there is None else there.entries)
+        sent = self._send(manifest, paths, known, entries) if mine else 0
         for again in range(_AGAIN + 1):
-            entries = {}
-            for entry in self._store.entries(self._layout.step(local.step)):
-                entries[entry.name] = entry
+            entries = steps.by_name(self._store.entries(self._layout.step(local.step)))
             why = steps.missing(self._layout, manifest, entries)
             if not why:
                 break
@@ -125,7 +114,7 @@ class Push:
                     "It is uploaded again by itself."
                 )
             self._store.write(self._layout.manifest(local.step), manifest.encode())
-            sent += self._send(manifest, paths, stamps, entries)
+            sent += self._send(manifest, paths, known, entries)
         self._say(
             "verified",
             step=local.step,
@@ -134,24 +123,20 @@ class Push:
             sent=sent,
             sha256=manifest.sha256,
         )
-        held = ""
-        if point:
-            held = self._point(manifest, local, origin)
+        held = self._point(manifest, local, origin) if point else ""
         return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
 
     def _manifest(
         self,
         local: LocalSet,
         origin: Origin,
-        sha1: Mapping[Path, str],
+        known: Mapping[Path, tuple[Stamp, str]],
         there: steps.RemoteStep | None,
     ) -> tuple[Manifest, bool]:
         """Return the manifest that stands for the step in the store, and whether its files may have
         to be sent. It is written before any data. `there` is the step as it was just listed.
         """
-        files = []
-        for file in local.files:
-            files.append(File(file.name, file.size, sha1[file.path]))
+        files = [File(file.name, file.size, known[file.path][1]) for file in local.files]
         launch = origin.launch
         if launch is not None:
             launch = replace(
@@ -193,11 +178,7 @@ class Push:
         step it is repaired in its place.
         """
         run = steps.look(self._store, self._layout)
-        other = None
-        for one in run.whole:
-            if one.step < pointer.step:
-                other = one
-                break
+        other = next((one for one in run.whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
             if lossless:
                 return
@@ -218,7 +199,7 @@ class Push:
         self,
         manifest: Manifest,
         paths: Mapping[str, Path],
-        stamps: Mapping[Path, Stamp],
+        known: Mapping[Path, tuple[Stamp, str]],
         entries: Mapping[str, Entry],
     ) -> int:
         """Upload the files that `entries` does not have in the right state, and return their size
@@ -228,9 +209,9 @@ class Push:
             sent = self._send_missing(manifest, paths, entries)
         except StoreError:
             # If a file changed meanwhile, that is the cause and not the store.
-            self._unchanged(stamps)
+            self._unchanged(known)
             raise
-        self._unchanged(stamps)
+        self._unchanged(known)
         return sent
 
     def _send_missing(
@@ -239,19 +220,14 @@ class Push:
         """Upload the files that `entries` does not have in the right state, and return their size
         in bytes.
         """
-        wanted = []
+        wanted, size = [], 0
         for file in sorted(manifest.files, key=lambda one: -one.size):
             name = self._layout.file(manifest.step, file.path)
             entry = entries.get(name)
             if entry is None or (entry.size, entry.sha1) != (file.size, file.sha1):
                 wanted.append((file, name))
-        self._say(
-            "sending",
-            step=manifest.step,
-            files=len(wanted),
-            bytes=sum(file.size for file, _ in wanted),
-            of=manifest.bytes,
-        )
+                size += file.size
+        self._say("sending", step=manifest.step, files=len(wanted), bytes=size, of=manifest.bytes)
         stop = threading.Event()
 
         def one(file: File, name: str) -> None:
@@ -271,12 +247,12 @@ class Push:
                     f"{error.filename} vanished while step {manifest.step} was uploaded; a "
                     "newer step is taken by itself."
                 ) from error
-        return sum(file.size for file, _ in wanted)
+        return size
 
     @staticmethod
-    def _unchanged(stamps: Mapping[Path, Stamp]) -> None:
+    def _unchanged(known: Mapping[Path, tuple[Stamp, str]]) -> None:
         """Raise StepFailed if a file has changed since it was hashed."""
-        for path, stamp in stamps.items():
+        for path, (stamp, _) in known.items():
             try:
                 same = Stamp.of(path) == stamp
             except FileNotFoundError:
@@ -316,11 +292,7 @@ class Push:
 
     def _write_pointer(self, manifest: Manifest) -> None:
         """Write the pointer and read it back. Raises StoreDamaged if it differs."""
-        config = ""
-        for file in manifest.files:
-            if file.path == manifest.config:
-                config = file.sha1
-                break
+        sha1 = {file.path: file.sha1 for file in manifest.files}
         pointer = Pointer(
             step=manifest.step,
             run=manifest.run,
@@ -330,7 +302,7 @@ class Push:
             bytes=manifest.bytes,
             trainer=manifest.trainer,
             wandb=manifest.wandb,
-            config_version=config,
+            config_version=sha1.get(manifest.config, ""),
         )
         data = pointer.encode()
         self._store.write(self._layout.pointer, data)
@@ -345,16 +317,19 @@ def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
     """Return True if the parts of both manifests are the same. Configs are written anew at every
     start and do not make another step.
     """
-    names = {file.name for file in local.data}
-    rows = []
-    for one in (there, wanted):
-        rows.append({f.path: (f.size, f.sha1) for f in one.files if f.path in names})
-    extra = {f.path for f in there.files} - {f.path for f in wanted.files}
-    inside = []
-    for name in extra:
+    before, now = _content(there), _content(wanted)
+    for file in local.data:
+        if before.get(file.name) != now.get(file.name):
+            return False
+    for name in before.keys() - now.keys():
         if any(name.startswith(f"{part}/") for part in there.parts.values()):
-            inside.append(name)
-    return rows[0] == rows[1] and not inside and set(there.parts) >= set(wanted.parts)
+            return False
+    return set(there.parts) >= set(wanted.parts)
+
+
+def _content(manifest: Manifest) -> dict[str, tuple[int, str]]:
+    """Return {path: (bytes, SHA-1)} of the files."""
+    return {file.path: (file.size, file.sha1) for file in manifest.files}
 
 
 def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:

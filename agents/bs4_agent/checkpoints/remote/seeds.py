@@ -68,9 +68,7 @@ def read(store: Store, layout: Layout) -> SeedRun:
     for entry in store.entries(layout.root):
         name = entry.name[len(layout.root) :]
         config = entry if name == "config.toml" else config
-        where = ""
-        if name.startswith("checkpoints/"):
-            where = "checkpoints/"
+        where = "checkpoints/" if name.startswith("checkpoints/") else ""
         directory, _, rest = name[len(where) :].partition("/")
         step = step_number(directory)
         if step is not None and rest:
@@ -91,22 +89,13 @@ def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:
 
 def _missing(files: dict[str, Entry]) -> str:
     """Return what the trainer's part lacks, or ""."""
-    metadata = []
-    for name in files:
-        if name.rpartition("/")[2] == ".metadata":
-            metadata.append(name)
-    shards = []
-    for name in files:
-        if _SHARD.fullmatch(name):
-            shards.append(name)
+    metadata = [name for name in files if name.rpartition("/")[2] == ".metadata"]
     if not metadata:
         return "no .metadata"
+    shards = [name for name in files if _SHARD.fullmatch(name)]
     if not shards:
         return "no shard beside .metadata"
-    empty = []
     for name in (*metadata, *shards):
         if not files[name].size:
-            empty.append(name)
-    if empty:
-        return f"{empty[0]} is empty"
+            return f"{name} is empty"
     return ""

@@ -39,6 +39,11 @@ class RemoteStep:
         """Return the size of all files of the step in the store, in bytes."""
         return sum(entry.size for entry in self.entries)
 
+    @property
+    def newest_t(self) -> float:
+        """Return the server's time of the step's newest file."""
+        return max((entry.t for entry in self.entries), default=0.0)
+
 
 @dataclass(frozen=True)
 class RemoteRun:
@@ -54,10 +59,7 @@ class RemoteRun:
 
     def step(self, number: int) -> RemoteStep | None:
         """Return the step with this number, or None."""
-        for one in self.steps:
-            if one.step == number:
-                return one
-        return None
+        return next((one for one in self.steps if one.step == number), None)
 
     @property
     def whole(self) -> list[RemoteStep]:
@@ -83,9 +85,7 @@ def look(store: Store, layout: Layout) -> RemoteRun:
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
     """List one step now. Return None if the store has no file of it."""
     entries = store.entries(layout.step(step))
-    if entries:
-        return _step(store, layout, step, entries)
-    return None
+    return _step(store, layout, step, entries) if entries else None
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
@@ -125,16 +125,20 @@ def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) ->
 
 def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> RemoteStep:
     """Return the step with its manifest and what it lacks."""
-    by_name = {entry.name: entry for entry in entries}
-    own = by_name.get(layout.manifest(step))
+    names = by_name(entries)
+    own = names.get(layout.manifest(step))
     if own is None:
         return RemoteStep(step, max(entry.t for entry in entries), entries, None, "no manifest")
     try:
         manifest = Manifest.decode(store.read(own.name, manifests.MOST), own.name)
     except (NotThere, StoreDamaged) as error:
         return RemoteStep(step, own.t, entries, None, error.message)
+    why = missing(layout, manifest, names)
     if manifest.step != step:
         why = f"its manifest is of step {manifest.step}"
-    else:
-        why = missing(layout, manifest, by_name)
     return RemoteStep(step, own.t, entries, manifest, why)
+
+
+def by_name(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """Return the entries by their names."""
+    return {entry.name: entry for entry in entries}

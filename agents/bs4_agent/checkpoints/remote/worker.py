@@ -35,7 +35,7 @@ from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_agent.paths import Home
@@ -84,11 +84,8 @@ def main() -> int:
     """Carry out the job on standard input and return the exit code: 0, or 1 if it failed."""
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
-    os.nice(
-        19
-        # the run comes first; who starts this says the same for the disk, without loading psutil
-        # for it once more
-    )
+    # The run comes first. The agent sets the priority for the disk, which would load psutil here.
+    os.nice(19)
     tell = Told()
     home = Home(Path(job["home"]))
     try:
@@ -120,16 +117,13 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
-    launch = None
-    if job.get("launch"):
-        launch = Launched.from_dict(job["launch"])
     origin = Origin(
         layout.run,
         spec.trainer,
         job["attempt"],
         job["resumed"],
         wandb_ids(trainer, spec) | job.get("wandb", {}),
-        launch,
+        Launched.from_dict(job["launch"]) if job.get("launch") else None,
     )
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
@@ -163,9 +157,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             sha256=pushed.manifest_sha256,
         )
     store = opening.result()
-    others = {}
-    for name, path in job["others"].items():
-        others[layout.root + name] = Path(path)
+    others = {layout.root + name: Path(path) for name, path in job["others"].items()}
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if job["keep_remote"] is not None:
@@ -196,11 +188,7 @@ class _Source:
             one, why = None, "it is being removed"
             with contextlib.suppress(Busy):
                 held.enter_context(hold(self._home, self._run, step, self._who))
-                one = None
-                for found in step_sets(self._trainer, self._spec):
-                    if found.step == step:
-                        one = found
-                        break
+                one = set_of(step_sets(self._trainer, self._spec), step)
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
                 return one, self._local(one)
@@ -289,9 +277,12 @@ def open_store(home: Home, job: Mapping[str, Any]) -> Store:
             f"There is no key for the store ({path}); put it there with `bs4-console pods "
             "setup --credentials`."
         )
-    pace = Pace(job.get("rate"))
     return b2.B2Store.open(
-        Place.parse(job["to"]).bucket, key["key_id"], key["key"], at=b2.realm(), pace=pace
+        Place.parse(job["to"]).bucket,
+        key["key_id"],
+        key["key"],
+        at=b2.realm(),
+        pace=Pace(job.get("rate")),
     )
 
 
@@ -300,9 +291,9 @@ def failure(error: AgentError | OSError) -> dict[str, Any]:
     for the journal.
     """
     if isinstance(error, AgentError):
-        passing = (isinstance(error, StoreError) and error.passing) or isinstance(
-            error, (StepFailed, Busy, StoreDamaged)
-        )
+        passing = isinstance(error, (StepFailed, Busy, StoreDamaged))
+        if isinstance(error, StoreError):
+            passing = passing or error.passing
         return {"error": error.type, "detail": error.message, "passing": passing}
     return {
         "error": "disk",
@@ -348,8 +339,7 @@ def _job() -> dict[str, Any]:
         if not more:
             os._exit(_ORPHANED)
         raw += more
-    found: dict[str, Any] = json.loads(raw)
-    return found
+    return dict(json.loads(raw))
 
 
 def _end_with_agent() -> None:

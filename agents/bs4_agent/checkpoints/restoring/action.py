@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Asked, Prepared, Restoring
 from bs4_agent.clock import boot_id
@@ -18,7 +19,7 @@ from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.runs.registry import Runs
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -41,15 +42,12 @@ class RestorePlan:
     @property
     def hash(self) -> str:
         """Return the hash that a person confirms."""
-        steps = []
-        for s in self.steps:
-            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
         return digest(
             {
                 "restore": self.asked.body(),
                 "step": self.step,
                 "identity": self.identity,
-                "steps": steps,
+                "steps": hashed_steps(self.steps),
             }
         )
 
@@ -65,7 +63,7 @@ class RestorePlan:
             "resume": self.step,
             "asked": self.asked.body(),
             "identity": self.identity,
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": {},
             **self.shown,
         }
@@ -73,13 +71,14 @@ class RestorePlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
         """Return the plan that `as_dict` has written."""
-        shown = {}
-        for name in ("skipped", "notes", "bytes", "missing", "free", "launch"):
-            shown[name] = data[name]
-        steps = []
-        for step in data["steps"]:
-            steps.append(Planned.from_dict(step))
-        return cls(Asked.read(data["asked"]), data["resume"], data["identity"], steps, shown)
+        names = ("skipped", "notes", "bytes", "missing", "free", "launch")
+        return cls(
+            Asked.read(data["asked"]),
+            data["resume"],
+            data["identity"],
+            steps_from_dicts(data["steps"]),
+            {name: data[name] for name in names},
+        )
 
 
 def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
@@ -94,12 +93,12 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     here = restoring.here(prepared)
     missing, free = restoring.missing(prepared)
     restoring.refuse_full(prepared)
-    fetched = "nothing is fetched"
-    if missing:
-        fetched = "only its config is fetched"
     notes = []
     if here:
-        notes = [f"Step {step} is complete here already, so {fetched} and nothing is moved."]
+        fetched = "only its config" if missing else "nothing"
+        notes.append(
+            f"Step {step} is complete here already, so {fetched} is fetched and nothing is moved."
+        )
     if newer := place.above(trainer, spec, step):
         notes.append(
             f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless "
@@ -113,7 +112,7 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     elif left_out := prepared.found.launch.left_out:
         notes.append(f"Of how the run was started the store does not have {'; '.join(left_out)}.")
     shown = {
-        "skipped": [list(one) for one in prepared.skipped],
+        "skipped": prepared.skipped_rows,
         "notes": notes,
         "bytes": prepared.found.bytes,
         "missing": missing,
@@ -143,16 +142,14 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
         [],
         {"staging": str(where.staging), "bytes": found.bytes, "missing": missing},
     )
-    finals = [str(one.final) for one in where.directories]
-    parameters = {**names, "directories": finals, "aside": [str(path) for path in clashing]}
-    moving = "".join(f"mv {path} <trash>/; " for path in clashing)
+    parameters = {**names, "directories": where.finals, "aside": texts(clashing)}
     title = f"Put it where {prepared.spec.trainer} looks for it"
     if clashing:
         title += f"; {len(clashing)} that lie there incomplete go to the run's trash"
-    else:
-        title += ""
-    command = moving + "; ".join(f"mv {one.staged} {one.final}" for one in where.directories)
-    return [bring, Planned("place", title, command, parameters, [], {"directories": finals})]
+    moves = [f"mv {path} <trash>/" for path in clashing]
+    moves += [f"mv {one.staged} {one.final}" for one in where.directories]
+    shown = {"directories": where.finals}
+    return [bring, Planned("place", title, "; ".join(moves), parameters, [], shown)]
 
 
 @dataclass(frozen=True)
@@ -205,10 +202,7 @@ class Put:
         """Return the directories that will be moved aside. Raises PlanChanged if one of them was
         not there when the plan was made.
         """
-        prepared = context.prepared(planned)
-        found = []
-        for path in place.in_the_way(prepared.where):
-            found.append(str(path))
+        found = texts(place.in_the_way(context.prepared(planned).where))
         if more := sorted(set(found) - set(planned.parameters["aside"])):
             raise PlanChanged(
                 f"{more[0]} is there by now, and was not when the plan was made; nothing was "
@@ -250,10 +244,8 @@ class RestoreRunner(StepRunner):
     def _verify(self) -> bool:
         """Journal the end of the action and return True if the step is complete on the pod."""
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
-        whole = self._restoring.placed(prepared)
-        if whole:
-            detail = f"step {self._plan.step} is complete here"
-        else:
+        whole, detail = self._restoring.placed(prepared), f"step {self._plan.step} is complete here"
+        if not whole:
             detail = f"step {self._plan.step} is not complete here any more"
         result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
         self._event("done" if whole else "failed", sync=True, detail=detail, result=result)

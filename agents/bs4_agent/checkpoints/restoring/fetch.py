@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.restoring.source import RemoteFile
@@ -55,18 +56,18 @@ def fetch(
     full.
     """
     wanted = list(targets)
+    total = got = fetched = 0
     try:
-        there = [_there(target) for target in wanted]
-        _refuse_full(
-            staging,
-            sum(target.file.size for target, has in zip(wanted, there, strict=True) if not has),
-        )
-        total = sum(target.file.size for target in wanted)
-        got = fetched = 0
-        for number, (target, has) in enumerate(zip(wanted, there, strict=True), 1):
-            if not has:
-                _download(store, target)
+        lacking = set()
+        for target in wanted:
+            total += target.file.size
+            if not _there(target):
+                lacking.add(target.staged)
                 fetched += target.file.size
+        _refuse_full(staging, fetched)
+        for number, target in enumerate(wanted, 1):
+            if target.staged in lacking:
+                _download(store, target)
             got += target.file.size
             say(number, len(wanted), got, total)
         for directory in {target.staged.parent for target in wanted}:
@@ -122,8 +123,7 @@ def missing_bytes(targets: Iterable[Target]) -> int:
 
 def free_bytes(staging: Path) -> int:
     """Return the free bytes of the disk on which `staging` is or will be."""
-    place = next(path for path in (staging, *staging.parents) if path.exists())
-    found = os.statvfs(place)
+    found = os.statvfs(nearest(staging))
     return found.f_bavail * found.f_frsize
 
 

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from bs4_agent.checkpoints.inventory import nearest, texts
 from bs4_agent.checkpoints.restoring.fetch import Target, sized
 from bs4_agent.checkpoints.restoring.source import RemoteSet
-from bs4_agent.checkpoints.sets import StepSet, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, set_of, step_sets, verify
 from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import sync_directory
@@ -51,11 +52,12 @@ class Placement:
     @property
     def extra(self) -> Sequence[Target]:
         """Return those of `targets` that belong to `beside`."""
-        found = []
-        for target in self.targets:
-            if self.staging / _BESIDE in target.staged.parents:
-                found.append(target)
-        return found
+        return [t for t in self.targets if self.staging / _BESIDE in t.staged.parents]
+
+    @property
+    def finals(self) -> list[str]:
+        """Return the final paths of the directories."""
+        return texts(one.final for one in self.directories)
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
@@ -69,10 +71,9 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
     targets = []
     # A single config goes where a person looks for it. Several configs keep their relative
     # positions, by which they include each other.
-    names = found.configs
-    configs = {}
-    for path in names:
-        configs[path] = beside / (Path(path).name if len(names) == 1 else path)
+    configs = {path: beside / path for path in found.configs}
+    if len(configs) == 1:
+        configs = {path: beside / final.name for path, final in configs.items()}
     for file in found.files:
         part, inside = _part_of(found, file.path)
         if part is None or file.path in configs:
@@ -104,30 +105,21 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
     """Return the step on the pod if it is complete and its files verify, otherwise None."""
-    for one in step_sets(trainer, spec):
-        if one.step == step and one.complete and not verify(one):
-            return one
-    return None
+    one = set_of(step_sets(trainer, spec), step)
+    return one if one is not None and not verify(one) else None
 
 
 def in_the_way(where: Placement) -> list[Path]:
     """Return the directories that occupy the place of a staged directory. Empty directories count
     too, because a trainer sees them.
     """
-    found = []
-    for one in where.directories:
-        if os.path.lexists(one.final) and os.path.lexists(one.staged):
-            found.append(one.final)
-    return found
+    staged = [one for one in where.directories if os.path.lexists(one.staged)]
+    return [one.final for one in staged if os.path.lexists(one.final)]
 
 
 def clashing(where: Placement) -> list[Path]:
     """Return the directories that occupy a place of the set, before anything is fetched."""
-    found = []
-    for one in where.directories:
-        if os.path.lexists(one.final):
-            found.append(one.final)
-    return found
+    return [one.final for one in where.directories if os.path.lexists(one.final)]
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
@@ -170,11 +162,7 @@ def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
     """Return the complete steps on the pod that are newer than `step`. A launch without an explicit
     step resumes from these.
     """
-    found = []
-    for one in step_sets(trainer, spec):
-        if one.complete and one.step > step:
-            found.append(one.step)
-    return found
+    return [one.step for one in step_sets(trainer, spec) if one.complete and one.step > step]
 
 
 def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]]:
@@ -190,9 +178,7 @@ def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]
 
 def _turn(part: str) -> int:
     """Return the position of the part in the order in which parts are put in place."""
-    if part in _ORDER:
-        return _ORDER.index(part)
-    return len(_ORDER)
+    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
 
 
 def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
@@ -206,10 +192,7 @@ def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
 
 def _refuse_other_disk(root: Path, base: Path) -> None:
     """Raise Refused if one rename cannot move a file from `base` to `root`."""
-    here, there = (
-        next(path for path in (one, *one.parents) if path.exists()) for one in (root, base)
-    )
-    if here.stat().st_dev != there.stat().st_dev:
+    if nearest(root).stat().st_dev != nearest(base).stat().st_dev:
         raise Refused(
             f"{root} is on another filesystem than {base}, so nothing can be put there in "
             "one rename; give another --output-dir."

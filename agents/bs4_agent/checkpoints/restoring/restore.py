@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import Place
@@ -32,6 +33,7 @@ from bs4_agent.launch import validation
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs import trash
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.setup.jobs import Jobs
@@ -106,6 +108,11 @@ class Prepared:
     skipped: Sequence[tuple[int, str]]
 
     @property
+    def skipped_rows(self) -> list[list[Any]]:
+        """Return `skipped` as lists, for a plan."""
+        return [list(one) for one in self.skipped]
+
+    @property
     def launch(self) -> dict[str, Any]:
         """Return the launch that continues the run, as an action's body. Its W&B ids come from the
         registered run.
@@ -144,18 +151,17 @@ class Restoring:
         store's error, and Refused as `place.placement` does.
         """
         found = self._ask_store(asked)
-        told = "; ".join(
-            f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
-        )
         if found.chosen is None:
-            what = "any step that is whole"
-            if asked.step is not None:
-                what = f"step {asked.step}"
+            what = "any step that is whole" if asked.step is None else f"step {asked.step}"
+            told = "; ".join(
+                f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
+            )
+            if told:
+                told = f" ({told})"
             raise NotApplicable(
-                f"{asked.source} does not hold {what} of "
-                f"{asked.run}{f' ({told})' if told else ''}; nothing was restored and nothing is "
-                "started afresh. Look with `bs4-console checkpoints remote`, or name another "
-                "place with --from."
+                f"{asked.source} does not hold {what} of {asked.run}{told}; nothing was restored "
+                "and nothing is started afresh. Look with `bs4-console checkpoints remote`, or "
+                "name another place with --from."
             )
         write_json(self._notes(asked.run) / f"{found.chosen.identity}.json", found.chosen.as_dict())
         return self._prepared(asked, found.chosen, found.skipped)
@@ -180,18 +186,16 @@ class Restoring:
         `playbooks.world.World.remote_step`.
         """
         prepared = self.find(Asked.read(body))
-        aside = []
-        if not self.here(prepared):
-            aside = [str(path) for path in restore_place.clashing(prepared.where)]
+        aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
         return {
             "step": prepared.found.step,
             "identity": prepared.found.identity,
             "asked": prepared.asked.body(),
-            "aside": aside,
-            "finals": [str(one.final) for one in prepared.where.directories],
+            "aside": texts(aside),
+            "finals": prepared.where.finals,
             "bytes": prepared.found.bytes,
             "missing": self.missing(prepared)[0],
-            "skipped": [list(one) for one in prepared.skipped],
+            "skipped": prepared.skipped_rows,
         }
 
     def missing(self, prepared: Prepared) -> tuple[int, int]:
@@ -263,13 +267,15 @@ class Restoring:
             ]
             for one in self._wanted(prepared)
         ]
-        order = {
-            "from": str(prepared.asked.source),
-            "identity": found.identity,
-            "staging": str(where.staging),
-            "targets": targets,
-        }
-        write_json(request, order)
+        write_json(
+            request,
+            {
+                "from": str(prepared.asked.source),
+                "identity": found.identity,
+                "staging": str(where.staging),
+                "targets": targets,
+            },
+        )
         for number in range(1, TRIES + 1):
             answer = request.with_name(f"{found.identity}.{key}.{number}.answer.json")
             argv = process.command(self._home, _WORKER, "fetch", str(request), str(answer))
@@ -351,30 +357,18 @@ class Restoring:
         """Register the run with the W&B ids that it had, which the next launch continues. A run
         that has attempts keeps its own ids.
         """
-        known = None
-        for run in self._runs.all():
-            if run.name == prepared.spec.run:
-                known = run
-                break
+        known = self._known(prepared.spec.run)
         if known is None or not known.attempts:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
         """Return True if the run is registered as `enrol` leaves it."""
-        known = None
-        for run in self._runs.all():
-            if run.name == prepared.spec.run:
-                known = run
-                break
+        known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
 
     def refuse_live(self, name: str) -> None:
         """Raise Refused if the run is running or has left processes behind."""
-        run = None
-        for one in self._runs.all():
-            if one.name == name:
-                run = one
-                break
+        run = self._known(name)
         if run is not None and (run.live or self._runs.leftovers(name)):
             raise Refused(
                 f"{name} is running, and may write where it would be restored; stop it first."
@@ -382,11 +376,7 @@ class Restoring:
 
     def refuse_taken(self, spec: LaunchSpec) -> None:
         """Raise Refused if the run's name belongs to another run on this pod."""
-        run = None
-        for one in self._runs.all():
-            if one.name == spec.run:
-                run = one
-                break
+        run = self._known(spec.run)
         if (
             run is not None
             and run.attempts
@@ -397,21 +387,24 @@ class Restoring:
                 f"{run.spec.output_dir}. Restore with --output-dir {run.spec.output_dir}."
             )
 
+    def _known(self, name: str) -> Run | None:
+        """Return the run with this name, or None if the agent does not know it."""
+        return next((run for run in self._runs.all() if run.name == name), None)
+
     def _ask_store(self, asked: Asked) -> Found:
         """Query the store with the worker and return what it has found. Raises StepFailed if there
         is no answer within `FIND_S` seconds.
         """
-        notes = self._notes(asked.run)
-        answer = notes / f"found-{ulid()}.json"
-        step = [] if asked.step is None else [str(asked.step)]
+        answer = self._notes(asked.run) / f"found-{ulid()}.json"
         argv = process.command(
-            self._home, _WORKER, "find", str(asked.source), asked.run, str(answer), *step
+            self._home, _WORKER, "find", str(asked.source), asked.run, str(answer)
         )
-        environment = {"BS4_HOME": str(self._home.root)}
+        if asked.step is not None:
+            argv.append(str(asked.step))
         try:
             done = subprocess.run(
                 argv,
-                env=_with(environment),
+                env={**os.environ, "BS4_HOME": str(self._home.root)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -426,12 +419,10 @@ class Restoring:
         finally:
             answer.unlink(missing_ok=True)
         if told is None:
-            last = done.stdout.decode("utf-8", "replace").strip().splitlines()[-1:] or [
-                "it said nothing"
-            ]
+            said = done.stdout.decode("utf-8", "replace").strip() or "it said nothing"
             raise StepFailed(
                 f"The program that asks {asked.source} ended with exit code {done.returncode}: "
-                f"{last[0][:300]}. Try again."
+                f"{said.splitlines()[-1][:300]}. Try again."
             )
         if (error := told.get("error")) is not None:
             raise StepFailed(str(error["message"]))
@@ -447,11 +438,8 @@ class Restoring:
         spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
         self.refuse_taken(spec)
         trainer = self._runs.trainer(spec)
-        lacking = []
-        for rule in trainer.parts(spec):
-            if rule.required and rule.name not in found.parts:
-                lacking.append(rule.name)
-        if lacking:
+        needed = [rule.name for rule in trainer.parts(spec) if rule.required]
+        if lacking := [name for name in needed if name not in found.parts]:
             raise NotApplicable(
                 f"Step {found.step} of {asked.run} at {asked.source} has no "
                 f"{' and no '.join(lacking)} part, and {spec.trainer} cannot resume without (it "
@@ -461,8 +449,7 @@ class Restoring:
         where = restore_place.placement(trainer, spec, found)
         if not asked.config and found.config:
             spec = dataclasses.replace(spec, config=where.configs[found.config])
-        launch = found.launch or Launched()
-        words = launch.words(lambda path: where.configs[path])
+        words = (found.launch or Launched()).words(lambda path: where.configs[path])
         # The words after the recorded ones are W&B's ids, which depend on the config itself.
         spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
         return Prepared(asked, spec, found, where, skipped)
@@ -497,8 +484,3 @@ class Restoring:
         place = self._home.root / "restore" / safe_name(run, "run")
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return place
-
-
-def _with(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return our own environment with additions."""
-    return {**os.environ, **environment}

@@ -64,11 +64,11 @@ class RemoteSet:
         """Return the config files with which the run was started: its config first, then the files
         that its launch names and those that they include.
         """
-        more = []
+        found = dict.fromkeys([self.config] if self.config else [])
         for file in self.files:
-            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config:
-                more.append(file.path)
-        return ([self.config] if self.config else []) + more
+            if file.path.startswith(f"{CONFIGS}/"):
+                found[file.path] = None
+        return list(found)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the set as a dictionary, for our notes and the worker's answer."""
@@ -119,11 +119,8 @@ class Found:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as a dictionary."""
-        chosen = None
-        if self.chosen is not None:
-            chosen = self.chosen.as_dict()
         return {
-            "chosen": chosen,
+            "chosen": None if self.chosen is None else self.chosen.as_dict(),
             "skipped": [list(one) for one in self.skipped],
             "pointed": self.pointed,
         }
@@ -131,11 +128,10 @@ class Found:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Found:
         """Return the result that `as_dict` has written."""
-        chosen = None
-        if data["chosen"] is not None:
-            chosen = RemoteSet.from_dict(data["chosen"])
         return cls(
-            chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"]
+            None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
+            [(int(step), str(why)) for step, why in data["skipped"]],
+            data["pointed"],
         )
 
 
@@ -161,9 +157,7 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
     left = look(store, layout)
     pointer = left.pointer
     pointed = None if pointer is None else pointer.step
-    skipped: list[tuple[int, str]] = []
-    if left.pointer_why:
-        skipped = [(-1, left.pointer_why)]
+    skipped = [(-1, left.pointer_why)] if left.pointer_why else []
     if (
         pointer is not None
         and pointer.manifest
@@ -200,13 +194,10 @@ def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
 
 def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
     """Return the step as a set that can be restored."""
-    files = []
-    for file in manifest.files:
-        files.append(
-            RemoteFile(
-                file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256
-            )
-        )
+    files = [
+        RemoteFile(f.path, layout.file(one.step, f.path), f.size, f.sha1, f.sha256)
+        for f in manifest.files
+    ]
     return RemoteSet(
         step=one.step,
         run=manifest.run,
@@ -246,11 +237,9 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
     directory, with or without the directory `trainer` around the shards.
     """
     top = f"checkpoints/step_{one.step}"
-    bare = ".metadata" in one.files
+    place = f"{top}/trainer" if ".metadata" in one.files else top
     files = [
-        RemoteFile(
-            f"{top}/trainer/{name}" if bare else f"{top}/{name}", entry.name, entry.size, entry.sha1
-        )
+        RemoteFile(f"{place}/{name}", entry.name, entry.size, entry.sha1)
         for name, entry in sorted(one.files.items())
     ]
     parts = {}
@@ -264,7 +253,6 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
     identity = manifests.digest(
         repr([(file.name, file.size, file.sha1) for file in files]).encode()
     )
-    wandb = left.pointer.wandb if left.pointer is not None else {}
     return RemoteSet(
         step=one.step,
         run=layout.run,
@@ -273,5 +261,5 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
         parts=parts,
         identity=identity,
         config=config,
-        wandb=wandb,
+        wandb={} if left.pointer is None else left.pointer.wandb,
     )

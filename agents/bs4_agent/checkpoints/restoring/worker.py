@@ -43,10 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     home = Home.from_environment()
     os.nice(10)  # a run that still trains on this machine comes first
     try:
-        if verb == "find":
-            told = _find(home, rest)
-        else:
-            told = _fetch(home, rest)
+        told = _find(home, rest) if verb == "find" else _fetch(home, rest)
     except (AgentError, OSError) as error:
         failure = _failure(error)
         print(failure["message"], flush=True)  # noqa: T201  (standard output is this program's log)
@@ -78,11 +75,10 @@ def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
     store = open_store(home, {"to": order["from"]})
-    targets = []
-    for row in order["targets"]:
-        targets.append(
-            Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
-        )
+    targets = [
+        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        for row in order["targets"]
+    ]
     return {
         "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
     }
