@@ -138,18 +138,16 @@ def _first_that_does_not_fit(
     if the next `furthest` saves fit. The trainer and the retention policy remove an old set only
     after the new one is complete, so every save needs room for its whole size.
     """
-    per_part = {name: part.bytes for name, part in newest.parts.items()}
     # How many more sets of each part fit before its limit removes one for each new one.
-    growing = {name: _left(sets, name, limits.of(name)) for name in per_part}
+    growing = {name: _left(sets, name, limits.of(name)) for name in newest.parts}
     taken = 0
     for save in range(1, furthest + 1):
         if taken + size > free:
             return save
-        for name, amount in per_part.items():
-            left = growing[name]
+        for name, left in growing.items():
             leaves = newest.step + (save - (limits.of(name) or 0)) * every
             if left is None or save <= left or limits.stays(name, leaves):
-                taken += amount
+                taken += newest.parts[name].bytes
         if not limits.milestones and all(
             left is not None and save > left for left in growing.values()
         ):

@@ -134,9 +134,12 @@ class Guard:
             except AgentError as error:
                 self._say(run, "refused", error.message)
             except OSError as error:
-                place = error.filename or "Its disk"
-                why = f"{place} cannot be read ({error.strerror}); look at the disk."
-                self._say(run, "refused", why)
+                self._say(
+                    run,
+                    "refused",
+                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look "
+                    "at the disk.",
+                )
             pauses.append(wait)
         return min(pauses, default=None)
 

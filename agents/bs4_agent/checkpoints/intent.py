@@ -96,8 +96,10 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
         if time.monotonic() > deadline:
             return
         try:
-            sets = complete_sets(step_sets(runs.trainer(run), run.spec))
-            entry["local_step"] = next((one.step for one in sets if not verify(one)), None)
+            for one in complete_sets(step_sets(runs.trainer(run), run.spec)):
+                if not verify(one):
+                    entry["local_step"] = one.step
+                    break
         except (AgentError, OSError):
             continue  # it stays unknown
         entry["local_known"] = True

@@ -82,11 +82,11 @@ def decide(
             kept.append(one)
     steps = numbers(kept)
     if len(kept) < wanted:
-        refused = (
-            f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in doubt: "
-            f"{', '.join(doubts[:5])}"
+        return Decision(
+            kept=steps,
+            refused=f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in "
+            f"doubt: {', '.join(doubts[:5])}",
         )
-        return Decision(kept=steps, refused=refused)
     old, spared = _old(sets, kept, order, own)
     free = []
     for one in old:

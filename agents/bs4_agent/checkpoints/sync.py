@@ -115,11 +115,15 @@ class Syncs:
             except AgentError as error:
                 self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
             except OSError as error:
-                text = (
-                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at "
-                    "the disk."
+                self._failed(
+                    run,
+                    {
+                        "error": "disk",
+                        "detail": f"{error.filename or 'Its disk'} cannot be read "
+                        f"({error.strerror}); look at the disk.",
+                        "passing": True,
+                    },
                 )
-                self._failed(run, {"error": "disk", "detail": text, "passing": True})
 
     def told(self) -> ConsoleFacts | None:
         """Return what is known from the store and the workers, as facts for the detectors. Return
@@ -145,13 +149,15 @@ class Syncs:
             # An order for every N steps is behind on purpose, and an upload may take as long as its
             # bandwidth requires.
             waits = bool(view.order.get("every")) or view.step is not None
-            row = {
-                "run": run,
-                "alive": view.failures < DEAD_AFTER,
-                "pointer": view.pointer,
-                "interval_s": _NEVER_S if waits else INTERVAL_S,
-            }
-            rows.append(row | view.told())
+            rows.append(
+                {
+                    "run": run,
+                    "alive": view.failures < DEAD_AFTER,
+                    "pointer": view.pointer,
+                    "interval_s": _NEVER_S if waits else INTERVAL_S,
+                    **view.told(),
+                }
+            )
         return rows
 
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
@@ -171,7 +177,7 @@ class Syncs:
             and newest is whole[0]
             and (view.pointer is None or steps[0].step > view.pointer)
         )
-        job = {
+        body = {
             "run": name,
             "to": order.to,
             "home": str(self._pod.runs.home.root),
@@ -189,12 +195,11 @@ class Syncs:
             "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
-        self._start(name, order, job)
+        self._start(name, order, body)
 
     def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
         """Start a worker and send it the job."""
-        log = self._pod.runs.home.agent_log
-        with log.open("ab") as errors:
+        with self._pod.runs.home.agent_log.open("ab") as errors:
             process = subprocess.Popen(
                 command(self._pod.runs.home, "bs4_agent.checkpoints.remote.worker"),
                 stdin=subprocess.PIPE,

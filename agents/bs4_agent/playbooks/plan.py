@@ -136,7 +136,7 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
             f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
         )
     resume = previous(facts) if _goes_back(playbook) else resumable(facts)
-    if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
+    if resume is None and "restore_set" in dict(playbook.fix):
         resume = (world.remote_step(run) or {}).get("step")
     context = Context(world, run, action, resume)
     steps = []

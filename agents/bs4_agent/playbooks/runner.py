@@ -142,8 +142,15 @@ class Runner(StepRunner):
         """Store what the runner needs. `pause` sleeps for a number of seconds between two polls,
         and raises Cancelled if the action is to end.
         """
-        context = Context(world, plan.run, key, plan.resume, pause)
-        super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=context)
+        super().__init__(
+            record,
+            key,
+            plan.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=Context(world, plan.run, key, plan.resume, pause),
+        )
         self._world, self._plan, self._pause = world, plan, pause
 
     def _verify(self) -> bool:

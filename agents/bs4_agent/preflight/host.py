@@ -27,16 +27,18 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
     """Return the Python interpreter that a launch of verl in `cwd` would use. In a container, the
     result is what verl_needs.interpreter says.
     """
-    spec = LaunchSpec(
-        run="preflight",
-        trainer="verl",
-        config=UNKNOWN_CONFIG,
-        cwd=cwd,
-        output_dir=cwd,
-        env=environment,
-        container=container,
+    return verl_needs.interpreter(
+        LaunchSpec(
+            run="preflight",
+            trainer="verl",
+            config=UNKNOWN_CONFIG,
+            cwd=cwd,
+            output_dir=cwd,
+            env=environment,
+            container=container,
+        ),
+        absolute=not container,
     )
-    return verl_needs.interpreter(spec, absolute=not container)
 
 
 def look(

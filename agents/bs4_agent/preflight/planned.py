@@ -115,8 +115,7 @@ def findings(
 
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
     """Return the facts of the disk that holds `path`."""
-    usage = disk_usage(path)
-    return Disk(**usage, growth=None, runs=runs)
+    return Disk(**disk_usage(path), growth=None, runs=runs)
 
 
 def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:

@@ -57,12 +57,11 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
         places = [_put(Path(directory), str(name), str(text)) for name, text in files]
-        line = ["@", str(places[0]), *map(str, words)]
         return _ask(
             cwd,
             str(body.get("trainer")),
             str(body.get("component") or "rl"),
-            _apart(line, cwd),
+            _apart(["@", str(places[0]), *map(str, words)], cwd),
             environment,
         )
 

@@ -80,12 +80,17 @@ def probe(
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    question = json.dumps(
-        {"trainer": trainer, "component": component, "words": list(words)}
-    ).encode()
+    question = {"trainer": trainer, "component": component, "words": list(words)}
     with tempfile.TemporaryDirectory(prefix="bs4-classes-") as aside:
         try:
-            done = here(python, __file__, question, timeout=timeout, more=environment, cwd=aside)
+            done = here(
+                python,
+                __file__,
+                json.dumps(question).encode(),
+                timeout=timeout,
+                more=environment,
+                cwd=aside,
+            )
         except subprocess.TimeoutExpired:
             return {"unknown": f"The trainer's own classes did not answer within {timeout:.0f} s."}
         except OSError as error:

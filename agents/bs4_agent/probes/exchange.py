@@ -140,8 +140,11 @@ def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
     version, _, status = first.partition(" ")
     if not version.startswith("HTTP/1.") or not status[:3].isdecimal() or len(status) < 3:
         raise NoHttp(f"a status line of its own kind: {first[:40]!r}")
-    fields = (line.partition(":") for line in lines)
-    return int(status[:3]), {name.strip().lower(): value.strip() for name, _, value in fields}
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return int(status[:3]), headers
 
 
 def _body(reader: _Reader, status: int, headers: Mapping[str, str]) -> bytes:

@@ -158,16 +158,15 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
     """Run one command to its end. Raises StepFailed if its exit code is not 0."""
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
     # It gets no GPU: a context on one would take memory from a run that trains there.
-    own = {
-        **os.environ,
-        **order["environment"],
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONUNBUFFERED": "1",
-    }
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
     # The merger inherits the lock: if only this process is killed, nobody else may write there
     # while the merger still does.
     with subprocess.Popen(
-        argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)
+        argv,
+        cwd=order["cwd"],
+        env={**os.environ, **order["environment"], **own},
+        stdin=subprocess.DEVNULL,
+        pass_fds=(owner,),
     ) as merger:
         try:
             code = _waited(merger, Path(order["staging"]), which)
@@ -235,11 +234,11 @@ def _failure(error: AgentError | OSError) -> dict[str, str]:
     """Return the type and the message of the error."""
     if isinstance(error, AgentError):
         return error.as_dict()
-    message = (
-        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
-        "right, then merge again."
-    )
-    return {"type": "step-failed", "message": message}
+    return {
+        "type": "step-failed",
+        "message": f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put "
+        "that right, then merge again.",
+    }
 
 
 if __name__ == "__main__":

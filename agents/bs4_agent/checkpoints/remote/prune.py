@@ -49,10 +49,9 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
     if keep < LEAST:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
     if run.pointer is None:
-        why = run.pointer_why or "there is no latest.json"
         return Pruning(
-            refused=f"Nothing is removed without a pointer that can be read ({why}); let a sync "
-            "finish first."
+            refused="Nothing is removed without a pointer that can be read "
+            f"({run.pointer_why or 'there is no latest.json'}); let a sync finish first."
         )
     named = run.step(run.pointer.step)
     if named is None or named.missing:
@@ -64,18 +63,18 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
             )
         )
     whole = run.whole
+    kept: dict[int, str] = {}
     if len(whole) <= keep:
-        kept = dict.fromkeys((one.step for one in whole), "one of the newest")
-        for one in run.steps:
-            if not one.whole:
-                kept[one.step] = f"not whole ({one.missing})"
+        for one in (*whole, *run.steps):
+            why = "one of the newest" if one.whole else f"not whole ({one.missing})"
+            kept.setdefault(one.step, why)
         return Pruning(kept=kept)
     # A run that was set back counts upwards again below the steps that it has left behind, so the
     # newest by number and the newest by the server's clock both stay.
     by_time = sorted(whole, key=lambda one: -one.t)
     newest = {one.step for one in (*whole[:keep], *by_time[:keep])}
     oldest, latest_t = min(newest), max(one.newest_t for one in run.steps)
-    kept, remove = {}, []
+    remove = []
     for one in run.steps:
         if one.step == run.pointer.step:
             kept[one.step] = "the pointer names it"
@@ -130,9 +129,7 @@ def _remove(store: Store, layout: Layout, one: RemoteStep) -> None:
     """Delete the files of a step, its manifest first: from then on nobody takes the step for
     complete, and the names of the rest still show what they are.
     """
-    names = sorted(
-        {entry.name for entry in one.entries}, key=lambda name: name != layout.manifest(one.step)
-    )
-    for name in names:
+    manifest = layout.manifest(one.step)
+    for name in sorted(steps.by_name(one.entries), key=lambda name: name != manifest):
         for version in store.versions(name):
             store.delete(version)

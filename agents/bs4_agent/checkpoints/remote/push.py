@@ -177,8 +177,8 @@ class Push:
         the step in the store is incomplete already (somebody removed files), so without another
         step it is repaired in its place.
         """
-        run = steps.look(self._store, self._layout)
-        other = next((one for one in run.whole if one.step < pointer.step), None)
+        whole = steps.look(self._store, self._layout).whole
+        other = next((one for one in whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
             if lossless:
                 return
@@ -293,7 +293,7 @@ class Push:
     def _write_pointer(self, manifest: Manifest) -> None:
         """Write the pointer and read it back. Raises StoreDamaged if it differs."""
         sha1 = {file.path: file.sha1 for file in manifest.files}
-        pointer = Pointer(
+        data = Pointer(
             step=manifest.step,
             run=manifest.run,
             t=manifest.created_t,
@@ -303,8 +303,7 @@ class Push:
             trainer=manifest.trainer,
             wandb=manifest.wandb,
             config_version=sha1.get(manifest.config, ""),
-        )
-        data = pointer.encode()
+        ).encode()
         self._store.write(self._layout.pointer, data)
         if self._store.read(self._layout.pointer, pointers.MOST) != data:
             raise StoreDamaged(

@@ -78,8 +78,12 @@ def look(store: Store, layout: Layout) -> RemoteRun:
         elif entry.name != layout.pointer:
             others[entry.name] = entry
     pointer, why = read_pointer(store, layout)
-    steps = [_step(store, layout, step, entries) for step, entries in sorted(found.items())]
-    return RemoteRun(steps, pointer, why, others)
+    return RemoteRun(
+        [_step(store, layout, step, entries) for step, entries in sorted(found.items())],
+        pointer,
+        why,
+        others,
+    )
 
 
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:

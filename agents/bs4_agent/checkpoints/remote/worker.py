@@ -236,8 +236,12 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
                     "of": len(files) if one.manifest else None,
                 }
             )
-    pointer = found.pointer.step if found.pointer else None
-    tell("listed", pointer=pointer, steps=sorted(one.step for one in found.whole), torn=torn)
+    tell(
+        "listed",
+        pointer=found.pointer.step if found.pointer else None,
+        steps=sorted(one.step for one in found.whole),
+        torn=torn,
+    )
 
 
 def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:

@@ -111,16 +111,19 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
         )
     elif left_out := prepared.found.launch.left_out:
         notes.append(f"Of how the run was started the store does not have {'; '.join(left_out)}.")
-    shown = {
-        "skipped": prepared.skipped_rows,
-        "notes": notes,
-        "bytes": prepared.found.bytes,
-        "missing": missing,
-        "free": free,
-        "launch": prepared.launch,
-    }
     return RestorePlan(
-        asked, step, prepared.found.identity, planned(prepared, missing, here=here), shown
+        asked,
+        step,
+        prepared.found.identity,
+        planned(prepared, missing, here=here),
+        {
+            "skipped": prepared.skipped_rows,
+            "notes": notes,
+            "bytes": prepared.found.bytes,
+            "missing": missing,
+            "free": free,
+            "launch": prepared.launch,
+        },
     )
 
 
@@ -148,8 +151,10 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
         title += f"; {len(clashing)} that lie there incomplete go to the run's trash"
     moves = [f"mv {path} <trash>/" for path in clashing]
     moves += [f"mv {one.staged} {one.final}" for one in where.directories]
-    shown = {"directories": where.finals}
-    return [bring, Planned("place", title, "; ".join(moves), parameters, [], shown)]
+    return [
+        bring,
+        Planned("place", title, "; ".join(moves), parameters, [], {"directories": where.finals}),
+    ]
 
 
 @dataclass(frozen=True)
@@ -244,11 +249,18 @@ class RestoreRunner(StepRunner):
     def _verify(self) -> bool:
         """Journal the end of the action and return True if the step is complete on the pod."""
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
-        whole, detail = self._restoring.placed(prepared), f"step {self._plan.step} is complete here"
-        if not whole:
-            detail = f"step {self._plan.step} is not complete here any more"
-        result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
-        self._event("done" if whole else "failed", sync=True, detail=detail, result=result)
+        whole = self._restoring.placed(prepared)
+        state = "complete here" if whole else "not complete here any more"
+        self._event(
+            "done" if whole else "failed",
+            sync=True,
+            detail=f"step {self._plan.step} is {state}",
+            result={
+                "restored": whole,
+                "step": self._plan.step,
+                "launch": self._plan.shown["launch"],
+            },
+        )
         return whole
 
 

@@ -194,15 +194,14 @@ def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
 
 def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
     """Return the step as a set that can be restored."""
-    files = [
-        RemoteFile(f.path, layout.file(one.step, f.path), f.size, f.sha1, f.sha256)
-        for f in manifest.files
-    ]
     return RemoteSet(
         step=one.step,
         run=manifest.run,
         trainer=manifest.trainer,
-        files=files,
+        files=[
+            RemoteFile(f.path, layout.file(one.step, f.path), f.size, f.sha1, f.sha256)
+            for f in manifest.files
+        ],
         parts=manifest.parts,
         identity=manifest.sha256,
         config=manifest.config,
@@ -250,16 +249,14 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
     if left.config is not None:
         config = "config.toml"
         files.append(RemoteFile(config, left.config.name, left.config.size, left.config.sha1))
-    identity = manifests.digest(
-        repr([(file.name, file.size, file.sha1) for file in files]).encode()
-    )
+    listing = repr([(file.name, file.size, file.sha1) for file in files])
     return RemoteSet(
         step=one.step,
         run=layout.run,
         trainer="",
         files=files,
         parts=parts,
-        identity=identity,
+        identity=manifests.digest(listing.encode()),
         config=config,
         wandb={} if left.pointer is None else left.pointer.wandb,
     )

@@ -108,11 +108,12 @@ def _failure(error: AgentError | OSError) -> dict[str, Any]:
     """Return the type and the message of the error, and whether it may pass by itself."""
     if isinstance(error, AgentError):
         return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}
-    message = (
-        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
-        "right, then restore again."
-    )
-    return {"type": "step-failed", "message": message, "passing": False}
+    return {
+        "type": "step-failed",
+        "message": f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put "
+        "that right, then restore again.",
+        "passing": False,
+    }
 
 
 def _keep(path: Path, data: bytes) -> None:

@@ -82,8 +82,9 @@ class EndPortHolder(EndLeftovers):
                 "another port in the config."
             )
         holding = f" and hold port {', '.join(map(str, sorted(ports)))}"
-        shown = {"ports": sorted(ports)}
-        return _ending("end_port_holder", context.world, sorted(dead), shown, holding)
+        return _ending(
+            "end_port_holder", context.world, sorted(dead), {"ports": sorted(ports)}, holding
+        )
 
 
 class EndProcesses(EndLeftovers):

@@ -55,9 +55,14 @@ class MoveSteps:
             f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
             "not need to the run's trash"
         )
-        command = "; ".join(f"mv {path} <trash>/" for path in found)
-        shown = {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]}
-        return Planned("move_steps", title, command, selector, [], shown)
+        return Planned(
+            "move_steps",
+            title,
+            "; ".join(f"mv {path} <trash>/" for path in found),
+            selector,
+            [],
+            {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if nothing is in the way any more."""

@@ -32,14 +32,18 @@ class Relaunch:
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
         where = "afresh" if spec.resume is None else f"from step {spec.resume}"
-        hashed = {
-            "resume": spec.resume,
-            "command": command,
-            "cwd": str(spec.cwd),
-            "overrides": list(spec.overrides),
-        }
         return Planned(
-            "relaunch", f"Start {context.run} {where}", command, hashed, [], {"cwd": str(spec.cwd)}
+            "relaunch",
+            f"Start {context.run} {where}",
+            command,
+            {
+                "resume": spec.resume,
+                "command": command,
+                "cwd": str(spec.cwd),
+                "overrides": list(spec.overrides),
+            },
+            [],
+            {"cwd": str(spec.cwd)},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
@@ -121,19 +125,23 @@ class RelaunchCompanion:
             )
         if server is None or server.alive("inference"):
             return None
-        command = shlex.join(context.world.command(server.spec))
-        hashed = {
-            "run": server.name,
-            "attempt": server.attempt,
-            "command": command,
-            "cwd": str(server.spec.cwd),
-        }
-        left = living(server)
+        command, left = shlex.join(context.world.command(server.spec)), living(server)
         title = f"Start the inference server {server.name} again"
         if left:
             title += f", after ending the {len(left)} left of it"
-        shown = {"processes": shown_processes(left)}
-        return Planned("relaunch_companion", title, command, hashed, [], shown)
+        return Planned(
+            "relaunch_companion",
+            title,
+            command,
+            {
+                "run": server.name,
+                "attempt": server.attempt,
+                "command": command,
+                "cwd": str(server.spec.cwd),
+            },
+            [],
+            {"processes": shown_processes(left)},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if this action has started the server already."""

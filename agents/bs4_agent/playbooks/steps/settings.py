@@ -45,17 +45,16 @@ class EditConfig:
         words = []
         for c in changes:
             words.append(f"no {c['key']}" if c["after"] is None else f"{c['key']} = {c['after']!r}")
-        hashed = {
-            "path": str(path),
-            "set": values,
-            "unset": gone,
-            "output_dir": str(facts.layout.output_dir),
-        }
         return Planned(
             "edit_config",
             f"Change {path.name}: {', '.join(words)}",
             f"edit {path}: {'; '.join(words)}",
-            hashed,
+            {
+                "path": str(path),
+                "set": values,
+                "unset": gone,
+                "output_dir": str(facts.layout.output_dir),
+            },
             [{"path": str(path), "sha256": configfile.fingerprint(raw)}],
             {"changes": changes},
         )
@@ -99,8 +98,8 @@ class EditConfig:
 
 def _changes(planned: Planned) -> tuple[bytes, list[dict[str, Any]]]:
     """Return the new bytes of the config and the keys that still have to change."""
-    raw = configfile.read(Path(planned.parameters["path"]))
-    return configfile.edited(raw, planned.parameters["set"], planned.parameters["unset"])
+    wanted = planned.parameters
+    return configfile.edited(configfile.read(Path(wanted["path"])), wanted["set"], wanted["unset"])
 
 
 def _refuse_overridden(overrides: Sequence[str], keys: Sequence[str]) -> None:
