@@ -26,7 +26,6 @@ from bs4_agent.checkpoints.forecast import Forecast, forecast
 from bs4_agent.checkpoints.holds import alone, holder
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.readers import readers
 from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.rotation import Decision, OwnCleaning, decide
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
@@ -310,7 +309,9 @@ class Guard:
         free, places = list(decision.free[:_MOST]), {}
         for one in free:
             places[one.step] = [path.resolve() for path in one.directories]
-        used = readers(list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0))
+        used = removal.readers(
+            list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0)
+        )
         chosen = []
         with ExitStack() as locks:
             for one in free:
@@ -466,7 +467,7 @@ def _print(one: StepSet) -> _Print:
     the directories, writing changes those of the files.
     """
     entries, total, newest = 0, 0, 0
-    pending = [str(path) for path in one.directories]
+    pending = texts(one.directories)
     while pending:
         directory = pending.pop()
         try:

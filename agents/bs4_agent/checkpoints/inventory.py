@@ -83,19 +83,6 @@ def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
     return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)
 
 
-def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]:
-    """Return the step directories above `step` by part, oldest first, each exactly once. In the
-    flat layout of the current generation, both halves of a checkpoint share one directory, which is
-    then under "trainer". Empty directories are included, because a trainer sees them too.
-    """
-    found: dict[str, list[Path]] = {}
-    for checkpoint in sorted(checkpoints, key=lambda c: c.step):
-        if checkpoint.step > step:
-            for part, directory in checkpoint.directories.items():
-                found.setdefault(part, []).append(directory)
-    return found
-
-
 def step_directories(root: Path) -> dict[int, Path]:
     """Return {N: path} of every `root/step_N` (verl: `root/global_step_N`), whatever is inside. A
     step directory that is a link to another disk counts too, because the trainers follow it.

@@ -114,11 +114,10 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
     for word, path in words.items():
         found.add(path, spec.cwd / word)
     names = _names(found, main, output_dir)
-    named = {word: names[path] for word, path in words.items() if path in names}
     return ConfigFiles(
         names.get(main, "") if main is not None else "",
         {name: found.files[path] for path, name in names.items()},
-        named,
+        {word: names[path] for word, path in words.items() if path in names},
         found.left_out,
     )
 
@@ -186,9 +185,8 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
     names: dict[Path, str] = {}
     root = os.path.commonpath([path.parent for path in found.files]) if found.files else ""
     for path in found.files:
-        name = f"{CONFIGS}/{path.relative_to(root).as_posix()}"
         try:
-            names[path] = checked(name)
+            names[path] = checked(f"{CONFIGS}/{path.relative_to(root).as_posix()}")
         except BadRequest:
             if path == main:
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bs4_agent.checkpoints.forecast import Limits, forecast
@@ -45,10 +45,9 @@ class Shape:
         """Return the rules that remove old sets: those of the retention order, if there is one, and
         the trainer's own.
         """
-        limits = Limits(own_keep=self.own_keep, own_parts=self.own_parts)
         if order is None:
-            return limits
-        return replace(limits, keep=order.last, milestones=order.milestones)
+            return Limits(own_keep=self.own_keep, own_parts=self.own_parts)
+        return Limits(order.last, order.milestones, self.own_keep, self.own_parts)
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:

@@ -137,8 +137,11 @@ class Syncs:
 
     def _ordered(self) -> list[tuple[str, SyncView]]:
         """Return (run, view) of the runs with an order."""
-        known = list(self._book.ledger.syncs.items())
-        return [(run, view) for run, view in known if view.order.get("to")]
+        syncs = []
+        for run, view in list(self._book.ledger.syncs.items()):
+            if view.order.get("to"):
+                syncs.append((run, view))
+        return syncs
 
     def facts(self) -> list[dict[str, Any]]:
         """Return one row for each synced run: `run`, `alive` (False if it keeps failing),

@@ -59,6 +59,11 @@ class LocalSet:
         return [*self.data, *self.beside]
 
     @property
+    def paths(self) -> dict[str, Path]:
+        """Return the path of every file by its name."""
+        return {file.name: file.path for file in self.files}
+
+    @property
     def bytes(self) -> int:
         """Return the size of all files, in bytes."""
         return sum(file.size for file in self.files)
@@ -89,8 +94,14 @@ def local_set(
         )
     beside, configs = _configs(spec, layout)
     extra = [file for file in beside if file.name not in data]
-    t = max(one.parts[name].t for name in parts)
-    return LocalSet(one.step, t, parts, [data[name] for name in sorted(data)], extra, configs)
+    return LocalSet(
+        one.step,
+        max(one.parts[name].t for name in parts),
+        parts,
+        [data[name] for name in sorted(data)],
+        extra,
+        configs,
+    )
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:

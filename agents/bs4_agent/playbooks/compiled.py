@@ -109,14 +109,6 @@ class Playbook:
         """Return True if a finding, once seen, stays valid until the attempt ends."""
         return bool(self.detect.get("until_attempt_ends", False))
 
-    @property
-    def latched(self) -> bool:
-        """Return True if the playbook's findings stay until somebody resolves them. This holds for
-        log lines, because they are events and not states: a line does not become untrue when the
-        next line comes.
-        """
-        return self.detector is None
-
 
 def canonical(value: Any) -> bytes:
     """Return the value as canonical JSON: sorted keys, no spaces, UTF-8."""

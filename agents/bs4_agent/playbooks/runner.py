@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
-from bs4_agent.ledger import ActionView
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, PlanExpired, Refused, StepFailed
+from bs4_agent.ledger import ActionView, Ledger, PlanView
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
@@ -24,6 +24,57 @@ class Recorder(Protocol):
         """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
         that fails.
         """
+
+
+def journal_plan(
+    record: Recorder, key: str, playbook: str, run: str, make: Callable[[], Any]
+) -> None:
+    """Make a plan and journal it, or journal why `make` raised AgentError.
+
+    The plan has a `hash`, an `expires_m` and an `as_dict`. `playbook` is the name that stands in
+    the place of a playbook's id.
+    """
+    try:
+        plan = make()
+    except AgentError as error:
+        record("plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message)
+        record(
+            "action",
+            action=key,
+            run=run,
+            event="failed",
+            detail=error.message,
+            result={"error": error.type},
+        )
+        return
+    record(
+        "plan",
+        action=key,
+        playbook=playbook,
+        run=run,
+        attempt=0,
+        plan_hash=plan.hash,
+        expires_m=plan.expires_m,
+        expires_t=time.time() + plan.expires_m - time.monotonic(),
+        plan=plan.as_dict(),
+    )
+    record("action", action=key, run=run, event="done", result={"plan_hash": plan.hash})
+
+
+def confirmed_plan(
+    ledger: Ledger, plan_hash: object, playbook: str, boot: str, unknown: str
+) -> PlanView:
+    """Return the journalled plan with this hash. Raises Refused with the text `unknown` if there is
+    none of this `playbook`, and PlanExpired if it is too old or was made before the boot `boot`.
+    """
+    view = ledger.plans.get(str(plan_hash))
+    if view is None or view.refused or view.playbook != playbook:
+        raise Refused(unknown)
+    if view.boot != boot or time.monotonic() > view.expires_m:
+        raise PlanExpired(
+            "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
+        )
+    return view
 
 
 class StepRunner:
@@ -116,6 +167,11 @@ class StepRunner:
         """Journal the end of the action and return True if the goal was reached."""
         raise NotImplementedError
 
+    def _end(self, detail: str, result: Mapping[str, Any], *, reached: bool) -> bool:
+        """Journal the end of the action and return `reached`: True if the goal was reached."""
+        self._event("done" if reached else "failed", sync=True, detail=detail, result=result)
+        return reached
+
     def _say(self, index: int, text: str) -> None:
         """Journal the progress of a step."""
         self._event("intent", step=index, detail=text)
@@ -168,10 +224,5 @@ class Runner(StepRunner):
                 lambda text: self._event("verifying", detail=text),
                 self._pause,
             )
-        self._event(
-            "done" if verdict.recovered else "failed",
-            sync=True,
-            detail=verdict.detail,
-            result={"recovered": verdict.recovered, "step": verdict.step},
-        )
-        return verdict.recovered
+        result = {"recovered": verdict.recovered, "step": verdict.step}
+        return self._end(verdict.detail, result, reached=verdict.recovered)

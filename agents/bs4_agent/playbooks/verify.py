@@ -17,6 +17,7 @@ from bs4_agent.playbooks.world import World
 
 #: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]
+_OLD = "prime-rl-2026-01"
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,6 @@ VERIFIERS = {
     "steps_continue": steps_continue,
     "disk_below": disk_below,
 }
-
-
-_OLD = "prime-rl-2026-01"
 
 
 def trained_steps(facts: RunFacts) -> list[int]:

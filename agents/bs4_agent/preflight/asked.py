@@ -75,7 +75,8 @@ class Preflights:
             raise BadRequest(
                 f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema."
             )
-        body = {key: value for key, value in arguments.items() if key != "wait"}
+        body = dict(arguments)
+        body.pop("wait", None)
         key = digest({"op": op, **body})
         now = time.monotonic()
         with self._lock:
@@ -309,8 +310,12 @@ def _stack(
     """Return the stack of the environment that the launch will have: the checkout's environment, or
     the one that the trainer itself names.
     """
-    environment = {**more, **registry.get(planned.trainer).environment(planned)}
-    return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
+    return stack.look(
+        planned.cwd,
+        known["modules"],
+        {**more, **registry.get(planned.trainer).environment(planned)},
+        known.get("python"),
+    )
 
 
 def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str]:

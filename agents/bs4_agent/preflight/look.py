@@ -95,8 +95,8 @@ def at_run(
     spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
-    before = around.names_before(pod.runs.attempt_directory(spec.run, number).parent, number)
-    run = planned.run_facts(spec, trainer, environment, before)
+    attempts = pod.runs.attempt_directory(spec.run, number).parent
+    run = planned.run_facts(spec, trainer, environment, around.names_before(attempts, number))
     config = dict(run.config or {})
     shown, command = None, ""
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
@@ -202,16 +202,6 @@ def _gpus(pod: Pod) -> dict[str, Any]:
     _wait_for_sample(pod)
     gpus = pod.gpu_facts()
     sample = pod.gpus.latest()
-    holders = [
-        {
-            "pid": h.identity.pid,
-            "gpu": h.gpu,
-            "command": shown_command(h.cmdline, _COMMAND),
-            "run": h.run,
-            "dead_run": h.dead_run,
-        }
-        for h in gpus.holders[:_TOLD]
-    ]
     return {
         "state": gpus.state,
         "detail": str(sample.get("detail") or ""),
@@ -226,7 +216,16 @@ def _gpus(pod: Pod) -> dict[str, Any]:
             }
             for i in sorted({*gpus.total, *gpus.used, *gpus.errors})
         ],
-        "holders": holders,
+        "holders": [
+            {
+                "pid": h.identity.pid,
+                "gpu": h.gpu,
+                "command": shown_command(h.cmdline, _COMMAND),
+                "run": h.run,
+                "dead_run": h.dead_run,
+            }
+            for h in gpus.holders[:_TOLD]
+        ],
     }
 
 

@@ -88,8 +88,12 @@ def findings(
     the pod's shared memory.
     """
     runs = [other for other in facts.runs if other.name != run.name]
-    disk = _disk(run.layout.output_dir, (run.name,))
-    seen = dataclasses.replace(facts, runs=[*runs, run], disks=[disk], shm=_disk(shm, ()))
+    seen = dataclasses.replace(
+        facts,
+        runs=[*runs, run],
+        disks=[_disk(run.layout.output_dir, (run.name,))],
+        shm=_disk(shm, ()),
+    )
     found = []
     for playbook in playbooks:
         name = playbook.detector

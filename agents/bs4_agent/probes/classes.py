@@ -80,13 +80,14 @@ def probe(
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    question = {"trainer": trainer, "component": component, "words": list(words)}
     with tempfile.TemporaryDirectory(prefix="bs4-classes-") as aside:
         try:
             done = here(
                 python,
                 __file__,
-                json.dumps(question).encode(),
+                json.dumps(
+                    {"trainer": trainer, "component": component, "words": list(words)}
+                ).encode(),
                 timeout=timeout,
                 more=environment,
                 cwd=aside,

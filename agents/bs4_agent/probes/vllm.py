@@ -77,8 +77,14 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
         model = _first_model(body)
         if model is None:
             return _ended(start, probe.status, "bad-answer")
-    question = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
-    probe, body = _ask(url, "POST", "/v1/completions", question, start, timeout)
+    probe, body = _ask(
+        url,
+        "POST",
+        "/v1/completions",
+        {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0},
+        start,
+        timeout,
+    )
     if probe.ok and not _completed(body):
         return _ended(start, probe.status, "bad-answer")
     return probe

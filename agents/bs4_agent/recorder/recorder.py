@@ -35,9 +35,8 @@ def show_reports(streams: Streams, directory: Path) -> None:
     """Register every report in `directory` as a stream that consoles can read. Reports that are
     registered already are left alone.
     """
-    known = set(streams.names())
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
-        if stream_name(file) not in known:
+        if stream_name(file) not in streams.names():
             streams.add(stream_name(file), WholeFile(file))
 
 
@@ -123,7 +122,7 @@ class Recorder:
         """Delete all reports but the newest `KEPT`. They are our own copies of data that is still
         in streams and archives.
         """
-        files = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
-        for file in files[:-KEPT]:
+        files = directory.glob(f"*{_SUFFIX}")
+        for file in sorted(files, key=lambda file: file.stat().st_mtime)[:-KEPT]:
             self._streams.remove(stream_name(file))
             file.unlink()

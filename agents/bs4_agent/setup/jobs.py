@@ -102,9 +102,9 @@ class Jobs:
             end = self._wait(directory, say)
         if end.get("code") != 0:
             how = f"signal {end['signal']}" if end.get("signal") else f"exit code {end.get('code')}"
-            words = last_words(output(directory), 3) or "it said nothing"
             raise StepFailed(
-                f"`{shlex.join(argv)[:200]}` ended with {how}: {words}. "
+                f"`{shlex.join(argv)[:200]}` ended with {how}: "
+                f"{last_words(output(directory), 3) or 'it said nothing'}. "
                 "All of it: `pods setup POD --log`."
             )
 

@@ -167,12 +167,10 @@ def _variables(data: Mapping[str, Any]) -> dict[str, str]:
     """Return the environment variables by name. Raises BadRequest if a name or value is not allowed
     or looks like a secret.
     """
-    found = {
-        _matching(_VARIABLE, str(name), "variable"): _matching(
-            _VALUE, str(value), f"value of {name}"
-        )
-        for name, value in data.items()
-    }
+    found = {}
+    for key, value in data.items():
+        name = _matching(_VARIABLE, str(key), "variable")
+        found[name] = _matching(_VALUE, str(value), f"value of {key}")
     for name in found:
         if _SECRET.search(name):
             raise BadRequest(

@@ -4,16 +4,14 @@ goes on after the agent was killed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import AgentError, PlanExpired, Refused
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.runner import Recorder, StepRunner
+from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
 from bs4_agent.setup import credentials
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup.place import Place, SetupContext
@@ -50,18 +48,16 @@ class SetupRunner(StepRunner):
         """Journal the end of the action and return True if every step is still done. A step that is
         no longer done means that something else changes the pod.
         """
-        event, detail = "done", "the pod is set up"
+        detail = "the pod is set up"
         lacking = [
             step.title for step in self._steps if not STEPS[step.kind].done(self._context, step)
         ]
         if lacking:
-            event = "failed"
             detail = (
                 f"not as it was left a moment ago: {', '.join(lacking)}. Something else changes "
                 "this pod; repeat when it has ended."
             )
-        self._event(event, sync=True, detail=detail, result={"ready": not lacking})
-        return not lacking
+        return self._end(detail, {"ready": not lacking}, reached=not lacking)
 
 
 class SetUps:
@@ -91,33 +87,7 @@ class SetUps:
 
     def plan(self, key: str, recipe: Recipe) -> None:
         """Make the plan of the action `key` and journal it, or journal why there is none."""
-        try:
-            plan = make(self._place, recipe, key)
-        except AgentError as error:
-            self._record(
-                "plan", action=key, playbook=NAME, run="", plan_hash="", refused=error.message
-            )
-            self._record(
-                "action",
-                action=key,
-                run="",
-                event="failed",
-                detail=error.message,
-                result={"error": error.type},
-            )
-            return
-        self._record(
-            "plan",
-            action=key,
-            playbook=NAME,
-            run="",
-            attempt=0,
-            plan_hash=plan.hash,
-            expires_m=plan.expires_m,
-            expires_t=time.time() + plan.expires_m - time.monotonic(),
-            plan=plan.as_dict(),
-        )
-        self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})
+        journal_plan(self._record, key, NAME, "", lambda: make(self._place, recipe, key))
 
     def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
         """Return the plan with the body's hash and keep the secrets in `payload` for it.
@@ -126,16 +96,13 @@ class SetUps:
         or the pod was rebooted, Busy if another set-up's command still runs, and BadRequest if the
         secrets do not fit the plan.
         """
-        view = self._ledger.plans.get(str(body.get("plan_hash")))
-        if view is None or view.refused or view.playbook != NAME:
-            raise Refused(
-                "No set-up plan has that hash; make one with `pods setup --plan` and confirm that."
-            )
-        if view.boot != self._boot_id or time.monotonic() > view.expires_m:
-            raise PlanExpired(
-                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
-                "new plan."
-            )
+        view = confirmed_plan(
+            self._ledger,
+            body.get("plan_hash"),
+            NAME,
+            self._boot_id,
+            "No set-up plan has that hash; make one with `pods setup --plan` and confirm that.",
+        )
         plan = SetupPlan.from_dict(view.plan, view.expires_m)
         values = credentials.parse(payload, plan.recipe.secrets)
         self.jobs.refuse_strangers(key)

@@ -174,10 +174,5 @@ class MergeRunner(StepRunner):
         detail = f"{one.target} is not there any more"
         if whole:
             detail = f"step {one.step} is merged into {one.target}"
-        self._event(
-            "done" if whole else "failed",
-            sync=True,
-            detail=detail,
-            result={"step": one.step, "target": str(one.target)},
-        )
-        return whole
+        result = {"step": one.step, "target": str(one.target)}
+        return self._end(detail, result, reached=whole)

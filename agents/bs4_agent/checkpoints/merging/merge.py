@@ -302,11 +302,22 @@ class Merging:
         orders.mkdir(mode=0o700, exist_ok=True)
         order, answer = orders / f"{key}.json", orders / f"{key}.answer.json"
         spec = self._runs.get(prepared.asked.run).spec
-        environment = standing(self._home, spec.cwd) | dict(spec.env)
-        write_json(order, {**prepared.order(), "key": key, "environment": environment})
-        argv = process.own(_WORKER, str(order), str(answer))
+        write_json(
+            order,
+            {
+                **prepared.order(),
+                "key": key,
+                "environment": standing(self._home, spec.cwd) | dict(spec.env),
+            },
+        )
         try:
-            self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+            self._jobs.run(
+                key,
+                process.own(_WORKER, str(order), str(answer)),
+                self._home.root,
+                {"BS4_HOME": str(self._home.root)},
+                say,
+            )
         except StepFailed as failure:
             told = (read_json(answer) or {}).get("error") or {}
             kind = PlanChanged if told.get("type") == PlanChanged.type else StepFailed

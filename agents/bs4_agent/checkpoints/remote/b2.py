@@ -135,18 +135,17 @@ class B2Store:
         over all threads, and `pauses` the seconds between two tries. `raw_api` is b2sdk's simulator
         in tests.
         """
-        config = B2HttpApiConfig(
-            http_session_factory=lambda: _PacedSession(threads, pace),
-            # A wrong clock on the pod must not keep its checkpoints from being saved. Nothing we
-            # store has an encoding; otherwise b2sdk would put its own adapter in the place of ours.
-            decode_content=True,
-            install_clock_skew_hook=False,
-            user_agent_append="bs4-console",
-            _raw_api_class=raw_api,
-        )
         api = B2Api(
             InMemoryAccountInfo(),
-            api_config=config,
+            api_config=B2HttpApiConfig(
+                http_session_factory=lambda: _PacedSession(threads, pace),
+                # A wrong clock on the pod must not keep its checkpoints from being saved. Nothing
+                # we store has an encoding; otherwise b2sdk would replace our adapter by its own.
+                decode_content=True,
+                install_clock_skew_hook=False,
+                user_agent_append="bs4-console",
+                _raw_api_class=raw_api,
+            ),
             max_upload_workers=threads,
             max_download_workers=threads,
         )

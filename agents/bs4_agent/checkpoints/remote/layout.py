@@ -141,8 +141,7 @@ def checked(path: str) -> str:
     """Return `path` if it is a relative path that stays below its start and that B2 takes as a
     name. Raises BadRequest otherwise.
     """
-    outside = not {"", ".", ".."}.isdisjoint(path.split("/"))
-    if outside or _BAD_LETTER.search(path):
+    if not {"", ".", ".."}.isdisjoint(path.split("/")) or _BAD_LETTER.search(path):
         raise BadRequest(
             f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
             "store; rename that file."

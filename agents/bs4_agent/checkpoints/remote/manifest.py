@@ -5,7 +5,6 @@ files can be named.
 from __future__ import annotations
 
 import builtins
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,7 @@ from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest
 from bs4_agent.foreign_json import loads
+from bs4_agent.playbooks.compiled import canonical
 
 SCHEMA = "bs4.manifest/1"
 #: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.
@@ -68,23 +68,21 @@ class Manifest:
         for file in sorted(self.files, key=lambda one: one.path):
             row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
             files.append(row | ({"sha256": file.sha256} if file.sha256 else {}))
-        whole = {
-            "schema": SCHEMA,
-            "run": self.run,
-            "trainer": self.trainer,
-            "step": self.step,
-            "attempt": self.attempt,
-            "created_t": round(self.created_t, 3),
-            "files": files,
-            "parts": dict(self.parts),
-            "config": self.config,
-            "wandb": dict(self.wandb),
-            "bytes": self.bytes,
-            **({} if self.launch is None else {"launch": self.launch.as_dict()}),
-        }
-        return (
-            json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-            + b"\n"
+        return b"%s\n" % canonical(
+            {
+                "schema": SCHEMA,
+                "run": self.run,
+                "trainer": self.trainer,
+                "step": self.step,
+                "attempt": self.attempt,
+                "created_t": round(self.created_t, 3),
+                "files": files,
+                "parts": dict(self.parts),
+                "config": self.config,
+                "wandb": dict(self.wandb),
+                "bytes": self.bytes,
+                **({} if self.launch is None else {"launch": self.launch.as_dict()}),
+            }
         )
 
     @property

@@ -43,25 +43,27 @@ class Pointer:
 
     def encode(self) -> builtins.bytes:
         """Return the pointer as JSON."""
-        text = json.dumps(
-            {
-                "step": f"step_{self.step}",
-                "run_id": self.run,
-                "wandb_run_id": self.wandb.get("trainer", ""),
-                "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.t)),
-                "schema": SCHEMA,
-                "step_number": self.step,
-                "manifest": self.manifest,
-                "manifest_sha256": self.manifest_sha256,
-                "bytes": self.bytes,
-                "trainer": self.trainer,
-                "wandb": dict(self.wandb),
-                "config_version": self.config_version,
-            },
-            indent=1,
-            ensure_ascii=False,
+        return (
+            b"%s\n"
+            % json.dumps(
+                {
+                    "step": f"step_{self.step}",
+                    "run_id": self.run,
+                    "wandb_run_id": self.wandb.get("trainer", ""),
+                    "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.t)),
+                    "schema": SCHEMA,
+                    "step_number": self.step,
+                    "manifest": self.manifest,
+                    "manifest_sha256": self.manifest_sha256,
+                    "bytes": self.bytes,
+                    "trainer": self.trainer,
+                    "wandb": dict(self.wandb),
+                    "config_version": self.config_version,
+                },
+                indent=1,
+                ensure_ascii=False,
+            ).encode()
         )
-        return text.encode() + b"\n"
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:

@@ -95,10 +95,10 @@ class Push:
         Raises Refused if it must not be written now, StepFailed if it changed in the meantime, and
         StoreDamaged if the store holds other bytes than were sent.
         """
-        known = self._hashes.of(file.path for file in local.files)
+        paths = local.paths
+        known = self._hashes.of(paths.values())
         there = steps.look_at(self._store, self._layout, local.step)
         manifest, mine = self._manifest(local, origin, known, there)
-        paths = {file.name: file.path for file in local.files}
         # The files to send follow from the same listing as the manifest; a fresh listing verifies
         # them afterwards.
         entries = steps.by_name(() if there is None else there.entries)

@@ -73,9 +73,13 @@ def read(store: Store, layout: Layout) -> SeedRun:
         step = step_number(directory)
         if step is not None and rest:
             found.setdefault((f"{layout.root}{where}{directory}/", step), {})[rest] = entry
-    steps = [SeedStep(step, root, files, _missing(files)) for (root, step), files in found.items()]
     return SeedRun(
-        sorted(steps, key=lambda one: (one.step, one.root)), _pointer(store, layout), config
+        [
+            SeedStep(step, root, found[root, step], _missing(found[root, step]))
+            for root, step in sorted(found, key=lambda place: place[::-1])
+        ],
+        _pointer(store, layout),
+        config,
     )
 
 

@@ -133,7 +133,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             point = number == 0 and bool(job["point"])
             try:
                 # The push does not read the files again.
-                hashes.of((file.path for file in local.files), still_wanted)
+                hashes.of(local.paths.values(), still_wanted)
                 push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)

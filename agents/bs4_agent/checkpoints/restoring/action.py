@@ -14,11 +14,11 @@ from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Asked, Prepared, Restoring
 from bs4_agent.clock import boot_id
-from bs4_agent.errors import AgentError, PlanChanged, PlanExpired, Refused
+from bs4_agent.errors import PlanChanged
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.runner import Recorder, StepRunner
+from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
 from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.runs.registry import Runs
 
@@ -38,6 +38,7 @@ class RestorePlan:
     identity: str
     steps: Sequence[Planned]
     shown: Mapping[str, Any]
+    expires_m: float = 0.0
 
     @property
     def hash(self) -> str:
@@ -124,6 +125,7 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
             "free": free,
             "launch": prepared.launch,
         },
+        time.monotonic() + LIFETIME_S,
     )
 
 
@@ -251,17 +253,8 @@ class RestoreRunner(StepRunner):
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
         whole = self._restoring.placed(prepared)
         state = "complete here" if whole else "not complete here any more"
-        self._event(
-            "done" if whole else "failed",
-            sync=True,
-            detail=f"step {self._plan.step} is {state}",
-            result={
-                "restored": whole,
-                "step": self._plan.step,
-                "launch": self._plan.shown["launch"],
-            },
-        )
-        return whole
+        result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
+        return self._end(f"step {self._plan.step} is {state}", result, reached=whole)
 
 
 class Restores:
@@ -274,56 +267,22 @@ class Restores:
 
     def plan(self, key: str, asked: Asked) -> None:
         """Make the plan of the action `key` and journal it, or journal why there is none."""
-        try:
-            plan = make(self.restoring, self._runs, asked)
-        except AgentError as error:
-            self._record(
-                "plan",
-                action=key,
-                playbook=NAME,
-                run=asked.run,
-                plan_hash="",
-                refused=error.message,
-            )
-            self._record(
-                "action",
-                action=key,
-                run=asked.run,
-                event="failed",
-                detail=error.message,
-                result={"error": error.type},
-            )
-            return
-        self._record(
-            "plan",
-            action=key,
-            playbook=NAME,
-            run=asked.run,
-            attempt=0,
-            plan_hash=plan.hash,
-            expires_m=time.monotonic() + LIFETIME_S,
-            expires_t=time.time() + LIFETIME_S,
-            plan=plan.as_dict(),
-        )
-        self._record(
-            "action", action=key, run=asked.run, event="done", result={"plan_hash": plan.hash}
+        journal_plan(
+            self._record, key, NAME, asked.run, lambda: make(self.restoring, self._runs, asked)
         )
 
     def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
         """Return the plan with the body's hash. Raises Refused if no restore plan has that hash,
         and PlanExpired if it is older than 15 minutes or the pod was rebooted.
         """
-        view = self._ledger.plans.get(str(body.get("plan_hash")))
-        if view is None or view.refused or view.playbook != NAME:
-            raise Refused(
-                "No plan of a restore has that hash; make one with `checkpoints restore "
-                "--plan` and confirm that."
-            )
-        if view.boot != boot_id() or time.monotonic() > view.expires_m:
-            raise PlanExpired(
-                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
-                "new plan."
-            )
+        view = confirmed_plan(
+            self._ledger,
+            body.get("plan_hash"),
+            NAME,
+            boot_id(),
+            "No plan of a restore has that hash; make one with `checkpoints restore --plan` and "
+            "confirm that.",
+        )
         return RestorePlan.from_dict(view.plan)
 
     def carry_out(

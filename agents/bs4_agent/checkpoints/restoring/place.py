@@ -113,8 +113,11 @@ def in_the_way(where: Placement) -> list[Path]:
     """Return the directories that occupy the place of a staged directory. Empty directories count
     too, because a trainer sees them.
     """
-    staged = [one for one in where.directories if os.path.lexists(one.staged)]
-    return [one.final for one in staged if os.path.lexists(one.final)]
+    return [
+        one.final
+        for one in where.directories
+        if os.path.lexists(one.staged) and os.path.lexists(one.final)
+    ]
 
 
 def clashing(where: Placement) -> list[Path]:

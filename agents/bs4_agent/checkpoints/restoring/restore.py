@@ -278,9 +278,14 @@ class Restoring:
         )
         for number in range(1, TRIES + 1):
             answer = request.with_name(f"{found.identity}.{key}.{number}.answer.json")
-            argv = process.command(self._home, _WORKER, "fetch", str(request), str(answer))
             try:
-                self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+                self._jobs.run(
+                    key,
+                    process.command(self._home, _WORKER, "fetch", str(request), str(answer)),
+                    self._home.root,
+                    {"BS4_HOME": str(self._home.root)},
+                    say,
+                )
             except StepFailed as failure:
                 told = (read_json(answer) or {}).get("error") or {}
                 if number == TRIES or not told.get("passing", not told):
@@ -438,8 +443,11 @@ class Restoring:
         spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
         self.refuse_taken(spec)
         trainer = self._runs.trainer(spec)
-        needed = [rule.name for rule in trainer.parts(spec) if rule.required]
-        if lacking := [name for name in needed if name not in found.parts]:
+        lacking = []
+        for rule in trainer.parts(spec):
+            if rule.required and rule.name not in found.parts:
+                lacking.append(rule.name)
+        if lacking:
             raise NotApplicable(
                 f"Step {found.step} of {asked.run} at {asked.source} has no "
                 f"{' and no '.join(lacking)} part, and {spec.trainer} cannot resume without (it "

@@ -97,11 +97,11 @@ class _Told:
             return
         self._said = now
         rate = done / max(now - self._began, 0.001)
-        progress = (
+        print(  # noqa: T201
             f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, "
-            f"{rate / 1e6:.0f} MB/s"
+            f"{rate / 1e6:.0f} MB/s",
+            flush=True,
         )
-        print(progress, flush=True)  # noqa: T201
 
 
 def _failure(error: AgentError | OSError) -> dict[str, Any]:

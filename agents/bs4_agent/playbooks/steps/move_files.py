@@ -121,8 +121,8 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     layout = facts.layout
     if select == "corrupt-checkpoint":
         roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
-        named = [root / f"step_{parameters['step']}" for root in roots]
-        return [path for path in named if path.is_dir()]
+        name = f"step_{parameters['step']}"
+        return [root / name for root in roots if (root / name).is_dir()]
     if select == "torn-checkpoint":
         newest = max(complete_steps(facts.checkpoints), default=-1)
         torn: list[Path] = []

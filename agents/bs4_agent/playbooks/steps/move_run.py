@@ -56,8 +56,9 @@ class MoveRun:
     ) -> str:
         """Move the directories and return how many were moved."""
         for target in targets:
-            path = Path(target["path"])
-            moved = context.world.trash(context.run, path, context.action, everything=True)
+            moved = context.world.trash(
+                context.run, Path(target["path"]), context.action, everything=True
+            )
             say(f"moved {target['path']} to {moved}")
         return f"moved {len(targets)} directories"
 

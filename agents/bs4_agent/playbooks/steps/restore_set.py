@@ -30,16 +30,16 @@ class RestoreSet:
                 "Restore it by hand with `bs4-console checkpoints restore`, or start afresh with "
                 "the playbook start-afresh."
             )
-        title = (
-            f"Restore step {remote['step']} from {remote['asked']['from']}: "
-            f"{remote['missing'] / 1e9:.2f} GB to fetch"
+        place = remote["asked"]["from"]
+        return Planned(
+            "restore_set",
+            f"Restore step {remote['step']} from {place}: "
+            f"{remote['missing'] / 1e9:.2f} GB to fetch",
+            f"fetch {place}; " + "; ".join(f"mv <staging> {path}" for path in remote["finals"]),
+            {name: remote[name] for name in ("step", "identity", "asked", "aside")},
+            [],
+            {name: remote[name] for name in ("bytes", "missing", "finals", "skipped")},
         )
-        command = f"fetch {remote['asked']['from']}; " + "; ".join(
-            f"mv <staging> {path}" for path in remote["finals"]
-        )
-        hashed = {name: remote[name] for name in ("step", "identity", "asked", "aside")}
-        shown = {name: remote[name] for name in ("bytes", "missing", "finals", "skipped")}
-        return Planned("restore_set", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the step is complete on the pod."""

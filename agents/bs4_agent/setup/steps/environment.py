@@ -26,14 +26,11 @@ class Environments(Stepping):
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
         """Return the planned step for the environment `wanted`."""
         loads, now = _loads(context, wanted)
-        command = (
-            f"cd {context.place.shown(context.recipe.directory)} && "
-            f"{shlex.join(_install(context, wanted))}"
-        )
         return Planned(
             "environment",
             f"Install the environment {wanted.source}",
-            command,
+            f"cd {context.place.shown(context.recipe.directory)} && "
+            f"{shlex.join(_install(context, wanted))}",
             {"source": wanted.source},
             [],
             {"now": now, "done": loads},

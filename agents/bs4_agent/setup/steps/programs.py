@@ -103,8 +103,16 @@ class Uv(Stepping):
             f"curl -LsSf {context.recipe.uv} -o {script} && "
             f"UV_INSTALL_DIR={place.shown(place.bin())} UV_NO_MODIFY_PATH=1 sh {script}"
         )
-        shown = {"now": version or "there is no uv", "done": bool(version)}
-        return [Planned("uv", "Install uv", command, {"installer": context.recipe.uv}, [], shown)]
+        return [
+            Planned(
+                "uv",
+                "Install uv",
+                command,
+                {"installer": context.recipe.uv},
+                [],
+                {"now": version or "there is no uv", "done": bool(version)},
+            )
+        ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
         """Return True if uv is installed and answers `uv --version`."""
