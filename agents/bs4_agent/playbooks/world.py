@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -232,6 +232,21 @@ def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
         {"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)}
         for m in members
     ]
+
+
+def targets_at(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
+    """Return the paths as the targets of a step."""
+    return [{"path": str(path)} for path in paths]
+
+
+def moves_to_trash(paths: Iterable[Path | str]) -> str:
+    """Return the command that a plan shows for moving the paths to the run's trash."""
+    return "; ".join(f"mv {path} <trash>/" for path in paths)
+
+
+def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the values in `data` that have these names."""
+    return {name: data[name] for name in names}
 
 
 def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:

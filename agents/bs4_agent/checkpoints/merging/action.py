@@ -13,7 +13,7 @@ from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned, steps_as_dicts
+from bs4_agent.playbooks.world import Planned, picked, steps_as_dicts
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
@@ -56,7 +56,7 @@ class MergePlan:
         """Return everything that the hash covers."""
         order = self.prepared.order()
         names = ("step", "source", "target", "inside", "commands", "cwd", "files")
-        return {"asked": self.prepared.asked.body(), **{name: order[name] for name in names}}
+        return {"asked": self.prepared.asked.body(), **picked(order, *names)}
 
     @property
     def hash(self) -> str:

@@ -19,7 +19,14 @@ from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
 from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
-from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
+from bs4_agent.playbooks.world import (
+    Planned,
+    hashed_steps,
+    picked,
+    steps_as_dicts,
+    steps_from_dicts,
+    targets_at,
+)
 from bs4_agent.runs.registry import Runs
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -72,13 +79,12 @@ class RestorePlan:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
         """Return the plan that `as_dict` has written."""
-        names = ("skipped", "notes", "bytes", "missing", "free", "launch")
         return cls(
             Asked.read(data["asked"]),
             data["resume"],
             data["identity"],
             steps_from_dicts(data["steps"]),
-            {name: data[name] for name in names},
+            picked(data, "skipped", "notes", "bytes", "missing", "free", "launch"),
         )
 
 
@@ -215,7 +221,7 @@ class Put:
                 f"{more[0]} is there by now, and was not when the plan was made; nothing was "
                 "moved. Make a new plan."
             )
-        return [{"path": path} for path in found]
+        return targets_at(found)
 
     def act(
         self,

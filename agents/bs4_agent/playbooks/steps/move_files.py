@@ -10,7 +10,7 @@ from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_direct
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
 
 #: The most entries, if the playbook names no limit.
 _LIMIT = 64
@@ -55,7 +55,7 @@ class MoveFiles:
             "move_files",
             f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
             "to the run's trash",
-            "; ".join(f"mv {path} <trash>/" for path in found),
+            moves_to_trash(found),
             hashed,
             [],
             {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]},
@@ -71,7 +71,7 @@ class MoveFiles:
         """
         found = _find(context, planned.parameters)
         _within(found, planned.parameters)
-        return [{"path": str(path)} for path in found]
+        return targets_at(found)
 
     def act(
         self,

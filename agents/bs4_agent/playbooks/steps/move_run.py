@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 
@@ -33,7 +33,7 @@ class MoveRun:
             "move_run",
             f"Move everything that {context.run} has written to its trash ({len(found)} "
             "directories)",
-            "; ".join(f"mv {path} <trash>/" for path in found),
+            moves_to_trash(found),
             {"roots": roots},
             [],
             {"directories": found},
@@ -45,7 +45,7 @@ class MoveRun:
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return the planned directories that exist now."""
-        return [{"path": root} for root in _existing(planned.parameters["roots"])]
+        return targets_at(_existing(planned.parameters["roots"]))
 
     def act(
         self,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories
+from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 #: The resume step of a run that has saved nothing.
@@ -58,7 +58,7 @@ class MoveSteps:
         return Planned(
             "move_steps",
             title,
-            "; ".join(f"mv {path} <trash>/" for path in found),
+            moves_to_trash(found),
             selector,
             [],
             {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]},
@@ -84,7 +84,7 @@ class MoveSteps:
                 f"{len(found)} directories lie above step {above} by now, more than were "
                 "confirmed; make a new plan."
             )
-        return [{"path": str(path)} for path in found]
+        return targets_at(found)
 
     def act(
         self,
@@ -126,9 +126,9 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
     """
     return {
         "above": _NOTHING if resume is None else resume,
-        "roots": [str(root) for root in _roots(layout)],
+        "roots": texts(_roots(layout)),
         "broadcasts": str(layout.broadcasts),
-        "wiped": [str(path) for path in layout.wiped],
+        "wiped": texts(layout.wiped),
     }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned, living
+from bs4_agent.playbooks.world import Context, Planned, living, picked
 
 
 class RestoreSet:
@@ -36,9 +36,9 @@ class RestoreSet:
             f"Restore step {remote['step']} from {place}: "
             f"{remote['missing'] / 1e9:.2f} GB to fetch",
             f"fetch {place}; " + "; ".join(f"mv <staging> {path}" for path in remote["finals"]),
-            {name: remote[name] for name in ("step", "identity", "asked", "aside")},
+            picked(remote, "step", "identity", "asked", "aside"),
             [],
-            {name: remote[name] for name in ("bytes", "missing", "finals", "skipped")},
+            picked(remote, "bytes", "missing", "finals", "skipped"),
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
