@@ -1,0 +1,1 @@
+"""Checkpoints: what is on the disk, what may be removed, and copies in an object store."""

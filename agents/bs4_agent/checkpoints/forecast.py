@@ -1,32 +1,34 @@
-"""When the disk is full: from the sizes of the checkpoints and the pace of the steps, not from two
-looks at the disk.
+"""Predicts when the disk will be full, from the sizes of the checkpoints and the pace of the steps
+and not from two readings of the disk.
 
-Between two saves a disk hardly moves and then jumps by a whole set, so a slope through its readings
-says "never" for twenty minutes and "in three" at the wrong moment. What comes is known: sets of
-this size, one every so many steps, and who removes which of them.
+Between two saves, the use of a disk hardly changes, and then it jumps by a whole set. A slope
+through its readings would say "never" for twenty minutes and "in three" at the wrong moment. What
+will come is known: sets of this size, one every so many steps, and the rules that remove old ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from bs4_agent.checkpoints.sets import StepSet, complete_sets
 
-#: Saves that are looked ahead; a run has hundreds. The guard asks every five seconds, and this many
-#: cost a millisecond.
+#: The most future saves that are considered; a run has hundreds. The guard asks every five seconds,
+#: and this many cost a millisecond.
 _FURTHEST = 2000
-#: Complete sets whose sizes and distances count.
+#: The number of newest complete sets whose sizes and distances count.
 _RECENT = 9
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What removes old sets: the order's `keep` (all parts, but for the steps that are a multiple
-    of `milestones`), or the trainer's own `own_keep` for the `own_parts` that it cleans, milestones
-    or not.
+    """The rules that remove old sets.
+
+    The retention order keeps `keep` sets of every part, and also the steps that are a multiple of
+    `milestones` (0 for none). The trainer itself keeps `own_keep` sets of the `own_parts` that it
+    cleans, and no milestones. None means that there is no such rule.
     """
 
     keep: int | None = None
@@ -35,24 +37,26 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """How many of this part stay, None without end."""
-        own = self.own_keep if part in self.own_parts else None
-        return min((limit for limit in (self.keep, own) if limit is not None), default=None)
+        """Return how many sets of this part stay, or None if no rule limits them."""
+        if self.own_keep is None or part not in self.own_parts:
+            return self.keep
+        return self.own_keep if self.keep is None else min(self.keep, self.own_keep)
 
     def stays(self, part: str, step: int) -> bool:
-        """Whether this part of a step stays although it is old."""
+        """Return True if this part of a step stays although the step is old."""
         cleaned = self.own_keep is not None and part in self.own_parts
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """`set_bytes` of one checkpoint; one comes every `every_steps` steps, `every_s` seconds, the
-    next at wall second `next_t`.
+    """A prediction about the disk of one run. None means that a value is not known.
 
-    `room`: how many more fit beside what is there now. `to_come` until max_steps. `full_t`: wall
-    second of the save that no longer fits, `full_step` its step. None where it is not known, and
-    for `full_t` also where every save that is to come fits (`lasts`).
+    `set_bytes` is the size of one checkpoint. A checkpoint comes every `every_steps` steps or
+    `every_s` seconds, the next one at wall-clock time `next_t`. `room` is how many more checkpoints
+    fit on the disk, and `to_come` how many will come until max_steps. `full_t` is the wall-clock
+    time of the first save that does not fit, and `full_step` its step. `lasts` is True if every
+    save that is to come fits.
     """
 
     set_bytes: int | None = None
@@ -66,10 +70,8 @@ class Forecast:
     lasts: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        found = {}
-        for name in self.__dataclass_fields__:
-            found[name] = getattr(self, name)
-        return found
+        """Return the forecast as a dictionary."""
+        return asdict(self)
 
 
 def forecast(
@@ -82,53 +84,44 @@ def forecast(
     goal: int | None = None,
     live: bool = True,
 ) -> Forecast:
-    """`interval`: steps between two saves by the config, `step_s`: median seconds of a step by the
-    log (both measured from the sets where they are not known). `goal`: max_steps. `live`: False for
+    """Predict the saves of a run from the sets that it has now.
+
+    `free` is the number of free bytes on the disk, or None if it is not known. `interval` is the
+    number of steps between two saves by the config and `step_s` the median seconds of a step by the
+    log; if they are None, they are measured from the sets. `goal` is max_steps. `live` is False for
     a run that saves nothing any more.
     """
     recent = complete_sets(sets)[:_RECENT]
     if not recent:
         return Forecast(every_steps=interval)
-    # Of the last three, the largest: the first one of a run may lack its weights.
+    # The largest of the last three counts, because the first set of a run may lack its weights.
     size = max(one.bytes for one in recent[:3])
     apart = _median([a.step - b.step for a, b in pairwise(recent)])
     every_steps = interval or (int(apart) if apart else None)
     pace = step_s or _pace(recent)
-    every_s = None
+    known = Forecast(set_bytes=size, every_steps=every_steps)
     if every_steps and pace:
         every_s = every_steps * pace
-    next_t = None
-    if every_s is not None:
-        next_t = recent[0].t + every_s
-    to_come = None
+        known = replace(known, every_s=every_s, next_t=recent[0].t + every_s)
     if goal is not None and every_steps:
-        to_come = max(0, -(-(goal - recent[0].step) // every_steps))
-    room = None
-    if free is not None and size:
-        room = free // size
-    known = Forecast(
-        set_bytes=size,
-        every_steps=every_steps,
-        every_s=every_s,
-        next_t=next_t,
-        room=room,
-        to_come=to_come,
-    )
-    if not live or free is None or not size:
+        known = replace(known, to_come=max(0, -(-(goal - recent[0].step) // every_steps)))
+    if free is None or not size:
         return known
-    if to_come is None:
-        furthest = _FURTHEST
-    else:
-        furthest = min(to_come + 1, _FURTHEST)
+    known = replace(known, room=free // size)
+    if not live:
+        return known
+    furthest = _FURTHEST if known.to_come is None else min(known.to_come + 1, _FURTHEST)
     saves = _first_that_does_not_fit(
         sets, recent[0], size, free, limits or Limits(), every_steps or 1, furthest
     )
-    if saves is None or (to_come is not None and saves > to_come):
+    if saves is None or (known.to_come is not None and saves > known.to_come):
         return replace(known, lasts=True)
-    if next_t is None or every_s is None or not every_steps:
+    if known.next_t is None or known.every_s is None or not every_steps:
         return known
     return replace(
-        known, full_t=next_t + (saves - 1) * every_s, full_step=recent[0].step + saves * every_steps
+        known,
+        full_t=known.next_t + (saves - 1) * known.every_s,
+        full_step=recent[0].step + saves * every_steps,
     )
 
 
@@ -141,22 +134,20 @@ def _first_that_does_not_fit(
     every: int,
     furthest: int,
 ) -> int | None:
-    """1 for the very next save, None when none of the `furthest` next is it. Trainer and guard
-    remove an old set only after the new one is whole, so every save needs its whole size.
+    """Return the number of the first save that does not fit, 1 for the very next save. Return None
+    if the next `furthest` saves fit. The trainer and the retention policy remove an old set only
+    after the new one is complete, so every save needs room for its whole size.
     """
-    per_part = {name: part.bytes for name, part in newest.parts.items()}
-    # How many more of each part will stay before its limit begins to remove one for each that
-    # comes.
-    growing = {name: _left(sets, name, limits.of(name)) for name in per_part}
+    # How many more sets of each part fit before its limit removes one for each new one.
+    growing = {name: _left(sets, name, limits.of(name)) for name in newest.parts}
     taken = 0
     for save in range(1, furthest + 1):
         if taken + size > free:
             return save
-        for name, amount in per_part.items():
-            left = growing[name]
+        for name, left in growing.items():
             leaves = newest.step + (save - (limits.of(name) or 0)) * every
             if left is None or save <= left or limits.stays(name, leaves):
-                taken += amount
+                taken += newest.parts[name].bytes
         if not limits.milestones and all(
             left is not None and save > left for left in growing.values()
         ):
@@ -165,23 +156,25 @@ def _first_that_does_not_fit(
 
 
 def _left(sets: Sequence[StepSet], name: str, limit: int | None) -> int | None:
+    """Return how many more sets of the part fit below its limit, or None if it has no limit."""
     if limit is None:
         return None
     return max(0, limit - sum(name in one.parts for one in sets if one.complete))
 
 
 def _pace(recent: Sequence[StepSet]) -> float | None:
-    """Seconds a step between complete sets; the median, so that a night in which nothing ran does
-    not count.
+    """Return the seconds of a step, measured between complete sets. It is the median, so that a
+    night in which nothing ran does not count.
     """
-    gaps = []
-    for a, b in pairwise(recent):
-        if a.step > b.step and a.t > b.t:
-            gaps.append((a.t - b.t) / (a.step - b.step))
-    return _median(gaps)
+    return _median(
+        [
+            (a.t - b.t) / (a.step - b.step)
+            for a, b in pairwise(recent)
+            if a.step > b.step and a.t > b.t
+        ]
+    )
 
 
 def _median(values: Sequence[float]) -> float | None:
-    if values:
-        return sorted(values)[len(values) // 2]
-    return None
+    """Return the median (the upper one of two), or None if there are no values."""
+    return sorted(values)[len(values) // 2] if values else None

@@ -1,18 +1,20 @@
-"""The disk guard: carries out the standing orders of this pod's runs, and says when it cannot.
+"""The disk guard: carries out the retention orders of this pod's runs, and reports when it cannot.
 
-Nothing here is loaded before the first order. It frees only what an order of the user lets go, only
-what was moved aside first, and never one of the two newest complete sets; when it is not sure, it
-frees nothing and the journal says why.
+This module is not loaded before the first order. It frees only what an order of the user permits,
+only after it was moved aside, and never one of the two newest complete sets. If it is not sure, it
+frees nothing and the journal has the reason.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
+import re
 import shlex
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,11 +24,11 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints import removal
 from bs4_agent.checkpoints.forecast import Forecast, forecast
 from bs4_agent.checkpoints.holds import alone, holder
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.readers import readers
 from bs4_agent.checkpoints.report import shape
 from bs4_agent.checkpoints.rotation import Decision, OwnCleaning, decide
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
 from bs4_agent.detect.detectors.words import size
 from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
 from bs4_agent.pod import Pod
@@ -34,18 +36,18 @@ from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.telemetry.host import disk_usage
 
-#: Seconds between two looks at a run that trains, and at one that does not.
+#: Seconds between two scans of a run that trains, and of a run that does not.
 LOOK_S, RESTING_S = 5.0, 60.0
-#: Saves that come fast are looked at four times each, but never more often than this.
+#: The least seconds between two scans. Frequent saves get four scans each.
 HURRIED_S = 0.1
-#: While nobody knows yet how fast they come. A look at a run without checkpoints costs less than a
-#: millisecond.
+#: The seconds of a run's youth, in which the time between saves is not known, and the seconds
+#: between two scans then. A scan of a run without checkpoints costs less than a millisecond.
 YOUNG_S, YOUNG_LOOK_S = 300.0, 0.5
-#: After a rotation that failed.
+#: Seconds after a removal that failed.
 RETRY_S = 60.0
-#: A save needs its size and a little: metadata, logs that grow meanwhile.
+#: A save needs its size and a little more, for metadata and for logs that grow meanwhile.
 MARGIN = 1.1
-#: Steps of one rotation; what is left comes with the next look.
+#: The most steps of one removal; the rest comes with the next scan.
 _MOST = 50
 
 _NOT_QUIET = "not yet known to be quiet"
@@ -57,21 +59,26 @@ _Print = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class _Look:
+    """The state of one run at one scan: its sets, its disk's free bytes, and the forecast."""
+
     run: Run
     order: Order
     sets: list[StepSet]
     free: int
     need: int
-    """Bytes that the next save (or the rest of the one under way) still takes."""
+    """The bytes that the next save, or the rest of a save that is under way, still needs."""
     forecast: Forecast
 
     @property
     def emergency(self) -> bool:
+        """Return True if the next save does not fit on the disk."""
         return self.free < self.need
 
 
 class Guard:
-    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+    """Carries out the retention orders; one per pod. `run` works on a thread of its own until it is
+    stopped; call `wake` after an order has changed.
+    """
 
     def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
         self._pod, self._book, self._actions = pod, book, actions
@@ -81,22 +88,22 @@ class Guard:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
+        """Start the next scan now."""
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
+        """Scan the runs again and again until `stop` is set."""
         while not stop.is_set():
             self._woken.wait(self.round())
             self._woken.clear()
 
     def finish(self) -> None:
-        """What was begun and not ended: an earlier life of the agent was killed, or the journal was
-        full for a moment.
+        """Finish removals that were begun and not ended, because an earlier agent was killed or the
+        journal was full for a moment.
         """
         for action in self._book.ledger.unfinished("rotate"):
-            trashes = []
-            for place in action.body.get("trash", ()):
-                trashes.append(Path(place))
-            if any((place / action.key).exists() for place in trashes):
+            trashes = [Path(place) for place in action.body.get("trash", ())]
+            if _moved(trashes, action.key):
                 self._free(action.key, action.run, trashes)
             else:
                 self._event(
@@ -107,10 +114,10 @@ class Guard:
                 )
 
     def round(self) -> float | None:
-        """One look at every run with an order. Seconds until the next one, None while there is no
-        order.
+        """Scan every run that has an order and free what may go. Return the seconds until the next
+        scan, or None if there is no order.
         """
-        pause = None
+        pauses = []
         self._rounds += 1
         with contextlib.suppress(SpoolFull):
             self.finish()
@@ -118,13 +125,13 @@ class Guard:
             order = Order.of(record)
             if order is None:
                 continue
+            wait = RETRY_S
             try:
                 wait = self._look_after(run, order)
             except SpoolFull:
-                wait = LOOK_S  # an intent that cannot be written is not acted upon
+                wait = LOOK_S  # without a journalled intent nothing is done
             except AgentError as error:
                 self._say(run, "refused", error.message)
-                wait = RETRY_S
             except OSError as error:
                 self._say(
                     run,
@@ -132,11 +139,11 @@ class Guard:
                     f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look "
                     "at the disk.",
                 )
-                wait = RETRY_S
-            pause = wait if pause is None else min(pause, wait)
-        return pause
+            pauses.append(wait)
+        return min(pauses, default=None)
 
     def _look_after(self, name: str, order: Order) -> float:
+        """Scan one run, free what may go, and return the seconds until its next scan."""
         run = self._pod.runs.get(name)
         look = self._look(run, order)
         pause = self._pause(look)
@@ -159,7 +166,7 @@ class Guard:
         trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
         freed = trying and self._rotate(look, decision)
         coming = _NOT_QUIET in decision.spared.values()
-        # What will go with this look or the next is no plight.
+        # It is no emergency if this scan or the next one frees something.
         if not decision.refused and not coming and freed == trying:
             self._tell(self._look(run, order) if freed else look, decision)
         if coming:
@@ -167,6 +174,7 @@ class Guard:
         return pause
 
     def _tell(self, look: _Look, decision: Decision) -> None:
+        """Journal that the next checkpoint does not fit, or that it fits again."""
         name = look.run.name
         said = self._book.ledger.guard.get(name)
         if look.emergency:
@@ -179,6 +187,7 @@ class Guard:
             )
 
     def _look(self, run: Run, order: Order) -> _Look:
+        """Scan the run. Raises Refused if its disk does not answer."""
         trainer = self._pod.runs.trainer(run)
         sets = step_sets(trainer, run.spec)
         usage = disk_usage(trainer.layout(run.spec).trainer_checkpoints)
@@ -197,18 +206,14 @@ class Guard:
             live=run.live,
             step_s=self._pod.follower.recent(run.name).median_step_s(),
         )
-        newest = max((one.step for one in sets if one.complete), default=None)
-        begun = sum(
-            one.bytes for one in sets if newest is not None and one.step > newest and one.checkpoint
-        )
         need = 0
         if run.live:
-            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - begun)
+            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
         return _Look(run, order, sets, usage["free"], need, seen)
 
     def _pause(self, look: _Look) -> float:
-        """Four looks between two saves, as soon as it is known how far apart they are: in a real
-        run that is LOOK_S.
+        """Return the seconds until the next scan of the run: a quarter of the time between two
+        saves, as soon as that is known. In a real run, this is LOOK_S.
         """
         attempt, every = look.run.attempt, look.forecast.every_s
         if not look.run.live or attempt is None:
@@ -220,8 +225,8 @@ class Guard:
         return LOOK_S
 
     def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
-        """What the trainer deletes itself. None before its first step: it may be about to read any
-        of its checkpoints. Refused where it cannot be known.
+        """Return what the trainer deletes itself. Return None before its first step, because it may
+        be about to read any of its checkpoints. Raises Refused if it cannot be known.
         """
         attempt = run.attempt
         refuse_beside(self._pod.runs, run.spec)
@@ -229,11 +234,8 @@ class Guard:
             return OwnCleaning(None)
         saved = []
         for one in sets:
-            if (
-                "trainer" in one.parts
-                and one.parts["trainer"].whole
-                and _since(one, attempt.started_t)
-            ):
+            part = one.parts.get("trainer")
+            if part is not None and part.whole and part.t >= attempt.started_t:
                 saved.append(one.step)
         if (
             not saved
@@ -250,9 +252,9 @@ class Guard:
         return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
 
     def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
-        """Why a step is left alone for now."""
-        if order.synced and one.complete and not self._in_store(run, one):
-            return _NOT_SAVED
+        """Return why a step must be left alone for now, or ""."""
+        if why := self._unsaved(run, order, one):
+            return why
         try:
             removal.moves(self._pod.runs, self._pod.runs.get(run), [one])
         except Refused as error:
@@ -265,31 +267,33 @@ class Guard:
         return _NOT_QUIET
 
     def _in_store(self, run: str, one: StepSet) -> bool:
-        """Whether this very set was verified in the store, and nobody was seen to remove it from
-        there since.
+        """Return True if this very set was verified in the store and was not seen to be removed
+        from there since.
         """
         view = self._book.ledger.syncs.get(run)
-        saved = None
-        if view is not None:
-            saved = view.done.get(one.step)
+        saved = None if view is None else view.done.get(one.step)
         return saved is not None and one.t <= saved + 1.0
 
+    def _unsaved(self, run: str, order: Order, one: StepSet) -> str:
+        """Return that the set is not verified in the store although the order wants that, or ""."""
+        if order.synced and one.complete and not self._in_store(run, one):
+            return _NOT_SAVED
+        return ""
+
     def _observe(self, look: _Look) -> None:
-        """Begin to watch the sets that will be let go next, so that they are known to be quiet when
-        their turn comes.
+        """Begin to watch the sets that will be removed next, so that they are known to be quiet
+        when their turn comes.
         """
-        there = {one.step for one in look.sets}
-        self._prints = {
-            key: seen
-            for key, seen in self._prints.items()
-            if key[0] != look.run.name or key[1] in there
-        }
+        there = numbers(look.sets)
+        for run, step in list(self._prints):
+            if run == look.run.name and step not in there:
+                del self._prints[run, step]
         for one in complete_sets(look.sets)[1 : look.order.last + 2]:
             self._quiet_s(look.run.name, one)
 
     def _quiet_s(self, run: str, one: StepSet) -> float:
-        """For how long a step is known not to have changed; 0 when an earlier look did not see it
-        as it is.
+        """Return the seconds for which a step is known not to have changed, 0 if no earlier scan
+        has seen it in its present state.
         """
         now, seen = time.monotonic(), _print(one)
         known = self._prints.get((run, one.step))
@@ -300,31 +304,32 @@ class Guard:
         return now - known[1]
 
     def _rotate(self, look: _Look, decision: Decision) -> bool:
+        """Move the chosen steps aside and free them. Return True if they were freed."""
         run, home = look.run, self._pod.runs.home
-        chosen = list(decision.free[:_MOST])
-        used = readers(
-            [path.resolve() for one in chosen for path in one.directories],
-            self._pod.table.snapshot(1.0),
+        free, places = list(decision.free[:_MOST]), {}
+        for one in free:
+            places[one.step] = [path.resolve() for path in one.directories]
+        used = removal.readers(
+            list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0)
         )
-        chosen = [
-            one for one in chosen if not any(path.resolve() in used for path in one.directories)
-        ]
+        chosen = []
         with ExitStack() as locks:
-            chosen = [
-                one for one in chosen if not locks.enter_context(alone(home, run.name, one.step))
-            ]
+            for one in free:
+                quiet = used.keys().isdisjoint(places[one.step])
+                if quiet and not locks.enter_context(alone(home, run.name, one.step)):
+                    chosen.append(one)
             wanted = removal.moves(self._pod.runs, run, chosen)
             if not wanted:
                 return False
-            trashes = list(dict.fromkeys(one.trash for one in wanted))
+            trashes = removal.trashes(wanted)
             body = {
                 "kind": "rotate",
                 "run": run.name,
                 "order": {"last": look.order.last, "at_least": look.order.at_least},
                 "emergency": look.emergency,
-                "steps": [one.step for one in chosen],
+                "steps": numbers(chosen),
                 "kept": list(decision.kept),
-                "trash": [str(place) for place in trashes],
+                "trash": texts(trashes),
             }
             titles = [
                 {
@@ -339,7 +344,7 @@ class Guard:
                     run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen)
                 )
             except Busy:
-                return False  # a person or a playbook is at this run: that comes first
+                return False  # a person or a playbook works on this run and comes first
         for one in chosen:
             self._prints.pop((run.name, one.step), None)
         if not key or not self._free(key, run.name, trashes):
@@ -350,17 +355,18 @@ class Guard:
     def _move(
         self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]
     ) -> None:
+        """Move the steps aside, as the first step of the action `key`."""
         run = look.run.name
         self._refuse_changed(look, chosen)
         self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
         try:
             removal.move(wanted, key)
         except (StepFailed, Refused) as error:
-            trashes = list(dict.fromkeys(one.trash for one in wanted))
-            if not any((place / key).exists() for place in trashes):
+            trashes = removal.trashes(wanted)
+            if not _moved(trashes, key):
                 raise
-            # Nobody looks at the trash of an action that has ended: what is aside already would lie
-            # there for ever.
+            # Nobody scans the trash of an action that has ended, so what was moved already would
+            # stay there.
             self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
             freed = removal.free(trashes, key)
             raise StepFailed(
@@ -369,35 +375,39 @@ class Guard:
         self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
 
     def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
-        """Decided anew under the run's hold: since the look a start may have begun that reads one
-        of them, or one was written again. All or nothing: the action names its steps already. The
-        next look decides about the others.
+        """Decide again while the run is held, and raise Refused if one of the chosen steps may not
+        go any more. Since the scan, a launch may have begun that reads one of them, or a step may
+        have been written again. It is all or nothing, because the action names its steps already;
+        the next scan decides about the others.
         """
         name, order = look.run.name, look.order
         if Order.of(self._book.ledger.orders.get(name)) != order:
             raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
-
-        def unsaved(one: StepSet) -> str:
-            if order.synced and one.complete and not self._in_store(name, one):
-                return _NOT_SAVED
-            return ""
-
         now = self._look(self._pod.runs.get(name), order)
         own = self._own_cleaning(now.run, now.sets)
-        free = (
-            ()
-            if own is None
-            else decide(now.sets, order, own, verify, unsaved, emergency=now.emergency).free
-        )
-        permitted = {one.step for one in free if self._quiet_s(name, one) > 0.0}
-        if changed := [one for one in chosen if one.step not in permitted]:
+        decision = Decision()
+        if own is not None:
+            decision = decide(
+                now.sets,
+                order,
+                own,
+                verify,
+                lambda one: self._unsaved(name, order, one),
+                emergency=now.emergency,
+            )
+        changed = {one.step: one for one in chosen}
+        for one in decision.free:
+            if self._quiet_s(name, one) > 0.0:
+                changed.pop(one.step, None)
+        if changed:
             raise Refused(
-                f"Something has changed about {_steps(changed)} of {name} since the look; "
+                f"Something has changed about {_steps(changed.values())} of {name} since the look; "
                 "nothing was moved."
             )
 
     def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
-        """Outside the run's hold: what lies aside is in nobody's way, and deleting 50 GB may take a
+        """Delete what the action has moved aside, and return True if that worked. The run is not
+        held meanwhile, because files in the trash are in nobody's way and deleting 50 GB may take a
         minute.
         """
         try:
@@ -405,7 +415,7 @@ class Guard:
             freed = removal.free(trashes, key)
             self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
             steps = self._book.ledger.actions[key].body.get("steps", [])
-            left = _free_bytes(trashes)
+            left = disk_usage(trashes[0])["free"] if trashes else None
             said = (
                 f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} "
                 f"{', '.join(map(str, steps))}"
@@ -414,7 +424,7 @@ class Guard:
                 key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left}
             )
         except SpoolFull:
-            return False  # left as it is: the next life, or the next rotation's trash, finishes it
+            return False  # the next agent, or the next removal, finishes it
         except AgentError as error:
             self._event(key, run, "failed", detail=error.message, result={"error": error.type})
             return False
@@ -423,10 +433,13 @@ class Guard:
     def _event(
         self, key: str, run: str, event: str, *, sync: bool = False, **fields: object
     ) -> None:
+        """Append an `action` record to the journal."""
         self._book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def _say(self, run: str, event: str, detail: str) -> None:
-        """Once a change; numbers that move on alone are none."""
+        """Journal a `guard` record if the event or its text has changed. A text in which only
+        numbers differ has not changed.
+        """
         before: Mapping[str, object] = self._book.ledger.guard.get(run) or {}
         if (before.get("event"), _words(str(before.get("detail", "")))) == (event, _words(detail)):
             return
@@ -436,18 +449,29 @@ class Guard:
             return
 
 
-def _since(one: StepSet, started_t: float) -> bool:
-    return one.parts["trainer"].t >= started_t
+def _begun(sets: list[StepSet]) -> int:
+    """Return the bytes of the checkpoints that were begun above the newest complete one."""
+    newest = next(iter(complete_sets(sets)), None)
+    if newest is None:
+        return 0
+    return sum(one.bytes for one in sets if one.step > newest.step and one.checkpoint)
+
+
+def _moved(trashes: list[Path], key: str) -> bool:
+    """Return True if the action `key` has moved something aside."""
+    return any((place / key).exists() for place in trashes)
 
 
 def _print(one: StepSet) -> _Print:
-    """Deleting changes the directories' own times, writing the files'."""
+    """Return (entries, bytes, newest modification in ns) of the step. Deleting changes the times of
+    the directories, writing changes those of the files.
+    """
     entries, total, newest = 0, 0, 0
-    pending = [str(path) for path in one.directories]
+    pending = texts(one.directories)
     while pending:
         directory = pending.pop()
         try:
-            # A Path an entry would double the cost.
+            # A Path for every entry would double the cost.
             newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116
             with os.scandir(directory) as found:
                 for entry in found:
@@ -458,12 +482,12 @@ def _print(one: StepSet) -> _Print:
                     status = entry.stat(follow_symlinks=False)
                     total, newest = total + status.st_size, max(newest, status.st_mtime_ns)
         except FileNotFoundError:
-            entries += 1_000_000  # it is going away: nothing like what it was
+            entries += 1_000_000  # it is being deleted, so its state must differ from before
     return entries, total, newest
 
 
 def _plight(look: _Look, decision: Decision) -> str:
-    """What an emergency says: what is missing, what is in the way, what would help."""
+    """Return the text of an emergency: what is missing, what is in the way, and what would help."""
     text = f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}."
     if decision.kept:
         text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
@@ -483,21 +507,19 @@ def _plight(look: _Look, decision: Decision) -> str:
 
 
 def _freeing(trashes: list[Path], key: str) -> str:
+    """Return the command that frees what the action has moved aside."""
     return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
 
 
-def _steps(sets: list[StepSet]) -> str:
-    numbers = [str(one.step) for one in sets]
-    if len(numbers) <= 6:
-        shown = numbers
-    else:
-        shown = [*numbers[:5], f"{len(numbers) - 5} more"]
-    return f"step{'s' if len(numbers) != 1 else ''} {', '.join(shown)}"
-
-
-def _free_bytes(places: list[Path]) -> int | None:
-    return disk_usage(places[0])["free"] if places else None
+def _steps(sets: Iterable[StepSet]) -> str:
+    """Return the steps in words, at most six numbers."""
+    shown = [str(one.step) for one in sets]
+    word = "step" if len(shown) == 1 else "steps"
+    if len(shown) > 6:
+        shown[5:] = [f"{len(shown) - 5} more"]
+    return f"{word} {', '.join(shown)}"
 
 
 def _words(text: str) -> str:
-    return "".join(letter for letter in text if not letter.isdigit() and letter != ".")
+    """Return the text without its numbers."""
+    return re.sub(r"[\d.]", "", text)

@@ -1,12 +1,13 @@
-"""SHA-1 of checkpoint files, each read once: what is known of a file holds as long as its size,
-times and inode are the same.
+"""SHA-1 digests of checkpoint files. Each file is read once; its digest is valid as long as its
+size, times and inode are the same.
 
-B2 compares SHA-1, so that is what a manifest needs. Runs in the sync's own process.
+B2 compares SHA-1, so that is what a manifest needs. This module runs in the process of the sync.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,17 +17,17 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import read_json, write_json
 
 _BLOCK = 1 << 20
-#: Two keep up with any link a pod has (each does more than 500 MB/s), and leave the cores to the
-#: run.
+#: Two threads keep up with the link of any pod (each does more than 500 MB/s), and leave the cores
+#: to the run.
 THREADS = 2
-#: Entries that stay in the memory of one run.
+#: The most entries that are remembered for one run.
 _KEPT = 20_000
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a file was when it was read. Times in ns; `changed` is the inode's, which no program can
-    set back.
+    """The state of a file when it was read. Times are in ns; `changed` is the time of the inode,
+    which no program can set back.
     """
 
     size: int
@@ -36,14 +37,14 @@ class Stamp:
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """OSError where it is gone."""
+        """Return the stamp of the file. Raises OSError if it is gone."""
         found = path.stat()
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 class Hashes:
-    """SHA-1 by path, remembered in a file of the agent's home between two lives of the sync: 13 GB
-    are not read again after a kill.
+    """SHA-1 digests by path. They are remembered in the file `memory` in the agent's home, so that
+    13 GB are not read again after the sync was killed.
     """
 
     def __init__(self, memory: Path) -> None:
@@ -57,19 +58,20 @@ class Hashes:
     def of(
         self, paths: Iterable[Path], progress: Callable[[int], None] | None = None
     ) -> dict[Path, tuple[Stamp, str]]:
-        """Every path's stamp and SHA-1. StepFailed for one that is written to while it is read,
-        OSError for one that is gone.
+        """Return the stamp and the SHA-1 digest of every path. `progress` receives the number of
+        bytes of each block that was read. Raises StepFailed if a file is written to while it is
+        read, and OSError if a file is gone.
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:
-            found = dict(
-                zip(wanted, pool.map(lambda path: self._one(path, progress), wanted), strict=True)
-            )
+            results = list(pool.map(self._one, wanted, itertools.repeat(progress)))
+        found = dict(zip(wanted, results, strict=True))
         self._known |= {str(path): result for path, result in found.items()}
         self._save()
         return found
 
     def _one(self, path: Path, progress: Callable[[int], None] | None) -> tuple[Stamp, str]:
+        """Return the stamp and the digest of one file."""
         before = Stamp.of(path)
         known = self._known.get(str(path))
         if known is not None and known[0] == before:
@@ -88,6 +90,7 @@ class Hashes:
         return before, digest.hexdigest()
 
     def _save(self) -> None:
+        """Write the newest digests to the memory file."""
         rows = {}
         for path, (s, sha1) in list(self._known.items())[-_KEPT:]:
             rows[path] = [s.size, s.modified, s.changed, s.inode, sha1]

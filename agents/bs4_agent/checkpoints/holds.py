@@ -1,9 +1,9 @@
-"""Who needs a step's files to stay: an upload holds the step while it reads, the disk guard takes
+"""Holds on the files of a step: an upload holds the step while it reads, and the disk guard takes
 it alone before it moves it.
 
-Locks of the kernel on small files in the agent's home: they end with their holder, however that
-ends, so none is ever stale and no pid has to be believed. A holder takes its hold first and looks
-whether the step is (still) complete afterwards.
+The holds are kernel locks on small files in the agent's home. They end with their holder, however
+it ends, so no hold is ever stale and no pid has to be trusted. A holder takes its hold first and
+then checks that the step is still complete.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from bs4_agent.errors import Busy
 from bs4_agent.paths import Home
 
 _WHO_MOST = 200
-#: Seconds that a hold waits for the guard, whose looks take the lock for an instant and whose moves
-#: for some milliseconds.
+#: Seconds that a hold waits for the guard, which takes the lock for an instant to check and for
+#: some milliseconds to move.
 _PATIENCE_S = 1.0
 
 
 @contextmanager
 def hold(home: Home, run: str, step: int, who: str) -> Iterator[None]:
-    """Keep the guard away from `step`, beside other holders. `who` is for people ("upload to
-    b2://...").
+    """Keep the disk guard away from `step` while the block runs; others may hold it too. `who` is a
+    text for people ("upload to b2://...").
 
-    Busy while the guard has it: it is being moved away, so take another one. OSError where the
-    home's filesystem has no locks.
+    Raises Busy if the guard has the step: it is being moved away, so take another one. Raises
+    OSError if the file system of the home has no locks.
     """
     fd = _shared(home, run, step)
     try:
@@ -41,12 +41,13 @@ def hold(home: Home, run: str, step: int, who: str) -> Iterator[None]:
 
 
 def _shared(home: Home, run: str, step: int) -> int:
+    """Return a shared lock's descriptor for the step. Raises Busy after `_PATIENCE_S` seconds."""
     deadline = time.monotonic() + _PATIENCE_S
     while True:
         fd = _open(home, run, step)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            # The guard takes the name away with the step: a lock on a file without a name keeps
+            # The guard deletes the lock file with the step, and a lock on a deleted file keeps
             # nobody out.
             if _same(fd, _path(home, run, step)):
                 return fd
@@ -62,6 +63,7 @@ def _shared(home: Home, run: str, step: int) -> int:
 
 
 def _same(fd: int, path: Path) -> bool:
+    """Return True if the descriptor is open on the file that `path` names now."""
     try:
         return os.fstat(fd).st_ino == path.stat().st_ino
     except FileNotFoundError:
@@ -70,8 +72,8 @@ def _same(fd: int, path: Path) -> bool:
 
 @contextmanager
 def alone(home: Home, run: str, step: int) -> Iterator[str]:
-    """Take `step` for its removal. Gives "" when nobody holds it, and nobody can until the block
-    ends; otherwise who does.
+    """Take `step` for its removal. Yield "" if nobody holds it and nobody can hold it until the
+    block ends; otherwise yield who holds it.
     """
     fd = _open(home, run, step)
     try:
@@ -81,14 +83,15 @@ def alone(home: Home, run: str, step: int) -> Iterator[str]:
             yield _who(fd)
             return
         yield ""
-        # Whoever opened it meanwhile holds a file without a name, and finds that the step is gone.
+        # A process that has opened the file in the meantime holds a deleted file, and finds that
+        # the step is gone.
         _path(home, run, step).unlink(missing_ok=True)
     finally:
         os.close(fd)
 
 
 def holder(home: Home, run: str, step: int) -> str:
-    """Who holds `step`, "" when nobody does. A look that takes nothing for longer than itself."""
+    """Return who holds `step`, or "" if nobody does. The check itself takes no lasting lock."""
     try:
         fd = os.open(_path(home, run, step), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -103,14 +106,17 @@ def holder(home: Home, run: str, step: int) -> str:
 
 
 def _who(fd: int) -> str:
+    """Return the text that the holder has written into the file."""
     return os.pread(fd, _WHO_MOST, 0).decode("utf-8", "replace").strip() or "somebody"
 
 
 def _path(home: Home, run: str, step: int) -> Path:
+    """Return the path of the step's lock file."""
     return home.holds(run) / f"step_{step}"
 
 
 def _open(home: Home, run: str, step: int) -> int:
+    """Return a descriptor of the step's lock file, which is created if necessary."""
     path = _path(home, run, step)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,9 @@
-"""The last word of an agent that is told to leave: where each living run stood, written within a
-second, and nothing else done.
+"""The last record of an agent that receives SIGTERM: the position of each living run, written
+within a second, and nothing else.
 
-RunPod gives about five seconds between SIGTERM and SIGKILL. An upload that begins then is torn, and
-a trainer that is ended then saves nothing: so no upload is begun, and nothing of the run is
-touched. Whoever resumes it reads here what there was.
+RunPod gives about five seconds between SIGTERM and SIGKILL. An upload that begins then is cut off,
+and a trainer that is ended then saves nothing. So no upload is begun, and nothing of the run is
+touched. A later resume reads from this record what there was.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bs4_agent.runs.files import read_passing, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 
-#: Seconds for looking at the files; a network disk that does not answer in time leaves `local_step`
+#: Seconds for scanning the files; if a network disk does not answer in time, `local_step` stays
 #: unknown.
 LOOK_S = 0.6
 NAME = "intent.json"
@@ -31,14 +31,14 @@ NAME = "intent.json"
 def write(
     home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
 ) -> list[dict[str, Any]]:
-    """One entry a living run: `run`, `attempt`, `local_step` (the newest that verifies),
-    `local_known` (False: the disk did not answer in time), `remote_step` (the newest that was
-    verified in the store). First what is in memory, then the files.
+    """Write one entry for each living run and return the entries. What is in memory is written
+    first, then what a scan of the files finds.
+
+    An entry has `run`, `attempt`, `local_step` (the newest step whose files verify), `local_known`
+    (False if the disk did not answer in time) and `remote_step` (the newest step that was verified
+    in the store). `signal` is the name of the signal.
     """
-    living = []
-    for run in runs.all():
-        if run.live and run.attempt is not None:
-            living.append(run)
+    living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
     _keep(home, signal, entries)
     looking = threading.Thread(
@@ -53,8 +53,8 @@ def write(
 
 
 def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
-    """What was written of this attempt when the agent was last told to leave, with `t`; None when
-    that was another time.
+    """Return the entry of this attempt from the last time that the agent was told to leave, with
+    its wall-clock time `t`. Return None if the record is about another attempt.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():
@@ -64,26 +64,27 @@ def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
 
 
 def _entry(run: Run, ledger: Ledger) -> dict[str, Any]:
+    """Return the entry of the run with what is in memory."""
     synced = ledger.syncs.get(run.name)
-    remote = synced.pointer if synced is not None else None
-    number = 0
-    if run.attempt is not None:
-        number = run.attempt.number
     return {
         "run": run.name,
-        "attempt": number,
+        "attempt": 0 if run.attempt is None else run.attempt.number,
         "local_step": None,
         "local_known": False,
-        "remote_step": remote,
+        "remote_step": None if synced is None else synced.pointer,
     }
 
 
 def _keep(home: Home, signal: str, entries: list[dict[str, Any]]) -> None:
+    """Write the entries to the file."""
     write_json(home.root / NAME, {**stamp(), "signal": signal, "runs": entries})
 
 
 def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
-    # only an agent that leaves looks at content
+    """Scan the files of the living runs and add the result to their entries, for at most `LOOK_S`
+    seconds.
+    """
+    # Only an agent that leaves checks the content.
     from bs4_agent.checkpoints.sets import (
         complete_sets,
         step_sets,
@@ -95,8 +96,10 @@ def _look(runs: Runs, living: list[Run], entries: list[dict[str, Any]]) -> None:
         if time.monotonic() > deadline:
             return
         try:
-            sets = complete_sets(step_sets(runs.trainer(run), run.spec))
-            entry["local_step"] = next((one.step for one in sets if not verify(one)), None)
+            for one in complete_sets(step_sets(runs.trainer(run), run.spec)):
+                if not verify(one):
+                    entry["local_step"] = one.step
+                    break
         except (AgentError, OSError):
-            continue  # it stays unknown, which is what it is
+            continue  # it stays unknown
         entry["local_known"] = True

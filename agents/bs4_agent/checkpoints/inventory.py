@@ -1,8 +1,9 @@
-"""Which checkpoints exist, which of them are whole on every side, and what lies above a step.
+"""Finds the checkpoints of a run, which of them are complete on every side, and what is above a
+step.
 
-Nothing in prime-rl asks whether a checkpoint is complete: both generations resolve "latest" by
-directory name. What counts here is each writer's last-written marker, and the content that it
-promises: a marker alone proves nothing.
+Nothing in prime-rl checks that a checkpoint is complete: both generations resolve "latest" by the
+name of the directory. Here a checkpoint counts if the marker that its writer writes last is there,
+and also the content that the marker promises: a marker alone proves nothing.
 """
 
 from __future__ import annotations
@@ -17,78 +18,74 @@ from bs4_agent.checkpoints.content import wanting
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec, PartRule, Trainer
 
 _STEP = re.compile(r"(?:global_)?step_(\d{1,12})")
-#: A pointer file holds one number; what is longer is none.
+#: The most bytes of a pointer file, which holds one number.
 _POINTER_BYTES = 64
 
-#: Size, newest mtime and what is wanting of parts that have their marker, by directory and its
-#: mtime: a finished checkpoint is never written again, and walking a full run on a network disk
-#: every few seconds would cost more than everything else the agent does.
+#: The size, newest mtime and lack of each part that has its markers, by its directory and that
+#: directory's mtime. A finished checkpoint is never written again, and to walk a full run on a
+#: network disk every few seconds would cost more than everything else that the agent does.
 _sizes: dict[Path, tuple[int, tuple[int, float, str]]] = {}
 _SIZES_MAX = 4096
 _SETTLED_S = 60.0
 
 
 def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
-    """Every step of the run found in any part, newest last. Cheap enough for every few seconds:
-    markers are looked at each time (a resume rests on them), sizes only where they can have
+    """Return every step of the run that any part has, newest last. This is cheap enough for every
+    few seconds: markers are read each time (a resume depends on them), sizes only if they can have
     changed.
     """
     return scan(trainer.parts(spec))
 
 
 def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
-    """The checkpoints that consist of `rules`. Directories that vanish meanwhile (a trainer's
-    keep_last) count as absent.
+    """Return the checkpoints that consist of the parts in `rules`. A directory that vanishes in the
+    meantime (by a trainer's keep_last) counts as absent.
     """
-    roots = {}
+    roots: dict[Path, dict[int, Path]] = {}
+    named: dict[Path, int | None] = {}
     for rule in rules:
         roots[rule.root] = step_directories(rule.root)
-    steps = sorted({step for found in roots.values() for step in found})
-    named = {}
-    for rule in rules:
         if rule.pointer is not None:
             named[rule.pointer] = pointed(rule.pointer)
-    rows = []
-    for step in steps:
-        rows.append(_checkpoint(step, rules, roots, named))
-    return rows
+    steps = sorted(set().union(*roots.values()))
+    return [_checkpoint(step, rules, roots, named) for step in steps]
 
 
 def pointed(pointer: Path) -> int | None:
-    """The step that a pointer file names; None where there is no such file, -1 where it names none
-    (a kill or a full disk while it was written leaves it empty).
+    """Return the step that a pointer file names. Return None if there is no such file, and -1 if it
+    names no step (a kill or a full disk while it was written leaves it empty).
     """
     try:
         with pointer.open("rb") as handle:
             said = handle.read(_POINTER_BYTES).strip()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if said.isdigit():
-        return int(said)
-    return -1
+    return int(said) if said.isdigit() else -1
+
+
+def nearest(path: Path) -> Path:
+    """Return `path`, or the nearest directory above it that exists."""
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+def texts(paths: Iterable[Path]) -> list[str]:
+    """Return the paths as texts."""
+    return [str(path) for path in paths]
+
+
+def complete_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
+    """Return the steps that are complete on every side, oldest first."""
+    return sorted(c.step for c in checkpoints if c.complete)
 
 
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """The newest step that is whole on every side, or None."""
+    """Return the newest checkpoint that is complete on every side, or None."""
     return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)
 
 
-def above(checkpoints: Iterable[Checkpoint], step: int) -> dict[str, list[Path]]:
-    """The step directories above `step` by part, oldest first, each exactly once: in the current
-    generation's flat layout both halves of a checkpoint share one directory, which is then under
-    "trainer". Empty ones are included: a trainer sees them too.
-    """
-    found: dict[str, list[Path]] = {}
-    for checkpoint in sorted(checkpoints, key=lambda c: c.step):
-        if checkpoint.step > step:
-            for part, directory in checkpoint.directories.items():
-                found.setdefault(part, []).append(directory)
-    return found
-
-
 def step_directories(root: Path) -> dict[int, Path]:
-    """`root/step_N` (verl: `root/global_step_N`) for every N, whatever is inside. A step directory
-    that is a link to another disk is one too: the trainers follow it.
+    """Return {N: path} of every `root/step_N` (verl: `root/global_step_N`), whatever is inside. A
+    step directory that is a link to another disk counts too, because the trainers follow it.
     """
     found: dict[int, Path] = {}
     try:
@@ -98,7 +95,7 @@ def step_directories(root: Path) -> dict[int, Path]:
                 if match is not None and entry.is_dir():
                     found[int(match.group(1))] = root / entry.name
     except (FileNotFoundError, NotADirectoryError):
-        return found
+        pass
     return found
 
 
@@ -108,6 +105,7 @@ def _checkpoint(
     roots: Mapping[Path, Mapping[int, Path]],
     named: Mapping[Path, int | None],
 ) -> Checkpoint:
+    """Return the checkpoint of one step, complete or not."""
     parts: dict[str, Path] = {}
     missing: list[str] = []
     lacking: dict[str, str] = {}
@@ -117,14 +115,10 @@ def _checkpoint(
         directory = roots[rule.root].get(step)
         if directory is not None and directory not in directories.values():
             directories[rule.name] = directory
-        part = None
-        if directory is not None:
-            part = directory / rule.sub
+        part = None if directory is None else directory / rule.sub
         if part is None or not part.is_dir():
             if rule.required:
-                missing += [rule.name]
-            else:
-                missing += []
+                missing.append(rule.name)
             continue
         size, mtime, why = measure(rule.name, part, rule.markers)
         if rule.pointer is not None:
@@ -155,55 +149,56 @@ def _checkpoint(
 def _behind(
     pointer: Path, named: int | None, step: int, *, newest_step: int, directory: Path
 ) -> str:
-    """Why the pointer file says that this step was not finished, "" where it does not say so.
+    """Return why the pointer file says that this step was not finished, or "".
 
-    One that is empty was being written for the newest step, which then does not count. Without one
-    a step counts when its data loader's state (`data.pt`, `data_0.pt`) is there: it is the last
-    file before the pointer, and older writers without either say nothing.
+    An empty pointer file was being written for the newest step, which then does not count. Without
+    a pointer file, a step counts if the state of its data loader (`data.pt`, `data_0.pt`) is there,
+    which is the last file before the pointer. Older writers have neither of them, and their steps
+    count.
     """
     if named is None:
         if any(directory.glob("data*.pt")) or not any(directory.parent.glob("*step_*/data*.pt")):
             return ""
         return "no data.pt"
     if named < 0:
-        if step == newest_step:
-            return f"{pointer.name} names no step"
-        return ""
-    if step > named:
-        return f"{pointer.name} names step {named}"
-    return ""
+        return f"{pointer.name} names no step" if step == newest_step else ""
+    return f"{pointer.name} names step {named}" if step > named else ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """(bytes, newest mtime, why it does not count or "") of one part. Its markers are looked at
-    each time, the rest where it can have changed.
+    """Return (bytes, newest modification time, why it does not count or "") of one part. Its
+    markers are checked each time, its files only if they can have changed.
     """
     try:
         stamp = part.stat().st_mtime_ns
     except FileNotFoundError:
         return 0, 0.0, "gone"
-    absent = None
-    for marker in markers:
-        if not (part / marker).exists():
-            absent = marker
-            break
+    why = lacks_marker(part, markers)
     known = _sizes.get(part)
-    if absent is None and known is not None and known[0] == stamp:
+    if not why and known is not None and known[0] == stamp:
         return known[1]
     size, newest = size_of(part)
-    measured = size, newest, f"no {absent}" if absent is not None else wanting(name, part)
-    # A marker appears when its writing begins, and a file that grows in a subdirectory does not
-    # touch this one's mtime.
-    if absent is None and newest and time.time() - newest > _SETTLED_S:
+    measured = size, newest, why or wanting(name, part)
+    # The result is cached only after a while: a marker appears when its writing begins, and a file
+    # that grows in a subdirectory does not change this directory's mtime.
+    if not why and newest and time.time() - newest > _SETTLED_S:
         if len(_sizes) >= _SIZES_MAX:
             _sizes.clear()
         _sizes[part] = (stamp, measured)
     return measured
 
 
+def lacks_marker(part: Path, markers: Sequence[str]) -> str:
+    """Return which of its markers the part lacks, as a phrase, or ""."""
+    for marker in markers:
+        if not (part / marker).exists():
+            return f"no {marker}"
+    return ""
+
+
 def size_of(directory: Path) -> tuple[int, float]:
-    """Bytes of all files below `directory` and the newest mtime. Links are counted as links: what
-    they point to is not the run's.
+    """Return the bytes of all files below `directory` and the newest modification time. Links are
+    counted as links, because their targets do not belong to the run.
     """
     total, newest = 0, 0.0
     pending = [str(directory)]

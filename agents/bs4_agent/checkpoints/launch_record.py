@@ -1,8 +1,8 @@
-"""The record of a launch, made on the pod: what of it may travel, and the config files that it
-names.
+"""The record of a launch, made on the pod: which of its options and variables may travel, and the
+config files that it names.
 
-What has the form of a key stays: it would lie in the store and in journals. A new machine has its
-keys from the console's own 0600 files.
+A value that looks like a key is left out, because it would be in the store and in journals. A new
+machine gets its keys from the console's own 0600 files.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from bs4_agent.checkpoints import tracking
@@ -22,45 +23,38 @@ from bs4_agent.trainers import settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, BadConfig
 
-#: Which devices, network cards and interpreter a machine has is its own: with another one's a run
-#: does not start, or trains elsewhere.
+#: Variables about devices, network cards and the interpreter, which belong to one machine: with
+#: those of another machine, a run does not start or trains elsewhere.
 _MACHINES = re.compile(
     r"(?:CUDA|NVIDIA|HIP|ROCR)_VISIBLE_DEVICES|CUDA_(?:HOME|PATH)|(?:NCCL|GLOO|"
     r"TP)_SOCKET_IFNAME|NCCL_IB_\w+|VIRTUAL_ENV|UV_PROJECT_ENVIRONMENT"
 )
-#: A further config file that is larger is none; and more of them than this are no launch.
+#: The most bytes of a further config file, and the most files of one launch.
 _FILE_BYTES, _FILES = 1 << 20, 64
 
 
 def of(spec: LaunchSpec) -> Launched:
-    """Of what `spec` was started with; its files are `config_files`."""
+    """Return the record of the launch that `spec` describes. Its files come from `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
-    held = []
+    env, bound = {}, []
     for name, value in given.items():
         if secret_held(f"{name}={value}"):
-            held.append(name)
-    bound = []
-    for name in given:
-        if name not in held and _MACHINES.fullmatch(name):
-            bound.append(name)
-    env = {}
-    for name, value in given.items():
-        if name not in (*held, *bound):
+            left_out.append(f"the variable {name}, which holds what looks like a key")
+        elif _MACHINES.fullmatch(name):
+            bound.append(f"the variable {name}, which is of its machine")
+        else:
             env[name] = value
-    for name in held:
-        left_out.append(f"the variable {name}, which holds what looks like a key")
-    for name in bound:
-        left_out.append(f"the variable {name}, which is of its machine")
     if spec.container:
-        left_out += [f"the container {spec.container}, which is of its machine"]
-    else:
-        left_out += []
+        bound.append(f"the container {spec.container}, which is of its machine")
+    left_out += bound
     return Launched(overrides, env, spec.component, spec.processes, left_out=left_out)
 
 
 def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """(the options that hold nothing of the form of a key, what was left out as in Launched)."""
+    """Return (the options that hold nothing that looks like a key, a phrase for each option that
+    was left out).
+    """
     kept: list[str] = []
     left_out = []
     for option in _options(words):
@@ -74,7 +68,9 @@ def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _options(words: Sequence[str]) -> Iterator[list[str]]:
-    """Each option with its values; a word that belongs to none by itself (verl's are all such)."""
+    """Yield each option together with its values. A word that belongs to no option comes alone, as
+    all words of verl do.
+    """
     option: list[str] = []
     for word in words:
         if option and (word.startswith("--") or not option[0].startswith("--")):
@@ -87,9 +83,11 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """`main`: what the config is called in a manifest, "" where it is not there. `files`: name in
-    the manifest -> the file, the config among them. `named` is `files` of Launched, `left_out` as
-    there.
+    """The config files of a launch.
+
+    `main` is the name of the config in a manifest, "" if it does not exist. `files` has the path of
+    every file by its name in the manifest, including the config. `named` and `left_out` are the
+    `files` and the `left_out` of Launched.
     """
 
     main: str = ""
@@ -99,19 +97,16 @@ class ConfigFiles:
 
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
-    """The config, the files behind each `@` of the options, and those that they include
-    (`toml_files`), as they lie to each other.
+    """Return the config files of a launch: the config, the files behind each `@` of the options,
+    and those that they include (`toml_files`), with the same relative positions.
 
-    BadRequest when the config itself has a name that no store takes.
+    Raises BadRequest if the config itself has a name that no store takes.
     """
-    main = None
-    if spec.config != UNKNOWN_CONFIG:
-        main = _lexical(spec.cwd, spec.config)
-    words = {
-        word: _lexical(spec.cwd, word)
-        for before, word in zip(spec.overrides, spec.overrides[1:], strict=False)
-        if before == "@"
-    }
+    main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
+    words = {}
+    for before, word in pairwise(spec.overrides):
+        if before == "@":
+            words[word] = _lexical(spec.cwd, word)
     found = _Walk()
     if main is not None and spec.config_path.is_file():
         found.files[main] = spec.config_path
@@ -119,18 +114,18 @@ def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
     for word, path in words.items():
         found.add(path, spec.cwd / word)
     names = _names(found, main, output_dir)
-    named = {word: names[path] for word, path in words.items() if path in names}
     return ConfigFiles(
         names.get(main, "") if main is not None else "",
         {name: found.files[path] for path, name in names.items()},
-        named,
+        {word: names[path] for word, path in words.items() if path in names},
         found.left_out,
     )
 
 
 class _Walk:
-    """`files`: where a file seems to lie, by the names alone -> as it is read. A copy lies so to
-    the others as this one seems to.
+    """Collects config files and the files that they include. `files` maps the place of a file by
+    its name alone to the path at which it is read. Copies have the same relative positions as these
+    places.
     """
 
     def __init__(self) -> None:
@@ -138,15 +133,16 @@ class _Walk:
         self.left_out: list[str] = []
 
     def add(self, place: Path, file: Path) -> None:
+        """Collect the file and its includes. A missing, oversized or secret file is noted in
+        `left_out` instead.
+        """
         if place in self.files:
             return
         try:
             good = (
                 file.is_file() and file.stat().st_size <= _FILE_BYTES and len(self.files) < _FILES
             )
-            text = ""
-            if good:
-                text = file.read_text("utf-8", "replace")
+            text = file.read_text("utf-8", "replace") if good else ""
         except OSError:
             good = False
         if not good:
@@ -159,11 +155,11 @@ class _Walk:
         self.include(place, file)
 
     def include(self, place: Path, file: Path) -> None:
+        """Collect the files that the config at `place` includes."""
         try:
             more = settings.load_toml(file).get("toml_files")
         except BadConfig:
-            # it goes as it is: the trainer said what is wrong with it, or reads it as something
-            # else
+            # It is copied as it is: the trainer reported its error, or reads it as another format.
             return
         for name in more if isinstance(more, list) else ():
             if Path(str(name)).is_absolute():
@@ -176,8 +172,8 @@ class _Walk:
 
 
 def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]:
-    """By place, the name in the manifest. A config that stands alone keeps the one that it has
-    below the output directory.
+    """Return the name in the manifest for each place. A config that stands alone keeps the name
+    that it has below the output directory.
     """
     if main is not None and list(found.files) == [main]:
         inside = main.is_relative_to(output_dir) and found.files[main].is_relative_to(output_dir)
@@ -187,13 +183,10 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
             )
         }
     names: dict[Path, str] = {}
-    root = ""
-    if found.files:
-        root = os.path.commonpath([path.parent for path in found.files])
+    root = os.path.commonpath([path.parent for path in found.files]) if found.files else ""
     for path in found.files:
-        name = f"{CONFIGS}/{path.relative_to(root).as_posix()}"
         try:
-            names[path] = checked(name)
+            names[path] = checked(f"{CONFIGS}/{path.relative_to(root).as_posix()}")
         except BadRequest:
             if path == main:
                 raise
@@ -202,4 +195,5 @@ def _names(found: _Walk, main: Path | None, output_dir: Path) -> dict[Path, str]
 
 
 def _lexical(base: Path, name: str | Path) -> Path:
+    """Return the path of `name` below `base`, without following links."""
     return Path(os.path.normpath(base / name))

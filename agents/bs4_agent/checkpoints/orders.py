@@ -1,5 +1,5 @@
-"""A standing order of a user for one run: how many checkpoints stay, and that older ones may be
-freed for good.
+"""A user's retention order for one run: how many checkpoints stay, and that older ones may be freed
+for good.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from typing import Any
 
 from bs4_agent.errors import BadRequest
 
-#: The two newest complete sets are never freed, whatever is ordered: the newest one may prove
+#: The least number of complete sets that stay, whatever is ordered: the newest one may prove
 #: unreadable when it is needed.
 LEAST = 2
 
 
 @dataclass(frozen=True)
 class Order:
-    """`last`: complete sets that stay. `at_least`: how many while the disk cannot take the next one
-    (the same, unless the user said less). `milestones`: steps that are a multiple of it stay too, 0
-    for none. `synced`: a complete set goes only when it was verified in the store. `who` gave it,
-    as claimed.
+    """A retention order.
+
+    `last` is the number of complete sets that stay. `at_least` is how many stay while the next save
+    does not fit on the disk (the same number, unless the user allowed fewer). Steps that are a
+    multiple of `milestones` stay too; 0 means none. If `synced` is True, a complete set goes only
+    after it was verified in the store. `who` is the person who gave the order, as claimed.
     """
 
     last: int
@@ -31,7 +33,7 @@ class Order:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
-        """The order in a journal record, None for one that was taken back."""
+        """Return the order in a journal record, or None if the order was taken back."""
         if record is None or record.get("last") is None:
             return None
         return cls(
@@ -43,12 +45,13 @@ class Order:
         )
 
     def milestone(self, step: int) -> bool:
+        """Return True if the step is a milestone."""
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def asked(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
-    """The fields of an `order` record that an action's body asks for; BadRequest says what is wrong
-    with it.
+    """Return the fields of the `order` record for an action's body. All are None if the order is
+    taken back. Raises BadRequest if the body is malformed.
     """
     if body.get("off"):
         return {"last": None, "at_least": None, "milestones": None, "synced": None}

@@ -1,5 +1,5 @@
-"""Aside and then gone: how a rotation takes steps away. One rename each, below names that no
-trainer looks at, and only then deletion.
+"""Removes steps for a retention order: each is first renamed to a place that no trainer reads, and
+only then deleted. Nothing is removed that a process has open or mapped.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.sets import StepSet
+from bs4_agent.containers import processes as containers
 from bs4_agent.errors import Refused, StepFailed
 from bs4_agent.ids import is_key
 from bs4_agent.paths import storage
@@ -22,18 +24,19 @@ from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import below, own_path, rename
 
-#: How mountinfo writes a blank in a path.
+#: The form of a blank in a path of mountinfo.
 _OCTAL = re.compile(r"\\([0-7]{3})")
-#: How a directory is opened: fails for a link.
+#: The flags to open a directory; they make it fail for a link.
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-#: How often one entry is looked at again because it has become another kind of thing.
+#: How often an entry is tried again because it has become another kind of file.
 _SWAPPED_MOST = 100
 
 
 @dataclass(frozen=True)
 class Move:
-    """One step directory (`source`, links resolved) and the trash on its own filesystem that it
-    goes to, under `name`.
+    """One step directory that is to be moved aside. `source` is its path with links resolved,
+    `trash` a directory on the same file system, and `name` its path below the trash and the
+    action's key.
     """
 
     step: int
@@ -43,28 +46,27 @@ class Move:
 
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
-    """Where each directory of `sets` would go. Refused for what is not the run's own, is a link, or
-    is a mount.
+    """Return the move of each directory of `sets`. Raises Refused if a directory is not the run's
+    own, is a link, or is a mount.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
     for one in sets:
         for directory in one.directories:
             source = own_path(runs, run, directory)
-            found.append(
-                Move(
-                    one.step,
-                    source,
-                    _trash(source, output_dir, run.name),
-                    below(directory, output_dir),
-                )
-            )
+            trash = _trash(source, output_dir, run.name)
+            found.append(Move(one.step, source, trash, below(directory, output_dir)))
     return found
 
 
+def trashes(wanted: Sequence[Move]) -> list[Path]:
+    """Return the trash directories of the moves, each once."""
+    return list(dict.fromkeys(one.trash for one in wanted))
+
+
 def _trash(source: Path, output_dir: Path, run: str) -> Path:
-    """Beside output_dir, or beside the tree itself where that is another filesystem (a checkpoint
-    directory on a disk of its own).
+    """Return the trash for `source`: beside output_dir, or beside the tree itself if that is
+    another file system (a checkpoint directory on a disk of its own).
     """
     device = source.lstat().st_dev
     for base in (storage(output_dir, run), storage(source.parent, run)):
@@ -77,12 +79,13 @@ def _trash(source: Path, output_dir: Path, run: str) -> Path:
 
 
 def _device(path: Path) -> int:
-    return next(place for place in (path, *path.parents) if place.exists()).stat().st_dev
+    """Return the device number of the nearest directory above `path` that exists."""
+    return nearest(path).stat().st_dev
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all aside; StepFailed when the filesystem would not. What was moved before that stays
-    aside.
+    """Move all directories aside, under the action's key. Raises StepFailed if the file system
+    reports an error; what was moved before stays aside.
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -95,7 +98,7 @@ def move(wanted: Sequence[Move], key: str) -> None:
             target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             rename(one.source, target)
         except FileNotFoundError:
-            continue  # its own trainer was faster
+            continue  # the trainer has deleted it
         except OSError as error:
             raise StepFailed(
                 f"{one.source} could not be moved to {target} ({error.strerror}); it was "
@@ -104,8 +107,8 @@ def move(wanted: Sequence[Move], key: str) -> None:
 
 
 def _mounted_below(directory: Path) -> str | None:
-    """A mount of whatever kind: deleting goes through it, also where it is of the same
-    filesystem.
+    """Return a mount point below the directory, or None. Deleting would go through a mount, even
+    through one of the same file system.
     """
     root = os.path.realpath(directory)
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
@@ -117,8 +120,9 @@ def _mounted_below(directory: Path) -> str | None:
 
 
 def free(trashes: Sequence[Path], key: str) -> int:
-    """Delete for good what `key` has moved aside, and return the bytes that this freed. Can be
-    repeated. StepFailed as the disk says.
+    """Delete for good what the action `key` has moved aside, and return the number of bytes that
+    this freed. It can be repeated. Raises StepFailed if the disk reports an error, and Refused if a
+    path is not the trash of a run.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
@@ -140,8 +144,8 @@ def free(trashes: Sequence[Path], key: str) -> int:
 
 @contextlib.contextmanager
 def _opened(trash: Path) -> Iterator[int]:
-    """Give a descriptor of a run's trash. `.bs4`, the run's directory and `trash` may not be links:
-    OSError if one is.
+    """Yield a descriptor of a run's trash. Raises OSError if `.bs4`, the run's directory or `trash`
+    is a link.
     """
     with contextlib.ExitStack() as stack:
         directory = os.open(trash.parents[2], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -153,28 +157,26 @@ def _opened(trash: Path) -> Iterator[int]:
 
 
 def _remove(parent: int, name: str, device: int) -> int:
-    """Delete `name` below the open directory `parent` with all that is in it; return the bytes of
-    files that had no other name.
+    """Delete `name` below the open directory `parent` with everything in it. Return the bytes of
+    the files that had no other name.
 
     Everything is reached from a descriptor of the directory that holds it, and no link is followed,
-    also when somebody puts one in the place of a directory meanwhile. OSError for what lies on
-    another device.
+    even if somebody puts a link in the place of a directory in the meantime. Raises OSError for an
+    entry on another device.
     """
     for _ in range(_SWAPPED_MOST):
         try:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 os.unlink(name, dir_fd=parent)
-                if status.st_nlink == 1:
-                    return status.st_size
-                return 0
+                return status.st_size if status.st_nlink == 1 else 0
             freed = _empty(parent, name, device)
             os.rmdir(name, dir_fd=parent)
             return freed
         except FileNotFoundError:
-            return 0  # two lives of the agent may be at it for a moment
+            return 0  # two agents may work on it for a moment
         except OSError as error:
-            # It was another kind of thing a moment ago, or something was put into it: look again.
+            # It was another kind of file a moment ago, or something was put into it: try again.
             if error.errno not in (
                 errno.ENOTDIR,
                 errno.EISDIR,
@@ -188,7 +190,7 @@ def _remove(parent: int, name: str, device: int) -> int:
 
 
 def _empty(parent: int, name: str, device: int) -> int:
-    """Delete what is in one directory."""
+    """Delete the contents of one directory and return the freed bytes."""
     directory = os.open(name, _DIRECTORY, dir_fd=parent)
     try:
         if os.fstat(directory).st_dev != device:
@@ -201,7 +203,7 @@ def _empty(parent: int, name: str, device: int) -> int:
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """The directories as an intent names them."""
+    """Return the directories with their sizes in bytes, as an intent names them."""
     sizes = {}
     for one in sets:
         for part in one.parts.values():
@@ -211,3 +213,64 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, A
         return sum(size for path, size in sizes.items() if source == path or source in path.parents)
 
     return [{"path": str(one.source), "bytes": of(one.source)} for one in wanted]
+
+
+def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
+    """Return {directory: pid} with one of `processes` that has something below the directory open
+    or mapped. Directories that no process uses are left out.
+
+    Weights may be mapped although their descriptor is closed, so both are checked. This costs some
+    milliseconds for a hundred processes, so it is meant for the moment before something is moved
+    and not for every scan. Processes of other users hide both.
+    """
+    found: dict[Path, int] = {}
+    for pid in processes:
+        if pid == os.getpid() or not directories:
+            continue
+        wanted = _called(pid, directories)
+        used = _open_below(pid, wanted) | _mapped_below(pid, wanted)
+        for prefix in used:
+            found.setdefault(wanted[prefix], pid)
+    return found
+
+
+def _called(pid: int, directories: Collection[Path]) -> dict[str, Path]:
+    """Return the directories by the prefixes under which the kernel reports a process's files: our
+    paths, and for a process in a container also the container's paths.
+    """
+    wanted = {f"{directory}/": directory for directory in directories}
+    try:
+        view = containers.View.of(pid)
+    except containers.HiddenFiles:
+        view = None  # such a process hides its open files too
+    for directory in directories if view is not None else ():
+        if view is not None and (there := view.inside(directory)) is not None:
+            wanted[f"{there}/"] = directory
+    return wanted
+
+
+def _open_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    """Return the prefixes below which the process has a file open."""
+    try:
+        # A Path for every entry would double the cost.
+        descriptors = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+    except OSError:
+        return set()
+    found: set[str] = set()
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(f"/proc/{pid}/fd/{descriptor}") + "/"  # noqa: PTH115  as above
+        except OSError:
+            continue
+        found.update(prefix for prefix in wanted if target.startswith(prefix))
+    return found
+
+
+def _mapped_below(pid: int, wanted: Mapping[str, Path]) -> set[str]:
+    """Return the prefixes below which the process has a file mapped."""
+    try:
+        with open(f"/proc/{pid}/maps", "rb") as handle:
+            maps = handle.read()
+    except OSError:
+        return set()
+    return {prefix for prefix in wanted if b" " + os.fsencode(prefix) in maps}

@@ -1,4 +1,4 @@
-"""The checkpoints of one run as data: the same code over a pod and over finished files."""
+"""The checkpoints of one run as data. The same code reads a pod and finished files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bs4_agent.checkpoints.forecast import Limits, forecast
 from bs4_agent.checkpoints.orders import Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
 from bs4_agent.detect import around
 from bs4_agent.errors import BadRequest
 from bs4_agent.telemetry.host import disk_usage
@@ -19,13 +19,20 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 if TYPE_CHECKING:
     from bs4_agent.pod import Pod
 
-#: Sets in one answer: a frame's header holds 64 KiB, a set with four parts takes about 1 KiB.
+#: The most sets in one answer: a frame's header holds 64 KiB, and a set with four parts takes about
+#: 1 KiB.
 _PAGE = 40
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How a run saves, by its settings. `known`: whether the trainer's could be read at all."""
+    """How a run saves, by its settings.
+
+    `known` is False if the trainer's settings could not be read. `interval` is the number of steps
+    between two saves, `goal` is max_steps, `own_keep` is the trainer's own keep_last (None if it
+    deletes nothing). `own_roots` and `own_parts` are the directories and parts that the trainer
+    cleans.
+    """
 
     known: bool
     interval: int | None
@@ -35,35 +42,30 @@ class Shape:
     own_parts: frozenset[str]
 
     def limits(self, order: Order | None) -> Limits:
-        if order:
-            keep, milestones = (order.last, order.milestones)
-        else:
-            keep, milestones = (None, 0)
-        return Limits(keep, milestones, self.own_keep, self.own_parts)
+        """Return the rules that remove old sets: those of the retention order, if there is one, and
+        the trainer's own.
+        """
+        if order is None:
+            return Limits(own_keep=self.own_keep, own_parts=self.own_parts)
+        return Limits(order.last, order.milestones, self.own_keep, self.own_parts)
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """From the settings of this start, or from the configs that its launcher resolved."""
+    """Return how a run saves, from the settings of this launch or from the configs that its
+    launcher resolved. `argv` is the command line of the launcher.
+    """
     layout = trainer.layout(spec)
     flat = around.flat_settings(spec, argv)
     if flat is None:
-        # 2026-01 writes down the orchestrator's settings only, and it is the trainer that deletes.
+        # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
         written = around.of_files(spec, layout)[0] or {}
-        flat = None
         if any(key.startswith("trainer.") for key in written):
             flat = written
-    cleaned = set()
-    for root in (layout.trainer_checkpoints, layout.weights):
-        if root is not None:
-            cleaned.add(str(root))
-    parts = set()
-    for rule in trainer.parts(spec):
-        if str(rule.root) in cleaned:
-            parts.add(rule.name)
+    cleaned, parts = {str(layout.trainer_checkpoints)}, set()
     if layout.weights is not None:
-        parts |= {"weights"}
-    else:
-        parts |= set()
+        cleaned.add(str(layout.weights))
+        parts.add("weights")
+    parts.update(rule.name for rule in trainer.parts(spec) if str(rule.root) in cleaned)
     found = flat or {}
     return Shape(
         known=flat is not None,
@@ -84,9 +86,12 @@ def report(
     live: bool = False,
     step_s: float | None = None,
 ) -> dict[str, Any]:
-    """`run`, `trainer`, `output_dir`, `checkpoints` (newest last), `resumable` (the newest complete
-    step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`, `order`, `config`.
-    Sizes in bytes, times as wall seconds, unknown is None.
+    """Return the checkpoints of a run with its disk, forecast and retention order.
+
+    The keys are `run`, `trainer`, `output_dir`, `live`, `checkpoints` (newest last), `resumable`
+    (the newest complete step), `loose` (weights and broadcasts of other steps), `disk`, `forecast`,
+    `order`, `trainer_keeps` and `config`. Sizes are in bytes, times are wall-clock seconds, and
+    None means unknown.
     """
     sets = step_sets(trainer, spec)
     layout = trainer.layout(spec)
@@ -127,6 +132,7 @@ def report(
 
 
 def as_dict(one: StepSet) -> dict[str, Any]:
+    """Return the set as a dictionary for the wire."""
     return {
         "step": one.step,
         "complete": one.complete,
@@ -148,8 +154,9 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The query `checkpoints`/`list` {`run`, `after` (step)}: `report` of a run of this pod, by
-    pages; `next` is the rest's arguments.
+    """Answer the query `checkpoints`/`list`, which takes `run` and `after` (a step), with one page
+    of `report`. `next` has the arguments for the next page, or None. Raises BadRequest if `op` or
+    `after` is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")
@@ -167,39 +174,26 @@ def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         live=run.live,
         step_s=pod.follower.recent(run.name).median_step_s(),
     )
-    said = view.guard.get(run.name)
-    if said is None:
-        found["guard"] = None
-    else:
+    rest = [one for one in found["checkpoints"] if one["step"] > after]
+    found |= {"guard": None, "checkpoints": rest[:_PAGE], "next": None}
+    if (said := view.guard.get(run.name)) is not None:
         found["guard"] = {key: said.get(key) for key in ("event", "detail", "t")}
-    rest = []
-    for one in found["checkpoints"]:
-        if one["step"] > after:
-            rest.append(one)
-    found["checkpoints"] = rest[:_PAGE]
     if len(rest) > _PAGE:
         found["next"] = {"run": run.name, "after": rest[_PAGE - 1]["step"]}
-    else:
-        found["next"] = None
     return found
 
 
 def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
-    them.
+    """Return the configs without which nobody knows what to resume: as given, and as the launcher
+    resolved them.
     """
-    places = []
-    if spec.config != UNKNOWN_CONFIG:
-        places = [spec.config_path]
-    configs = layout.run_dir / "configs"
-    places += sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
-    rows = []
-    for path in places:
-        rows.append({"path": str(path), "present": path.is_file()})
-    return rows
+    places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
+    places += resolved_configs(layout)
+    return [{"path": str(path), "present": path.is_file()} for path in places]
 
 
 def _count(flat: Mapping[str, Any], *keys: str) -> int | None:
+    """Return the first of the settings `keys` that is a positive whole number, or None."""
     for key in keys:
         value = flat.get(key)
         if isinstance(value, str) and value.isdigit():

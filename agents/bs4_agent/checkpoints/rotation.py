@@ -1,5 +1,5 @@
-"""Which steps an order lets go of: a pure decision over what was seen. When it cannot be sure, it
-names nothing and says why.
+"""Decides which steps a retention order permits to remove, only from what was observed. If the
+decision is not safe, it names no step and gives the reason.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bs4_agent.checkpoints.orders import LEAST, Order
-from bs4_agent.checkpoints.sets import StepSet, complete_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer deletes by itself while it lives. Taking such a directory away under it ends
-    it: its rmtree finds nothing there.
+    """What the trainer deletes by itself while it lives. To remove such a directory would end the
+    trainer, because its rmtree would find nothing there.
 
-    `keep`: its keep_last, None when it deletes nothing. `saved`: the steps that it has saved whole
-    in its present life, oldest first. `roots` are the trees it cleans.
+    `keep` is its keep_last, None if it deletes nothing. `saved` has the steps that it has saved
+    completely in its present life, oldest first. `roots` are the directories that it cleans.
     """
 
     keep: int | None
@@ -25,18 +25,20 @@ class OwnCleaning:
     roots: frozenset[str] = frozenset()
 
     def leaves_to_us(self, step: int) -> bool:
-        """Whether the trainer has done with `step`. What it found at its start it deletes after its
-        first save, and that is over for sure once it has saved again; what it has saved itself is
-        its own to delete.
+        """Return True if the trainer will not delete `step` any more. It deletes what it found at
+        its start after its first save, which is certainly over once it has saved again. What it has
+        saved itself is its own to delete.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """`free`: what may go, oldest first. `kept`: the complete sets that stay and were verified.
-    `spared`: old steps that are left alone for now -> why. `refused`: why nothing at all is freed,
-    "" otherwise.
+    """The steps that may go and those that stay.
+
+    `free` has the sets that may go, oldest first. `kept` has the complete steps that stay and were
+    verified. `spared` maps an old step that is left alone for now to the reason. `refused` is the
+    reason why nothing at all is freed, or "".
     """
 
     free: Sequence[StepSet] = ()
@@ -54,19 +56,21 @@ def decide(
     *,
     emergency: bool = False,
 ) -> Decision:
-    """What `order` permits now: steps older than the newest sets that verify here.
+    """Decide what `order` permits to remove now: steps that are older than the newest sets that
+    verify.
 
-    `verified(set)` gives why a complete set cannot be relied on, `busy(set)` why one must be left
-    alone; "" where nothing is wrong. `emergency`: the disk cannot take the next checkpoint.
+    `verified(set)` returns why a complete set cannot be relied on, `busy(set)` why a set must be
+    left alone; both return "" if nothing is wrong. `emergency` is True if the next checkpoint does
+    not fit on the disk.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)
     if len(whole) < wanted:
-        return Decision(kept=[one.step for one in whole])
+        return Decision(kept=numbers(whole))
     old, spared = _old(sets, whole[:wanted], order, own)
     if not old:
-        # no file needs to be opened for this
-        return Decision(kept=[one.step for one in whole[:wanted]], spared=spared)
+        # No file needs to be opened for this.
+        return Decision(kept=numbers(whole[:wanted]), spared=spared)
     kept: list[StepSet] = []
     doubts: list[str] = []
     for one in whole:
@@ -76,13 +80,13 @@ def decide(
             doubts.append(f"step {one.step} ({why})")
         else:
             kept.append(one)
-    steps = [one.step for one in kept]
+    steps = numbers(kept)
     if len(kept) < wanted:
-        refused = (
-            f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in doubt: "
-            f"{', '.join(doubts[:5])}"
+        return Decision(
+            kept=steps,
+            refused=f"{len(kept)} of {wanted} checkpoints that must stay can be verified; in "
+            f"doubt: {', '.join(doubts[:5])}",
         )
-        return Decision(kept=steps, refused=refused)
     old, spared = _old(sets, kept, order, own)
     free = []
     for one in old:
@@ -96,10 +100,10 @@ def decide(
 def _old(
     sets: Sequence[StepSet], kept: Sequence[StepSet], order: Order, own: OwnCleaning
 ) -> tuple[list[StepSet], dict[int, str]]:
-    """(what is older than all that stays, what of it stays nevertheless). Newer ones are being
-    written, or are one of the two newest.
+    """Return (the sets that are older than everything that stays, {step: reason} for those of them
+    that stay nevertheless). Newer sets are being written, or are one of the two newest.
     """
-    oldest, oldest_t = min(one.step for one in kept), min(one.t for one in kept)
+    oldest, oldest_t = min(numbers(kept)), min(one.t for one in kept)
     old: list[StepSet] = []
     spared: dict[int, str] = {}
     for one in sets:
@@ -108,8 +112,8 @@ def _old(
         if one.complete and order.milestone(one.step):
             spared[one.step] = "a milestone"
         elif one.t > oldest_t:
-            # A run that was set back counts upwards again below what it has left behind: its newest
-            # work has low numbers.
+            # A run that was set back counts upwards again below the steps that it has left behind,
+            # so its newest work has low numbers.
             spared[one.step] = f"written after step {oldest}, although its number is lower"
         elif not own.leaves_to_us(one.step) and any(
             str(path.parent) in own.roots for path in one.directories

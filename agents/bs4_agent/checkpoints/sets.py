@@ -1,28 +1,27 @@
-"""Everything on disk that belongs to one step: what a resume needs, and the weights and broadcasts
-that lie around it.
+"""Everything on the disk that belongs to one step: what a resume needs, and the weights and
+broadcasts of that step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bs4_agent.checkpoints.content import wanting
-from bs4_agent.checkpoints.inventory import inventory, measure, step_directories
-from bs4_agent.trainers.base import LaunchSpec, PartRule, Trainer
+from bs4_agent.checkpoints.inventory import inventory, lacks_marker, measure, step_directories
+from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 
-#: Parts of a step of which there is one between two checkpoints too: alone they are no checkpoint
-#: that somebody began.
+#: Parts that exist between two checkpoints too. Alone they do not make a checkpoint.
 LOOSE = frozenset({"broadcast", "weights"})
-#: Last-written marker of a part that a generation does not need for a resume.
+#: The last-written marker of a part that its generation does not need for a resume.
 _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()}
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a step. `why`: why it does not count, "" when it is whole. `t`: wall second of
-    its newest file.
+    """One part of a step. `why` is the reason why it does not count, "" if it is complete. `t` is
+    the wall-clock time of its newest file.
     """
 
     name: str
@@ -33,14 +32,17 @@ class Part:
 
     @property
     def whole(self) -> bool:
+        """Return True if the part is complete."""
         return not self.why
 
 
 @dataclass(frozen=True)
 class StepSet:
-    """`complete`: a resume of its generation can start from it. `missing` names the parts that are
-    needed and not there whole, with the reason. `directories` are the step directories themselves,
-    each once: what is moved is these.
+    """All parts of one step on the disk.
+
+    `complete` is True if a resume of its generation can start from it. `missing` maps each needed
+    part that is absent or incomplete to the reason. `directories` are the step directories
+    themselves, each once; these are what is moved.
     """
 
     step: int
@@ -51,48 +53,40 @@ class StepSet:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all parts, in bytes."""
         return sum(part.bytes for part in self.parts.values())
 
     @property
     def t(self) -> float:
-        """Wall second at which it was finished, or last written to; 0 while it holds nothing."""
+        """Return the wall-clock time at which the set was finished or last written to, 0 if it
+        holds nothing.
+        """
         return max((part.t for part in self.parts.values()), default=0.0)
 
     @property
     def checkpoint(self) -> bool:
-        """Whether somebody began to save it, and not only to publish its weights."""
+        """Return True if somebody began to save the step, and did not only publish its weights."""
         return self.complete or not LOOSE.issuperset(self.parts) or not self.parts
 
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
-    """Every step of the run that has anything on disk, oldest first."""
-    rules = {}
-    for rule in trainer.parts(spec):
-        rules[rule.name] = rule
+    """Return every step of the run that has anything on the disk, oldest first."""
+    rules = {rule.name: rule for rule in trainer.parts(spec)}
+    needed = [rule.name for rule in rules.values() if rule.required]
     known = {c.step: c for c in inventory(trainer, spec)}
-    extra = {
-        name: step_directories(root) for name, root in _extra(trainer, spec, rules.values()).items()
-    }
+    extra = {}
+    for name, root in _extra(trainer, spec, rules).items():
+        extra[name] = step_directories(root)
     found = []
-    for step in sorted({*known, *(step for steps in extra.values() for step in steps)}):
-        checkpoint = known.get(step)
+    for step in sorted(set(known).union(*extra.values())):
         parts: dict[str, Part] = {}
         directories: list[Path] = []
-        missing: dict[str, str] = {}
-        if checkpoint is not None:
-            parts = {
-                name: _part(name, path, rules[name].markers)
-                for name, path in checkpoint.parts.items()
-            }
-            directories = list(checkpoint.directories.values())
-            missing = {
-                name: checkpoint.lacking.get(name, "not there") for name in checkpoint.missing
-            }
-        else:
-            missing = {}
-            for rule in rules.values():
-                if rule.required:
-                    missing[rule.name] = "not there"
+        missing = dict.fromkeys(needed, "not there")
+        if (checkpoint := known.get(step)) is not None:
+            for name, path in checkpoint.parts.items():
+                parts[name] = _part(name, path, rules[name].markers)
+            directories += checkpoint.directories.values()
+            missing = dict.fromkeys(checkpoint.missing, "not there") | dict(checkpoint.lacking)
         for name, steps in extra.items():
             if step in steps:
                 parts[name] = _part(name, steps[step], _MARKERS[name])
@@ -101,14 +95,24 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
     return found
 
 
+def numbers(sets: Iterable[StepSet]) -> list[int]:
+    """Return the numbers of the steps."""
+    return [one.step for one in sets]
+
+
+def set_of(sets: Iterable[StepSet], step: int) -> StepSet | None:
+    """Return the set of this step, or None."""
+    return next((one for one in sets if one.step == step), None)
+
+
 def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
-    """The resumable ones, newest first."""
+    """Return the sets from which a resume can start, newest first."""
     return sorted((one for one in sets if one.complete), key=lambda one: -one.step)
 
 
 def verify(one: StepSet) -> str:
-    """Why a set that counts as complete cannot be relied on, "" when it can: its files are looked
-    at again, nothing is remembered.
+    """Return why a set that counts as complete cannot be relied on, or "". Its files are read
+    again; no cached result is used.
     """
     if not one.complete:
         name, why = next(iter(one.missing.items()))
@@ -117,27 +121,28 @@ def verify(one: StepSet) -> str:
         if not part.path.is_dir():
             return f"{part.name}: gone"
         if part.name not in LOOSE or part.whole:
-            absent = []
-            for marker in _MARKERS.get(part.name, ()):
-                if not (part.path / marker).exists():
-                    absent.append(marker)
-            if why := f"no {absent[0]}" if absent else wanting(part.name, part.path):
+            markers = _MARKERS.get(part.name, ())
+            if why := lacks_marker(part.path, markers) or wanting(part.name, part.path):
                 return f"{part.name}: {why}"
     return ""
 
 
+def resolved_configs(layout: RunLayout) -> list[Path]:
+    """Return the configs that the launcher of the run has resolved."""
+    configs = layout.run_dir / "configs"
+    return sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
+
+
 def _part(name: str, path: Path, markers: Sequence[str]) -> Part:
+    """Return the part at `path` with its size and state."""
     size, t, why = measure(name, path, markers)
     return Part(name, path, size, t, why)
 
 
-def _extra(trainer: Trainer, spec: LaunchSpec, rules: Iterable[PartRule]) -> dict[str, Path]:
-    """Where weights and broadcasts lie that are no part of this generation's checkpoints."""
+def _extra(trainer: Trainer, spec: LaunchSpec, rules: Collection[str]) -> dict[str, Path]:
+    """Return the directories of weights and broadcasts that are no part of this generation's
+    checkpoints, by name.
+    """
     layout = trainer.layout(spec)
-    ruled = {rule.name for rule in rules}
     roots = {"broadcast": layout.broadcasts, "weights": layout.weights}
-    rows = {}
-    for name, root in roots.items():
-        if root is not None and name not in ruled:
-            rows[name] = root
-    return rows
+    return {name: root for name, root in roots.items() if root and name not in rules}

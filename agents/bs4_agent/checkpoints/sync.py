@@ -1,9 +1,9 @@
-"""The standing orders to sync, carried out by the agent: also with the console shut, and after a
-kill of the worker or of the agent.
+"""The agent carries out the orders to sync, even while the console is closed, and after the worker
+or the agent was killed.
 
-Nothing here is loaded before the first order. The bytes are moved by a process of its own
-(`remote/worker.py`), one a run; here is decided when it is started, what it is told to do, and its
-NDJSON becomes the journal's `sync` records.
+This module is not loaded before the first order. A process of its own for each run
+(`remote/worker.py`) moves the bytes. This module decides when the worker starts and what it does,
+and turns its NDJSON output into the journal's `sync` records.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bs4_agent.book import Book
 from bs4_agent.checkpoints import launch_record
 from bs4_agent.checkpoints.remote.layout import Layout
 from bs4_agent.checkpoints.remote.process import command
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.surroundings import ConsoleFacts
@@ -34,32 +34,35 @@ from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.records import attempt_numbers, spec_as_dict
 from bs4_agent.workers import spawn
 
-#: Seconds between two looks for a new checkpoint. A look costs what the disk guard's does.
+#: Seconds between two scans for a new checkpoint. A scan costs as much as the disk guard's.
 LOOK_S = 5.0
-#: Seconds before the next try after failures in a row; what needs a person (a key, a cap) is tried
-#: as seldom as the last.
+#: Seconds before the next try after 1, 2, ... failures in a row. A failure that needs a person (a
+#: key, a cap) waits for the last value.
 BACK_OFF_S = (5.0, 15.0, 60.0, 180.0, 600.0)
-#: Failures in a row, some five minutes, after which the sync counts as dead; and the seconds that
-#: an upload may take before it is late.
+#: Failures in a row (some five minutes) after which the sync counts as dead; and the seconds after
+#: which an upload is late.
 DEAD_AFTER, INTERVAL_S = 4, 1800.0
 _NEVER_S = 1e9
-#: Seconds after which the store is listed although nothing new is to be uploaded: somebody else may
-#: remove what is there.
+#: Seconds after which the store is listed although there is nothing new to upload: somebody else
+#: may delete files there.
 LISTED_S = 3600.0
-#: A worker that has said nothing for so long is ended: b2sdk's own timeouts are 128 s a try.
+#: Seconds without output after which a worker is killed: b2sdk's own timeouts are 128 s for each
+#: try.
 SILENT_S = 1800.0
 #: Seconds between two progress records, so that an upload of an hour makes 60.
 PROGRESS_S = 60.0
-#: Milestones that one job takes on after the newest step, so that the next newest one waits no
-#: longer than this.
+#: Milestones that one job uploads after the newest step, so that the next newest step does not wait
+#: longer.
 _BACKLOG = 1
-#: Files of one job that are no checkpoint. What is left comes with the next one.
+#: The most files of one job that are no checkpoint. The rest comes with the next job.
 _OTHERS = 200
 _LINE_MOST = 1 << 20
 
 
 class Syncs:
-    """`run` until stopped, on a thread of its own; `wake` when an order has changed."""
+    """Carries out the sync orders; one per pod. `run` works on a thread of its own until it is
+    stopped; call `wake` after an order has changed.
+    """
 
     def __init__(self, pod: Pod, book: Book) -> None:
         self._pod, self._book = pod, book
@@ -69,10 +72,12 @@ class Syncs:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
+        """Start the next scan now, without waiting after earlier failures."""
         self._not_before.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
+        """Scan the orders every `LOOK_S` seconds until `stop` is set, then end the workers."""
         try:
             while not stop.is_set():
                 self.round()
@@ -82,97 +87,100 @@ class Syncs:
             self.close()
 
     def close(self) -> None:
-        """Let every worker end: what it has uploaded stays, the next life goes on with it."""
+        """End every worker. What it has uploaded stays, and the next agent goes on with it."""
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
             job.end()
 
     def round(self) -> None:
+        """Scan every order: start a worker for new checkpoints, and end workers whose order has
+        changed or that are silent.
+        """
         for run, view in list(self._book.ledger.syncs.items()):
             order = SyncOrder.of(view.order)
             job = self._jobs.get(run)
             if job is not None:
                 if order is None or order != job.order:
-                    job.end()  # the order was changed: what is half up is used again
+                    job.end()  # the order was changed; unfinished uploads are resumed
                 elif job.silent_s > SILENT_S:
                     job.end(kill=True)
                 continue
-            if order is None:
-                continue
-            if time.monotonic() < self._not_before.get(run, 0.0):
+            if order is None or time.monotonic() < self._not_before.get(run, 0.0):
                 continue
             try:
                 self._look_after(run, order, view)
             except SpoolFull:
-                continue  # what cannot be written down is not begun
+                continue  # what cannot be journalled is not begun
             except AgentError as error:
                 self._failed(run, {"error": error.type, "detail": error.message, "passing": False})
             except OSError as error:
-                text = (
-                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look at "
-                    "the disk."
+                self._failed(
+                    run,
+                    {
+                        "error": "disk",
+                        "detail": f"{error.filename or 'Its disk'} cannot be read "
+                        f"({error.strerror}); look at the disk.",
+                        "passing": True,
+                    },
                 )
-                self._failed(run, {"error": "disk", "detail": text, "passing": True})
 
     def told(self) -> ConsoleFacts | None:
-        """What the store and the workers said, for the detectors; None without an order."""
+        """Return what is known from the store and the workers, as facts for the detectors. Return
+        None if there is no order.
+        """
+        syncs, remote = self._ordered(), None
+        for run, view in syncs:
+            if view.listed is not None:
+                remote = (remote or []) + view.remote(run)
+        return ConsoleFacts(sync=self.facts(), remote=remote) if syncs else None
+
+    def _ordered(self) -> list[tuple[str, SyncView]]:
+        """Return (run, view) of the runs with an order."""
         syncs = []
         for run, view in list(self._book.ledger.syncs.items()):
             if view.order.get("to"):
                 syncs.append((run, view))
-        remote = []
-        for run, view in syncs:
-            for row in view.remote(run):
-                remote.append(row)
-        if syncs:
-            return ConsoleFacts(
-                sync=self.facts(),
-                remote=remote if any(view.listed is not None for _, view in syncs) else None,
-            )
-        return None
+        return syncs
 
     def facts(self) -> list[dict[str, Any]]:
-        """A row a synced run: `run`, `alive` (it is not failing), `pointer`, `interval_s`,
-        `removed`, and what `SyncView.told` gives.
+        """Return one row for each synced run: `run`, `alive` (False if it keeps failing),
+        `pointer`, `interval_s` and the fields of `SyncView.told`.
         """
         rows = []
-        for run, view in list(self._book.ledger.syncs.items()):
-            if view.order.get("to"):
-                failing = view.failures >= DEAD_AFTER
-                # An order for every N steps is behind on purpose, and an upload that moves may take
-                # as long as its bandwidth makes it.
-                waits = bool(view.order.get("every")) or view.step is not None
-                row = {
+        for run, view in self._ordered():
+            # An order for every N steps is behind on purpose, and an upload may take as long as its
+            # bandwidth requires.
+            waits = bool(view.order.get("every")) or view.step is not None
+            rows.append(
+                {
                     "run": run,
-                    "alive": not failing,
+                    "alive": view.failures < DEAD_AFTER,
                     "pointer": view.pointer,
                     "interval_s": _NEVER_S if waits else INTERVAL_S,
+                    **view.told(),
                 }
-                rows.append(row | view.told())
+            )
         return rows
 
     def _look_after(self, name: str, order: SyncOrder, view: SyncView) -> None:
+        """Scan one run and start a worker if there is something to upload or to list."""
         run = self._pod.runs.get(name)
-        trainer = self._pod.runs.trainer(run)
-        whole = complete_sets(step_sets(trainer, run.spec))
+        whole = complete_sets(step_sets(self._pod.runs.trainer(run), run.spec))
         newest = present(whole, run.attempt if run.live else None)
         steps = wanted(whole, newest, order, view, live=run.live)
-        others = {}
-        for key, path in self._others(run).items():
-            if key not in view.logs:
-                others[key] = path
+        others = {key: path for key, path in self._others(run).items() if key not in view.logs}
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return
-        # Where a run was set back, what an earlier life has left above it is saved too, but never
-        # pointed to.
+        # If a run was set back, the steps of an earlier attempt above it are saved too, but the
+        # pointer never names them.
         ahead = (
             bool(steps)
             and newest is whole[0]
             and (view.pointer is None or steps[0].step > view.pointer)
         )
-        job = {
+        body = {
             "run": name,
             "to": order.to,
             "home": str(self._pod.runs.home.root),
@@ -181,20 +189,20 @@ class Syncs:
             "resumed": run.attempt.resume if run.attempt is not None else None,
             "wandb": self._wandb(name),
             "launch": launch_record.of(run.spec).as_dict(),
-            "steps": [one.step for one in steps],
+            "steps": numbers(steps),
             "weights": order.weights,
             "rate": order.rate,
             "point": ahead or (bool(steps) and steps[0] is newest),
             "keep_remote": order.keep_remote,
             "milestones": order.milestones,
-            "others": {key: str(path) for key, path in list(others.items())[:_OTHERS]},
+            "others": dict(list(others.items())[:_OTHERS]),
             "look": bool(steps) or unseen,
         }
-        self._start(name, order, job)
+        self._start(name, order, body)
 
     def _start(self, name: str, order: SyncOrder, body: Mapping[str, Any]) -> None:
-        log = self._pod.runs.home.agent_log
-        with log.open("ab") as errors:
+        """Start a worker and send it the job."""
+        with self._pod.runs.home.agent_log.open("ab") as errors:
             process = subprocess.Popen(
                 command(self._pod.runs.home, "bs4_agent.checkpoints.remote.worker"),
                 stdin=subprocess.PIPE,
@@ -202,20 +210,20 @@ class Syncs:
                 stderr=errors,
                 start_new_session=True,
             )
-        # it has ended already, or this kernel does not let us
+        # It has ended already, or this kernel does not allow it.
         with contextlib.suppress(psutil.Error, OSError):
-            # The run comes first: the last of the best-effort priorities for the disk (idle would
-            # starve). It is inherited by its threads.
+            # The run comes first, so the upload gets the lowest best-effort priority for the disk
+            # (idle would starve). Its threads inherit it.
             psutil.Process(process.pid).ionice(psutil.IOPRIO_CLASS_BE, 7)
         job = _Job(process, order)
         with self._lock:
             self._jobs[name] = job
-        with contextlib.suppress(OSError):  # it ended already: its output and its exit say why
+        with contextlib.suppress(OSError):  # it has ended; its output says why
             job.tell(body)
         spawn(lambda: self._follow(name, job), f"sync {name}")
 
     def _follow(self, name: str, job: _Job) -> None:
-        """Its lines to the journal, until it ends."""
+        """Journal the worker's lines until it ends."""
         ended_well = failed = False
         with contextlib.suppress(SpoolFull):
             for line in job.lines():
@@ -227,18 +235,18 @@ class Syncs:
             if not ended_well and not failed and not job.ending:
                 self._failed(name, {"error": "worker", "detail": _ending(code), "passing": True})
         if not job.ending and not ended_well:
-            failures = self._book.ledger.syncs[name].failures
-            last = self._book.ledger.syncs[name].failed or {}
-            if not last.get("passing", True):
-                pause = BACK_OFF_S[-1]
-            else:
-                pause = BACK_OFF_S[min(max(failures, 1), len(BACK_OFF_S)) - 1]
+            view, pause = self._book.ledger.syncs[name], BACK_OFF_S[-1]
+            if (view.failed or {}).get("passing", True):
+                pause = BACK_OFF_S[min(max(view.failures, 1), len(BACK_OFF_S)) - 1]
             self._not_before[name] = time.monotonic() + pause
         with self._lock:
             self._jobs.pop(name, None)
         self._woken.set()
 
     def _told(self, name: str, job: _Job, event: str, fields: dict[str, Any]) -> None:
+        """Journal one event of the worker. Progress is journalled at most every `PROGRESS_S`
+        seconds.
+        """
         if event == "progress":
             if time.monotonic() - job.said_m < PROGRESS_S:
                 return
@@ -253,8 +261,8 @@ class Syncs:
         self._book("sync", run=name, event=event, to=job.order.to, **fields)
 
     def _failed(self, name: str, fields: Mapping[str, Any]) -> None:
-        """Once a change: a store that is away for a day makes a record an hour, not one every ten
-        minutes.
+        """Journal a failure and set the time of the next try. The same failure is journalled once
+        an hour, so that a store that is away for a day does not make a record every ten minutes.
         """
         view = self._book.ledger.syncs[name]
         before, now = view.failed, time.time()
@@ -272,39 +280,36 @@ class Syncs:
             self._book("sync", run=name, event="failed", to=view.order.get("to"), **fields)
 
     def _wandb(self, name: str) -> dict[str, str]:
+        """Return the W&B ids of the run, by side."""
         run = self._book.ledger.runs.get(name)
-        result = {}
-        for row in run.tracked if run is not None else ():
-            result[str(row["side"])] = str(row["id"])
-        return result
+        return {} if run is None else {str(row["side"]): str(row["id"]) for row in run.tracked}
 
-    def _others(self, run: Run) -> dict[str, Path]:
-        """Logs of attempts that ended, and crash reports: name below the run's place in the bucket
-        -> file.
+    def _others(self, run: Run) -> dict[str, str]:
+        """Return the logs of ended attempts and the crash reports: the name below the run's place
+        in the bucket -> the file.
         """
-        home, found = self._pod.runs.home, {}
+        home = self._pod.runs.home
         layout = Layout("", run.name)
+        files: list[tuple[str, Path]] = []
         for number in attempt_numbers(home.run(run.name)):
             newest = run.attempt is not None and number == run.attempt.number
             if newest and run.live:
                 continue
-            path = home.attempt(run.name, number) / "launcher.log"
-            if path.is_file():
-                found[layout.log(number, "launcher.log")[len(layout.root) :]] = path
+            directory = home.attempt(run.name, number)
+            files.append((layout.log(number, "launcher.log"), directory / "launcher.log"))
             if newest:
                 for source in self._pod.runs.trainer(run).log_sources(run.spec):
-                    if source.path.is_file():
-                        found[layout.log(number, f"{source.source}.log")[len(layout.root) :]] = (
-                            source.path
-                        )
+                    files.append((layout.log(number, f"{source.source}.log"), source.path))
         for path in sorted(home.reports.glob(f"{run.name}.*.report.tar.gz")):
             if path.name.removeprefix(f"{run.name}.").split(".")[0].isdigit():
-                found[layout.report(path.name)[len(layout.root) :]] = path
-        return found
+                files.append((layout.report(path.name), path))
+        return {name[len(layout.root) :]: str(path) for name, path in files if path.is_file()}
 
 
 class _Job:
-    """One worker. `ending`: it was told to end, so its end is no failure."""
+    """One worker process. `ending` is True if the worker was ordered to end, so that its end is no
+    failure.
+    """
 
     def __init__(self, process: subprocess.Popen[bytes], order: SyncOrder) -> None:
         self.process, self.order = process, order
@@ -314,26 +319,33 @@ class _Job:
 
     @property
     def silent_s(self) -> float:
+        """Return the seconds since the worker's last line."""
         return time.monotonic() - self._heard_m
 
     def tell(self, body: Mapping[str, Any]) -> None:
+        """Send the job to the worker."""
         if self.process.stdin is not None:
             self.process.stdin.write(json.dumps(body).encode() + b"\n")
             self.process.stdin.flush()
 
     def lines(self) -> Any:
+        """Yield the worker's events until it closes its output. Other output, for example of a
+        library, is ignored.
+        """
         stdout = self.process.stdout
         while stdout is not None and (raw := stdout.readline(_LINE_MOST)):
             self._heard_m = time.monotonic()
             try:
                 line = loads(raw)
             except ValueError:
-                continue  # a library that prints; what it said is no event
+                continue  # output of a library, which is no event
             if isinstance(line, dict):
                 yield line
 
     def end(self, *, kill: bool = False) -> None:
-        """The end of its input ends it; ours to kill, as it is our child."""
+        """End the worker by closing its input. With `kill`, also send SIGKILL, which is allowed
+        because it is our child.
+        """
         self.ending = not kill
         if kill:
             self.process.kill()
@@ -364,23 +376,17 @@ _EVENTS = frozenset(
 
 
 def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None:
-    """The step that saves the run: the newest there is; where `attempt` was resumed below what an
-    earlier life has left there, the newest that it has saved itself. `whole`: newest first.
-    `attempt`: the one that lives, or None.
+    """Return the step that saves the run: the newest step, or None. If `attempt` was resumed below
+    steps that an earlier attempt has left, return the newest step that `attempt` has saved itself.
+
+    `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
     """
     newest = next(iter(whole), None)
-    if (
-        newest is None
-        or attempt is None
-        or attempt.resume is None
-        or newest.step <= attempt.resume
-        or newest.t >= attempt.started_t
-    ):
+    if newest is None or attempt is None or attempt.resume is None:
         return newest
-    for one in whole:
-        if one.t >= attempt.started_t:
-            return one
-    return newest
+    if newest.step <= attempt.resume:
+        return newest
+    return next((one for one in whole if one.t >= attempt.started_t), newest)
 
 
 def wanted(
@@ -391,10 +397,11 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """The steps of the next job, `newest` first: that is the one that saves the run. Then
+    """Return the sets to upload in the next job: first `newest`, which saves the run, then
     milestones that were passed over, newest first.
 
-    `whole`: newest first. A step counts as uploaded while nothing was written to it since.
+    `whole` has the complete sets, newest first. A set counts as uploaded while nothing was written
+    to it since.
     """
     missing = []
     for one in whole:
@@ -402,28 +409,18 @@ def wanted(
             missing.append(one)
     if newest is None or not missing:
         return []
-    chosen: list[StepSet] = []
     last = max((step for step in view.done if step <= newest.step), default=None)
-    due = (
-        last is None
-        or newest.step - last >= order.every
-        or order.milestone(newest.step)
-        or not live
-    )
-    if newest in missing and due:
-        chosen.append(newest)
-    backlog = []
-    for one in missing:
-        if order.milestone(one.step) and one is not newest:
-            backlog.append(one)
-    return chosen + (backlog[:_BACKLOG] if not chosen or not live else [])
+    due = last is None or newest.step - last >= order.every or order.milestone(newest.step)
+    chosen = [newest] if newest in missing and (due or not live) else []
+    if chosen and live:
+        return chosen
+    backlog = [one for one in missing if order.milestone(one.step) and one is not newest]
+    return chosen + backlog[:_BACKLOG]
 
 
 def _ending(code: int) -> str:
-    if code < 0:
-        what = f"was ended by signal {-code}"
-    else:
-        what = f"ended with code {code}"
+    """Return how the worker ended, as a sentence."""
+    what = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
     return (
         f"The process that uploads {what}; it is started again by itself (its last words are in "
         "~/.bs4/agent.log)."

@@ -16,11 +16,14 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class SyncOrder:
-    """`every`: steps between two uploads, at least (0: each newest complete one). `milestones`:
-    multiples of it are uploaded and stay. `keep_remote`: complete steps that stay in the store,
-    None to remove nothing from the pod. `limit_mib`: bandwidth in MiB/s, None for none. `weights`:
-    whether parts go too that no resume needs. `once`: it ends with the first upload. `who` gave it,
-    as claimed.
+    """An order to copy a run's checkpoints to a store.
+
+    `to` is the place in the store. `every` is the least number of steps between two uploads (0:
+    upload each newest complete step). Steps that are a multiple of `milestones` are uploaded and
+    stay. `keep_remote` is the number of complete steps that stay in the store, None to remove
+    nothing. `limit_mib` is the bandwidth in MiB/s, None for no limit. With `weights`, parts that no
+    resume needs are copied too. With `once`, the order ends with the first upload. `who` is the
+    person who gave the order, as claimed.
     """
 
     to: str
@@ -34,7 +37,7 @@ class SyncOrder:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
-        """The order in a journal record, None for one that was taken back."""
+        """Return the order in a journal record, or None if the order was taken back."""
         if record is None or not record.get("to"):
             return None
         limit, keep = record.get("limit_mib"), record.get("keep_remote")
@@ -51,18 +54,19 @@ class SyncOrder:
 
     @property
     def rate(self) -> int | None:
-        """Bytes a second."""
+        """Return the bandwidth in bytes per second, or None for no limit."""
         if self.limit_mib is None:
             return None
         return max(1, int(self.limit_mib * _MIB))
 
     def milestone(self, step: int) -> bool:
+        """Return True if the step is a milestone."""
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def asked(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the journal's record that an action's body asks for; BadRequest says what is
-    wrong with it.
+    """Return the fields of the journal's record for an action's body. All are None if the order is
+    taken back. Raises BadRequest if the body is malformed.
     """
     fields: dict[str, Any] = dict.fromkeys(
         ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")

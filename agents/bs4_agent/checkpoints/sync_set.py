@@ -1,5 +1,5 @@
-"""The files of one complete step as they are uploaded: what a resume needs, under the names that a
-new pod puts them back by.
+"""The files of one complete step as they are uploaded: what a resume needs, under the names under
+which a new pod restores them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from pathlib import Path
 from bs4_agent.checkpoints import tracking
 from bs4_agent.checkpoints.launch_record import ConfigFiles, config_files
 from bs4_agent.checkpoints.remote.layout import checked
-from bs4_agent.checkpoints.sets import StepSet
+from bs4_agent.checkpoints.sets import StepSet, resolved_configs
 from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 
-#: Parts that are needed by no generation and as large as all others together: only on request.
+#: Parts that no generation needs, and that are as large as all others together; copied only on
+#: request.
 OPTIONAL = frozenset({"weights"})
 
 
 @dataclass(frozen=True)
 class LocalFile:
-    """`name`: as in a manifest, relative to the output directory."""
+    """One file to upload. `name` is its name in a manifest, relative to the output directory."""
 
     path: Path
     name: str
@@ -33,9 +34,11 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class LocalSet:
-    """`t`: wall second at which the set was last written to. `parts` as in a manifest; `data` the
-    files of these parts, `beside` configs. `configs`: those among `beside` (or `data`) that the run
-    was started with.
+    """The files of one step to upload.
+
+    `t` is the wall-clock time at which the set was last written to. `parts` maps a part to its path
+    in the manifest. `data` has the files of these parts, `beside` the configs. `configs` names the
+    config files with which the run was started; they are in `beside` or `data`.
     """
 
     step: int
@@ -47,28 +50,36 @@ class LocalSet:
 
     @property
     def config(self) -> str:
-        """The one that the run was started with, "" when it is not known."""
+        """Return the name of the config with which the run was started, or "" if unknown."""
         return self.configs.main
 
     @property
     def files(self) -> list[LocalFile]:
+        """Return all files of the set."""
         return [*self.data, *self.beside]
 
     @property
+    def paths(self) -> dict[str, Path]:
+        """Return the path of every file by its name."""
+        return {file.name: file.path for file in self.files}
+
+    @property
     def bytes(self) -> int:
+        """Return the size of all files, in bytes."""
         return sum(file.size for file in self.files)
 
 
 def local_set(
     trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False
 ) -> LocalSet:
-    """`one`, which must be complete. Refused for a part outside the output directory, or one that
-    holds what is no file.
+    """Return the files of the set `one`, which must be complete. `weights` includes parts that no
+    resume needs. Raises Refused if a part is outside the output directory or holds something that
+    is no file.
     """
     layout = trainer.layout(spec)
-    needed = {rule.name for rule in trainer.parts(spec) if rule.required} | (
-        OPTIONAL if weights else set()
-    )
+    needed = {rule.name for rule in trainer.parts(spec) if rule.required}
+    if weights:
+        needed |= OPTIONAL
     parts: dict[str, str] = {}
     data: dict[str, LocalFile] = {}
     for name, part in sorted(one.parts.items()):
@@ -76,20 +87,26 @@ def local_set(
             continue
         parts[name] = _relative(part.path, layout)
         for file in _below(part.path, parts[name]):
-            data[file.name] = file  # a part inside another one is uploaded once
+            data[file.name] = file  # a part inside another part is uploaded once
     if not data:
         raise Refused(
             f"Step {one.step} of {spec.run} has no files to upload; look at its directories."
         )
     beside, configs = _configs(spec, layout)
     extra = [file for file in beside if file.name not in data]
-    t = max(one.parts[name].t for name in parts)
-    return LocalSet(one.step, t, parts, [data[name] for name in sorted(data)], extra, configs)
+    return LocalSet(
+        one.step,
+        max(one.parts[name].t for name in parts),
+        parts,
+        [data[name] for name in sorted(data)],
+        extra,
+        configs,
+    )
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
-    """W&B's run ids by side: as each side's own log says them; where it says none (offline, not yet
-    started), as its launch gave them.
+    """Return the W&B run ids by side, as each side's own log has them. If a log has none (offline,
+    or not yet started), the id from the launch is used.
     """
     found = tracking.given(spec)
     for source in trainer.log_sources(spec):
@@ -102,6 +119,7 @@ def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
 
 
 def _relative(path: Path, layout: RunLayout) -> str:
+    """Return the path relative to the output directory. Raises Refused if it is outside."""
     try:
         return checked(path.relative_to(layout.output_dir).as_posix())
     except ValueError:
@@ -112,8 +130,8 @@ def _relative(path: Path, layout: RunLayout) -> str:
 
 
 def _below(directory: Path, name: str) -> list[LocalFile]:
-    """Every regular file, links to files followed. A link to a directory or a device would be
-    missing in the copy: Refused.
+    """Return every regular file below `directory`; links to files are followed. Raises Refused for
+    a link to a directory or a device, because the copy would lack it.
     """
     found: list[LocalFile] = []
     with os.scandir(directory) as entries:
@@ -133,12 +151,11 @@ def _below(directory: Path, name: str) -> list[LocalFile]:
 
 
 def _configs(spec: LaunchSpec, layout: RunLayout) -> tuple[list[LocalFile], ConfigFiles]:
-    """The configs without which nobody knows what to resume: as given, and as the launcher resolved
-    them.
+    """Return the configs without which nobody knows what to resume: as given, and as the launcher
+    resolved them.
     """
     found: dict[str, LocalFile] = {}
-    resolved = layout.run_dir / "configs"
-    for path in sorted([*resolved.glob("*.json"), *resolved.glob("*.toml")]):
+    for path in resolved_configs(layout):
         if path.is_file():
             name = _relative(path, layout)
             found[name] = LocalFile(path, name, path.stat().st_size)

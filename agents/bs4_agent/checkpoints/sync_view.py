@@ -1,5 +1,5 @@
-"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, how
-the last upload went.
+"""The fold of the journal's `sync` records of one run: what is ordered, what is in the store, and
+how the last upload went.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from typing import Any
 
 Record = dict[str, Any]
 
-#: Uploaded steps that are remembered; the pointer and the milestones are in the store itself.
+#: The most uploaded steps that are remembered; the pointer and the milestones are in the store
+#: itself.
 _STEPS_KEPT = 500
 
 #: Events that change the view; each has a method of its own.
@@ -32,20 +33,23 @@ FOLDED = frozenset(
 
 @dataclass(kw_only=True)
 class SyncView:
-    """`order`: the last order's record (`to` None: taken back). `done`: step -> wall second of the
-    set that was verified there. `pointer`: the step that latest.json was last seen to name. `last`:
-    the newest record, `failed`: the last failure since the last success, None when there is none.
-    `logs`: names that were uploaded. `failures`: in a row.
+    """The state of one run's sync.
+
+    `order` is the record of the last order (its `to` is None if the order was taken back). `done`
+    maps an uploaded step to the wall-clock time of the set that was verified. `pointer` is the step
+    that latest.json was last seen to name. `last` is the newest record, `failed` the last failure
+    since the last success, or None. `logs` has the names of other files that were uploaded.
+    `failures` counts failures in a row.
     """
 
     order: Record = field(default_factory=dict)
     place: str = ""
-    """Where what is known here lies: of the last order that named a place."""
+    """The place in the store to which this view belongs: that of the last order with a place."""
     done: dict[int, float] = field(default_factory=dict)
     pointer: int | None = None
     pointed_t: float | None = None
     step: int | None = None
-    """The step that is being uploaded, None between two."""
+    """The step that is being uploaded, None between two uploads."""
     sent: int = 0
     total: int = 0
     rate: float | None = None
@@ -57,30 +61,30 @@ class SyncView:
     removed: list[int] = field(default_factory=list)
     """Steps that this pod removed from the store, newest last."""
     held: str = ""
-    """Why the pointer was not moved to the newest uploaded step, "" when it was."""
+    """Why the pointer was not moved to the newest uploaded step, "" if it was."""
     skipped: dict[int, str] = field(default_factory=dict)
-    """Steps that the worker would not upload since its last success -> why; `rounds`: how often in
-    a row.
+    """{step: reason} of the steps that the worker refused to upload since its last success.
+    `rounds` counts these refusals.
     """
     rounds: int = 0
     vanished: list[int] = field(default_factory=list)
-    """Steps that were taken away under their upload since the last success."""
+    """Steps that were removed during their upload since the last success."""
     listed: dict[int, Record] | None = None
-    """What the store listed last, step -> what is wrong with it ({} for a whole one); None before
-    the first listing. `listed_t`: when.
+    """The last listing of the store: {step: what is wrong with it}, with {} for a complete step.
+    None before the first listing. `listed_t` is the wall-clock time of the listing.
     """
     listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
-        """Records of unknown events are remembered as the last one, and change nothing."""
+        """Fold one record into the view. A record of an unknown event only becomes `last`."""
         self.last = record
         event = record.get("event")
         if event in FOLDED:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> Record:
-        """Of the row that detectors get: how it failed, what it skipped, what vanished, whether the
-        store was listed.
+        """Return the fields for the row that detectors get: how the sync failed, what it skipped,
+        what vanished, and whether the store was listed.
         """
         failed, skipped = self.failed or {}, self.skipped
         return {
@@ -96,7 +100,7 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[Record]:
-        """A row a step of the last listing, as ConsoleFacts.remote has them."""
+        """Return one row for each step of the last listing, in the form of ConsoleFacts.remote."""
         return [
             {
                 "run": run,
@@ -112,14 +116,9 @@ class SyncView:
 
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:
-            # Another place: nothing of it is known yet.
-            self.done, self.pointer, self.pointed_t, self.logs, self.removed = (
-                {},
-                None,
-                None,
-                set(),
-                [],
-            )
+            # Nothing is known yet about another place.
+            self.done, self.pointer, self.pointed_t = {}, None, None
+            self.logs, self.removed = set(), []
             self.listed, self.listed_t = None, 0.0
         self.order, self.place = record, str(record.get("to") or self.place)
         self.failed, self.failures, self.held = None, 0, ""
@@ -153,32 +152,28 @@ class SyncView:
 
     def _pruned(self, record: Record) -> None:
         self.removed = [*self.removed, *record["steps"]][-_STEPS_KEPT:]
+        listed = dict(self.listed or {})
         for step in record["steps"]:
             self.done.pop(step, None)
+            listed.pop(step, None)
         if self.listed is not None:
-            self.listed = {
-                step: row for step, row in self.listed.items() if step not in record["steps"]
-            }
+            self.listed = listed
 
     def _skipped(self, record: Record) -> None:
-        self.skipped, self.rounds = (
-            {**self.skipped, record["step"]: str(record["detail"])},
-            self.rounds + 1,
-        )
+        self.skipped = {**self.skipped, record["step"]: str(record["detail"])}
+        self.rounds += 1
 
     def _vanished(self, record: Record) -> None:
         self.vanished = [*self.vanished, record["step"]][-_STEPS_KEPT:]
 
     def _listed(self, record: Record) -> None:
-        """The store's own word: what is not whole there counts as never uploaded, so that it is
-        uploaded again where it is wanted.
+        """Take the listing of the store over. A step that is not complete there counts as never
+        uploaded, so that it is uploaded again if it is wanted.
         """
-        whole = set(record["steps"])
-        self.listed = {step: {} for step in record["steps"]} | {
-            row["step"]: row for row in record["torn"]
-        }
+        self.listed = {step: {} for step in record["steps"]}
+        self.done = {step: t for step, t in self.done.items() if step in self.listed}
+        self.listed |= {row["step"]: row for row in record["torn"]}
         self.listed_t = record["t"]
-        self.done = {step: t for step, t in self.done.items() if step in whole}
         if record["pointer"] is not None:
             self.pointer = record["pointer"]
 

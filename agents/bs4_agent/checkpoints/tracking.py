@@ -1,5 +1,5 @@
-"""The ids of a run at W&B as each generation is given them: by options in 2026-01, by PRL_RUN_ID in
-the current one.
+"""The ids of a run at W&B, in the form in which each generation takes them: as options in 2026-01,
+as PRL_RUN_ID in the current generation.
 """
 
 from __future__ import annotations
@@ -15,34 +15,33 @@ _VARIABLE = "PRL_RUN_ID"
 
 
 def given(spec: LaunchSpec) -> dict[str, str]:
-    """The ids that a launch of `spec` gives its run, by side; those of the config itself are not
-    among them, as it is saved anyway.
+    """Return the W&B ids that a launch of `spec` gives its run, by side. Ids in the config itself
+    are not included, because the config is saved anyway.
 
-    A run that is tracked offline, or has only just begun, says them nowhere else.
+    A run that is tracked offline, or has only just begun, has these ids nowhere else.
     """
     if spec.trainer == launcher.CURRENT:
         identity = spec.env.get(_VARIABLE)
-        if identity:
-            return dict.fromkeys(SIDES, identity)
-        return {}
+        return dict.fromkeys(SIDES, identity) if identity else {}
     words = settings.parse_arguments(spec.overrides)
     found = {}
     for side in SIDES:
-        found[side] = words.last(f"{side}.wandb.id")
-    return {side: str(identity) for side, identity in found.items() if identity}
+        if identity := words.last(f"{side}.wandb.id"):
+            found[side] = str(identity)
+    return found
 
 
 def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
-    """(further arguments, additions to the environment) of `spec` less the ids of `given`. verl's
-    ids stay: nothing else has them.
+    """Return (options, environment variables) of `spec` without the ids of `given`. verl's ids
+    stay, because nothing else has them.
     """
     words = settings.without(spec.overrides, [f"{side}.wandb.id" for side in SIDES])
     return tuple(words), {name: value for name, value in spec.env.items() if name != _VARIABLE}
 
 
 def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
-    """The spec with the ids `wandb`, in the form of its generation; what its config or its options
-    say stands.
+    """Return the spec with the ids in `wandb`, in the form of its generation. Ids in its config or
+    its options take precedence.
     """
     if spec.trainer == launcher.CURRENT:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")

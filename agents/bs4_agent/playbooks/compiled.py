@@ -1,5 +1,5 @@
-"""Playbooks as the agent reads them: JSON, compiled and validated on the operator's side. The agent
-never parses YAML.
+"""Playbooks in the form in which the agent reads them: JSON that was compiled and validated on the
+operator's side. The agent never parses YAML.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from bs4_agent.digest import sha256
 from bs4_agent.errors import UnknownPlaybook
 from bs4_agent.states import Danger, Role, Severity, Where
 
-#: Word on the command line and in `applies` -> the trainer ids it means.
+#: A word on the command line and in `applies` -> the ids of the trainers that it means.
 FAMILIES = {
     "any": ("prime-rl-2026-01", "prime-rl", "verl"),
     "prime-rl": ("prime-rl-2026-01", "prime-rl"),
@@ -25,8 +25,11 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Playbook:
-    """One compiled file. `fix` are typed steps `{kind: parameters}`, in order; `latched` findings
-    stay until resolved.
+    """One compiled playbook.
+
+    `applies` has the ids of the trainers for which it works. `fix` has the typed steps as (kind,
+    parameters), in order. `automatic` is False if the fix must not run without a person. `sha256`
+    is the digest of the compiled file.
     """
 
     id: str
@@ -47,6 +50,7 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
+        """Return the playbook in one entry of the compiled JSON."""
         return cls(
             id=data["id"],
             title=data["title"],
@@ -70,53 +74,54 @@ class Playbook:
         )
 
     def applies_to(self, trainer: str) -> bool:
+        """Return True if the playbook works for runs of the trainer with this id."""
         return trainer in self.applies
 
     @property
     def detector(self) -> str | None:
+        """Return the name of the playbook's detector, or None if it is detected by log lines."""
         return self.detect.get("detector")
 
     @property
     def parameters(self) -> Mapping[str, Any]:
+        """Return the parameters with which the detector is called."""
         return dict(self.detect.get("with", {}))
 
     @property
     def signatures(self) -> Sequence[Mapping[str, Any]]:
+        """Return the log signatures by which the playbook is detected, an empty list if it has
+        none.
+        """
         return list(self.detect.get("logs", ()))
 
     @property
     def hold_s(self) -> float:
+        """Return the hold time: the seconds that a finding must last to become an incident."""
         return float(self.detect.get("for", 0.0))
 
     @property
     def keep_s(self) -> float:
+        """Return how many seconds an incident stays open after its finding has gone."""
         return float(self.detect.get("keep_firing_for", 0.0))
 
     @property
     def until_attempt_ends(self) -> bool:
-        """Whether what was seen once cannot be taken back while the attempt goes on."""
+        """Return True if a finding, once seen, stays valid until the attempt ends."""
         return bool(self.detect.get("until_attempt_ends", False))
-
-    @property
-    def latched(self) -> bool:
-        """Log lines are events, not states: what a line said does not become untrue when the next
-        line comes.
-        """
-        return self.detector is None
 
 
 def canonical(value: Any) -> bytes:
-    """Canonical JSON: sorted keys, no spaces, UTF-8."""
+    """Return the value as canonical JSON: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def digest(value: Any) -> str:
-    """SHA-256 of canonical JSON, hex."""
+    """Return the SHA-256 digest of the value's canonical JSON, in hex."""
     return sha256(canonical(value)).hexdigest()
 
 
 class Library:
-    """All playbooks of a bundle (or of a checkout), by id."""
+    """All playbooks of a bundle or of a checkout, by id."""
 
     def __init__(self, raw: bytes) -> None:
         self._by_id = {
@@ -127,11 +132,10 @@ class Library:
         return iter(self._by_id.values())
 
     def get(self, playbook_id: str) -> Playbook:
-        try:
-            return self._by_id[playbook_id]
-        except KeyError:
-            count = len(self._by_id)
+        """Return the playbook with this id. Raises UnknownPlaybook if there is none."""
+        if playbook_id not in self._by_id:
             raise UnknownPlaybook(
-                f"There is no playbook {playbook_id!r} among the {count} of this agent; "
+                f"There is no playbook {playbook_id!r} among the {len(self._by_id)} of this agent; "
                 "`playbook list` shows them."
-            ) from None
+            )
+        return self._by_id[playbook_id]

@@ -1,4 +1,4 @@
-"""A run's config file, changed by dotted keys: comments and order stay, and the old bytes are kept
+"""Changes a run's config file by dotted keys. Comments and order stay, and the old bytes are kept
 before the new ones take their place.
 """
 
@@ -15,7 +15,7 @@ from bs4_agent.runs.files import sync_directory
 
 
 def read(path: Path) -> bytes:
-    """The file's bytes; NotApplicable when it cannot be read."""
+    """Return the file's bytes. Raises NotApplicable if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -25,16 +25,20 @@ def read(path: Path) -> bytes:
 
 
 def fingerprint(raw: bytes) -> str:
+    """Return the SHA-256 digest of the config, in hex."""
     return sha256(raw).hexdigest()
 
 
 def edited(
     raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """(the new bytes, [{"key", "before", "after"}] of what really changes). None: not there.
-    NotApplicable when it is no TOML.
+    """Return the new bytes of a config, and [{"key", "before", "after"}] for each key that really
+    changes. A value of None means that the key does not exist.
+
+    `values` are set by dotted key, the keys in `gone` are removed. Raises NotApplicable if the
+    config is no TOML, or has something else in the place of a table.
     """
-    import tomlkit  # here: the daemon needs it only for this step
+    import tomlkit  # imported here, because the agent needs it only for this step
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     try:
@@ -63,8 +67,8 @@ def edited(
 
 
 def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
-    """The table that holds the last part of `dotted` (None when it is not there and not to be
-    made), and that part.
+    """Return the table that holds the last part of the key `dotted`, and that part. The table is
+    None if it does not exist and `make` is False.
     """
     import tomlkit
 
@@ -80,16 +84,17 @@ def _table(document: Any, dotted: str, *, make: bool) -> tuple[Any, str]:
 
 
 def _plain(value: Any) -> Any:
+    """Return the value without tomlkit's wrapper."""
     if hasattr(value, "unwrap"):
         return value.unwrap()
     return value
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:
-    """`path` gets the bytes `new`; what it held lies at `kept` before. Whole at every instant, and
-    the same again when done twice.
+    """Replace the content of `path` by `new`, after its old content was saved at `kept`. The file
+    is complete at every instant, and a repeated call has no further effect.
 
-    Refused when `path` is a link; StepFailed when the file system would not do it.
+    Raises Refused if `path` is a symbolic link, and StepFailed if the file system reports an error.
     """
     if path.is_symlink():
         raise Refused(f"{path} is a link; change the file that it points to by hand.")
@@ -98,11 +103,7 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
         kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not kept.exists():
             _keep(path, kept)
-        with temporary.open("wb") as out:
-            os.fchmod(out.fileno(), path.stat().st_mode & 0o777)
-            out.write(new)
-            out.flush()
-            os.fsync(out.fileno())
+        _write(temporary, new, path.stat().st_mode & 0o777)
         os.replace(temporary, path)
         sync_directory(path.parent)
     except OSError as error:
@@ -114,16 +115,23 @@ def replace(path: Path, new: bytes, kept: Path) -> None:
 
 
 def _keep(path: Path, kept: Path) -> None:
-    """A second name for the old file: its bytes outlive the replacement. A copy where the file
+    """Save the old content of `path` at `kept`: as a second hard link, or as a copy if the file
     system has no hard links.
     """
     try:
         os.link(path, kept)
     except OSError:
         partial = kept.with_name(f".{kept.name}.tmp")
-        with partial.open("wb") as out:
-            out.write(path.read_bytes())
-            out.flush()
-            os.fsync(out.fileno())
+        _write(partial, path.read_bytes())
         os.replace(partial, kept)
     sync_directory(kept.parent)
+
+
+def _write(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Write the file to the disk, with the permissions `mode` if it is given."""
+    with path.open("wb") as out:
+        if mode is not None:
+            os.fchmod(out.fileno(), mode)
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())

@@ -7,20 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import complete_steps
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import Playbook, digest
 from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.playbooks.world import Context, Planned, World
+from bs4_agent.playbooks.world import (
+    Context,
+    Planned,
+    World,
+    hashed_steps,
+    steps_as_dicts,
+    steps_from_dicts,
+)
 
-#: A plan older than this is dead: what it saw is history.
+#: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`expires_m` is this boot's monotonic clock. Only `steps`' hashed parts, run, attempt,
-    playbook and guards enter the hash.
+    """The plan of one playbook for one run.
+
+    `expires_m` is in seconds of this boot's monotonic clock. `resume` is the step from which the
+    run would resume, or None. The hash covers the playbook, the run, the attempt, the guards, and
+    the kind, parameters and targets of every step.
     """
 
     playbook: Playbook
@@ -33,21 +44,22 @@ class Plan:
 
     @property
     def hash(self) -> str:
+        """Return the hash that a person confirms."""
         return digest(
             {
                 "playbook": self.playbook.sha256,
                 "run": self.run,
                 "attempt": self.attempt,
-                "steps": [
-                    {"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)}
-                    for s in self.steps
-                ],
+                "steps": hashed_steps(self.steps),
                 "guards": self.guards,
             }
         )
 
     @property
     def guards(self) -> dict[str, Any]:
+        """Return the values that guard the plan and are part of its hash: the danger, the resume
+        step, and whether a person must type the run's name.
+        """
         return {
             "typed_name": self.playbook.typed_name,
             "danger": self.playbook.danger,
@@ -55,6 +67,7 @@ class Plan:
         }
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": self.playbook.id,
             "title": self.playbook.title,
@@ -64,48 +77,54 @@ class Plan:
             "attempt": self.attempt,
             "incident": self.incident,
             "resume": self.resume,
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": dict(self.playbook.verify),
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
+        """Return the plan that `as_dict` has written."""
         return cls(
             playbook=playbook,
             run=data["run"],
             attempt=data["attempt"],
             incident=data["incident"],
             resume=data["resume"],
-            steps=[Planned.from_dict(step) for step in data["steps"]],
+            steps=steps_from_dicts(data["steps"]),
             expires_m=expires_m,
         )
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """R, the newest step that is complete on every side: nothing that is complete is ever moved
-    away to resume.
+    """Return the newest step that is complete on every side, or None. A resume never moves a
+    complete step away.
     """
-    return max((c.step for c in facts.checkpoints if c.complete), default=None)
+    return max(complete_steps(facts.checkpoints), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """The newest complete step below the one that the attempt was told to resume from; below the
-    newest of all when it was told none.
+    """Return the newest complete step below the step from which the attempt was started. If the
+    attempt had no such step, return the second-newest complete step. Return None if there is none.
     """
-    complete = sorted(c.step for c in facts.checkpoints if c.complete)
-    limit = facts.spec.resume if facts.spec.resume is not None else max(complete, default=None)
-    return max((step for step in complete if limit is not None and step < limit), default=None)
+    complete = complete_steps(facts.checkpoints)
+    limit = facts.spec.resume
+    if limit is None:
+        limit = max(complete, default=0)
+    return max((step for step in complete if step < limit), default=None)
 
 
 def _goes_back(playbook: Playbook) -> bool:
-    for kind, parameters in playbook.fix:
-        if kind == "relaunch" and parameters.get("resume") == "previous":
-            return True
-    return False
+    """Return True if the playbook resumes from an older step than the failed attempt did."""
+    return any(
+        kind == "relaunch" and parameters.get("resume") == "previous"
+        for kind, parameters in playbook.fix
+    )
 
 
 def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
-    """A plan from what is now. NotApplicable says why there is none."""
+    """Make a plan for the current state of the run. `action` is the action's key, `incident` the id
+    of the incident or "". Raises NotApplicable if the playbook has nothing to do for this run.
+    """
     facts = world.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):
         raise NotApplicable(
@@ -116,13 +135,9 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         raise NotApplicable(
             f"{playbook.id} has no automatic fix; `playbook show {playbook.id}` says what to do."
         )
-    if _goes_back(playbook):
-        resume = previous(facts)
-    else:
-        resume = resumable(facts)
-    if resume is None and any(kind == "restore_set" for kind, _ in playbook.fix):
-        remote = world.remote_step(run)
-        resume = remote["step"] if remote is not None else None
+    resume = previous(facts) if _goes_back(playbook) else resumable(facts)
+    if resume is None and "restore_set" in dict(playbook.fix):
+        resume = (world.remote_step(run) or {}).get("step")
     context = Context(world, run, action, resume)
     steps = []
     for kind, parameters in playbook.fix:

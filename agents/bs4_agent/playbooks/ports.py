@@ -1,5 +1,5 @@
-"""Who listens on a TCP port: from /proc/net/tcp and the open descriptors of the processes that may
-be seen.
+"""Finds the processes that listen on a TCP port, from /proc/net/tcp and the open descriptors of the
+processes that the agent may read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ _LISTEN = "0A"
 
 @dataclass(frozen=True)
 class PortHolder:
-    """A listener. `identity` None: nobody who may be seen has it open. `run`: owner while that
-    attempt lives; `dead_run`: the run of ours to whose ended attempt it provably belonged; both
-    None: nobody we know.
+    """A process that listens on a port.
+
+    `identity` is None if no visible process has the port open. `run` is the owner while that
+    attempt lives; `dead_run` is our run to whose ended attempt the process provably belonged. Both
+    are None if the process belongs to no known run. `same_user` is True if the process belongs to
+    the agent's user.
     """
 
     port: int
@@ -30,13 +33,14 @@ class PortHolder:
     same_user: bool = False
 
     def line(self) -> str:
+        """Return the holder as text: its pid, command and port."""
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"
         return f"pid {self.identity.pid} {shown_command(self.cmdline, 80)} (port {self.port})"
 
 
 def listening(ports: Collection[int]) -> dict[str, int]:
-    """Socket inode -> port of every listener on one of `ports`."""
+    """Return {socket inode: port} for every listener on one of `ports`."""
     found: dict[str, int] = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -52,15 +56,15 @@ def listening(ports: Collection[int]) -> dict[str, int]:
 
 
 def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]]:
-    """Which of `pids` have each of the sockets open. Those that may not be looked at count as not
-    having it.
+    """Return {inode: pids} with those of `pids` that have each socket open. A process that the
+    agent may not read counts as not having the socket open.
     """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, list[int]] = {}
     for pid in pids:
         directory = f"/proc/{pid}/fd"
         try:
-            # A Path a descriptor would double the cost.
+            # A Path for every descriptor would double the cost.
             descriptors = os.listdir(directory)  # noqa: PTH208
         except OSError:
             continue

@@ -1,5 +1,5 @@
-"""Carry out a confirmed plan: journal the intent, check again, act, verify; and go on after the
-agent itself was killed.
+"""Carries out a confirmed plan: journals the intent, checks again, acts and verifies. It also goes
+on after the agent itself was killed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Protocol
 
-from bs4_agent.errors import AgentError, Cancelled, PlanChanged, StepFailed
-from bs4_agent.ledger import ActionView
+from bs4_agent.errors import AgentError, Cancelled, PlanChanged, PlanExpired, Refused, StepFailed
+from bs4_agent.ledger import ActionView, Ledger, PlanView
 from bs4_agent.playbooks.plan import Plan
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
@@ -18,17 +18,71 @@ from bs4_agent.playbooks.world import Context, Planned, World
 
 
 class Recorder(Protocol):
-    """Writes one journal record. `sync`: on disk before it returns; SpoolFull when it cannot be."""
+    """Writes records to the journal."""
 
-    def __call__(
-        self, type_: str, /, *, sync: bool = False, **fields: Any
-    ) -> Mapping[str, Any]: ...
+    def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
+        """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
+        that fails.
+        """
+
+
+def journal_plan(
+    record: Recorder, key: str, playbook: str, run: str, make: Callable[[], Any]
+) -> None:
+    """Make a plan and journal it, or journal why `make` raised AgentError.
+
+    The plan has a `hash`, an `expires_m` and an `as_dict`. `playbook` is the name that stands in
+    the place of a playbook's id.
+    """
+    try:
+        plan = make()
+    except AgentError as error:
+        record("plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message)
+        record(
+            "action",
+            action=key,
+            run=run,
+            event="failed",
+            detail=error.message,
+            result={"error": error.type},
+        )
+        return
+    record(
+        "plan",
+        action=key,
+        playbook=playbook,
+        run=run,
+        attempt=0,
+        plan_hash=plan.hash,
+        expires_m=plan.expires_m,
+        expires_t=time.time() + plan.expires_m - time.monotonic(),
+        plan=plan.as_dict(),
+    )
+    record("action", action=key, run=run, event="done", result={"plan_hash": plan.hash})
+
+
+def confirmed_plan(
+    ledger: Ledger, plan_hash: object, playbook: str, boot: str, unknown: str
+) -> PlanView:
+    """Return the journalled plan with this hash. Raises Refused with the text `unknown` if there is
+    none of this `playbook`, and PlanExpired if it is too old or was made before the boot `boot`.
+    """
+    view = ledger.plans.get(str(plan_hash))
+    if view is None or view.refused or view.playbook != playbook:
+        raise Refused(unknown)
+    if view.boot != boot or time.monotonic() > view.expires_m:
+        raise PlanExpired(
+            "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
+        )
+    return view
 
 
 class StepRunner:
-    """Typed steps, one after the other. Every step asks `done` first, so that running it again
-    after a kill -9 at any instant does nothing twice. `kinds` and `context` belong together: what a
-    step of each kind does, and what it does it to.
+    """Carries out typed steps, one after the other.
+
+    Every step calls `done` first, so that a second run after a kill -9 at any instant does nothing
+    twice. `kinds` has the implementation of each kind of step, and `context` is what it works on;
+    the two belong together.
     """
 
     def __init__(
@@ -42,31 +96,27 @@ class StepRunner:
         kinds: Mapping[str, Any],
         context: Any,
     ) -> None:
-        """`rest`: a context in which this agent may be replaced by another one
-        (boundaries.Boundaries).
+        """Store what the runner needs. `rest` is a context in which this agent may be replaced by
+        another one (a safe point).
         """
         self._record, self._key, self._run, self._steps, self._rest = record, key, run, steps, rest
         self._kinds, self._context = kinds, context
 
     def run(self, before: ActionView | None = None) -> bool:
-        """To the verdict. `before`: what an earlier life of the agent has journalled of this
-        action. True when it was achieved.
+        """Carry out the steps and return True if the goal was reached. `before` is what an earlier
+        agent has journalled about this action; None for a new action.
 
-        Cancelled, which whoever runs it journals, when a stop of the run has ended it early.
+        Raises Cancelled, which the caller journals, if a stop of the run has ended the action
+        early.
         """
-        if before:
-            finished = set()
-            for i, s in enumerate(before.steps):
-                if s.state in ("done", "skipped"):
-                    finished.add(i)
-        else:
-            finished = set()
+        earlier = before.steps if before else ()
         try:
             for index, planned in enumerate(self._steps):
-                if index not in finished:
-                    with self._rest():
-                        pass  # the line between two steps
-                    self._step(index, planned)
+                if index < len(earlier) and earlier[index].state in ("done", "skipped"):
+                    continue
+                with self._rest():
+                    pass  # another agent may take over between two steps
+                self._step(index, planned)
         except Cancelled:
             raise
         except PlanChanged as error:
@@ -80,6 +130,7 @@ class StepRunner:
         return self._verify()
 
     def _step(self, index: int, planned: Planned) -> None:
+        """Carry out one step. An OSError becomes StepFailed."""
         try:
             self._carry_out(index, planned)
         except OSError as error:
@@ -91,6 +142,7 @@ class StepRunner:
             raise StepFailed(detail) from error
 
     def _carry_out(self, index: int, planned: Planned) -> None:
+        """Carry out one step, and journal its intent and its result."""
         step = self._kinds[planned.kind]
         if step.done(self._context, planned):
             self._event("step-skipped", step=index, title=planned.title, detail="already so")
@@ -112,17 +164,27 @@ class StepRunner:
         self._event("step-done", sync=True, step=index, title=planned.title, detail=detail)
 
     def _verify(self) -> bool:
+        """Journal the end of the action and return True if the goal was reached."""
         raise NotImplementedError
 
+    def _end(self, detail: str, result: Mapping[str, Any], *, reached: bool) -> bool:
+        """Journal the end of the action and return `reached`: True if the goal was reached."""
+        self._event("done" if reached else "failed", sync=True, detail=detail, result=result)
+        return reached
+
     def _say(self, index: int, text: str) -> None:
+        """Journal the progress of a step."""
         self._event("intent", step=index, detail=text)
 
     def _event(self, event: str, *, sync: bool = False, **fields: Any) -> None:
+        """Append an `action` record to the journal."""
         self._record("action", sync=sync, action=self._key, run=self._run, event=event, **fields)
 
 
 class Runner(StepRunner):
-    """One playbook's plan for one run, verified by training that moves again."""
+    """Carries out one playbook's plan for one run. The plan has succeeded if training advances
+    again.
+    """
 
     def __init__(
         self,
@@ -133,14 +195,24 @@ class Runner(StepRunner):
         rest: Callable[[], AbstractContextManager[None]] = nullcontext,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`pause`: sleeps for so many seconds between two looks; raises Cancelled when the action
-        is to end.
+        """Store what the runner needs. `pause` sleeps for a number of seconds between two polls,
+        and raises Cancelled if the action is to end.
         """
-        context = Context(world, plan.run, key, plan.resume, pause)
-        super().__init__(record, key, plan.run, plan.steps, rest, kinds=STEPS, context=context)
+        super().__init__(
+            record,
+            key,
+            plan.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=Context(world, plan.run, key, plan.resume, pause),
+        )
         self._world, self._plan, self._pause = world, plan, pause
 
     def _verify(self) -> bool:
+        """Wait until training advances, journal the verdict, and return True if the run has
+        recovered.
+        """
         kind, parameters = next(iter(self._plan.playbook.verify.items()))
         self._event("verifying", detail=f"waiting for {parameters.get('count', 2)} new steps")
         with self._rest():
@@ -153,10 +225,4 @@ class Runner(StepRunner):
                 self._pause,
             )
         result = {"recovered": verdict.recovered, "step": verdict.step}
-        self._event(
-            "done" if verdict.recovered else "failed",
-            sync=True,
-            detail=verdict.detail,
-            result=result,
-        )
-        return verdict.recovered
+        return self._end(verdict.detail, result, reached=verdict.recovered)

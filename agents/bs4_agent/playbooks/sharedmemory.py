@@ -1,4 +1,6 @@
-"""Segments in shared memory that a dead process left behind: files of ours that nobody has open."""
+"""Segments in shared memory that a dead process left behind: files of our user that no process has
+open.
+"""
 
 from __future__ import annotations
 
@@ -14,69 +16,53 @@ _CHUNK = 1 << 20
 
 
 def stale(root: Path) -> list[Path]:
-    """Regular files directly in `root` that belong to our user and that no process has open or
-    mapped. Empty when some process may not be looked at: then nobody can say that a segment is
-    unused.
+    """Return the regular files directly in `root` that belong to our user and that no process has
+    open or mapped. The list is empty if the agent may not read some process, because then it cannot
+    know that a segment is unused.
     """
     try:
-        entries = []
-        for entry in os.scandir(root):
-            if entry.is_file(follow_symlinks=False):
-                entries.append(entry)
+        entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
     except OSError:
         return []
     own = {}
     for entry in entries:
-        if _ours(status := entry.stat(follow_symlinks=False)):
+        status = entry.stat(follow_symlinks=False)
+        if stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid():
             own[(status.st_dev, status.st_ino)] = Path(entry.path)
-    if not own:
-        return []
-    used = _in_use(root)
-    if used is None:
+    if not own or (used := _in_use(root)) is None:
         return []
     return sorted(path for path in own.values() if str(path) not in used)
 
 
-def _ours(status: os.stat_result) -> bool:
-    return stat.S_ISREG(status.st_mode) and status.st_uid == os.getuid()
-
-
 def _in_use(root: Path) -> set[str] | None:
-    """Every path below `root` that some process has open or mapped; None when one of them cannot be
-    looked at.
+    """Return every path below `root` that some process has open or mapped, or None if the agent may
+    not read one of the processes.
     """
     used: set[str] = set()
     prefix = f"{root.resolve()}/"
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or entry.name == "1":
-            # init maps nobody's segments, and some container runtimes show its descriptors to
-            # nobody at all
+            # init maps no such segment, and some container runtimes show its descriptors to nobody.
             continue
         try:
-            descriptors = []
-            for descriptor in (entry / "fd").iterdir():
-                if target := _target(descriptor):
-                    descriptors.append(target)
+            paths = [_target(descriptor) for descriptor in (entry / "fd").iterdir()]
             maps = (entry / "maps").read_text(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
         except PermissionError:
             return None
-        mapped = []
         for line in maps.splitlines():
             if prefix in line:
-                mapped.append(line.split(None, 5)[5])
-        used |= {
-            str(root / Path(path).name)
-            for path in [*descriptors, *mapped]
-            if path.startswith(prefix)
-        }
+                paths.append(line.split(None, 5)[5])
+        for path in paths:
+            if path.startswith(prefix):
+                used.add(str(root / Path(path).name))
     return used
 
 
 def _target(descriptor: Path) -> str:
-    """What it points to, "" when it was closed meanwhile (the one with which the directory is
-    listed always is).
+    """Return the path that a descriptor points to, or "" if it was closed in the meantime (the
+    descriptor that lists the directory always is).
     """
     try:
         return str(descriptor.readlink())
@@ -85,13 +71,14 @@ def _target(descriptor: Path) -> str:
 
 
 def set_aside(path: Path, target: Path) -> None:
-    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied,
-    compared, and only then is it removed.
+    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied
+    and compared before the segment is removed. Raises StepFailed if the segment changes or the disk
+    is full.
     """
     partial = target.with_name(f".{target.name}.tmp")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        import shutil  # half a megabyte (it brings bz2 and lzma), and few agents ever come here
+        import shutil  # needs half a megabyte (bz2 and lzma), and few agents ever come here
 
         shutil.copyfile(path, partial)
         with partial.open("rb") as copied:
@@ -112,6 +99,7 @@ def set_aside(path: Path, target: Path) -> None:
 
 
 def _digest(path: Path) -> str:
+    """Return the SHA-256 digest of a file, in hex."""
     digest = sha256()
     with path.open("rb") as source:
         while chunk := source.read(_CHUNK):

@@ -1,4 +1,8 @@
-"""Verification: does training move again? Nothing else counts as recovered."""
+"""Verifies that training advances again. Nothing else counts as recovered.
+
+Only steps that really trained on tokens count. A run that falls apart prints steps too: of batches
+without a token, with weights that no server took.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.playbooks.steps.wait_until import used_percent
-from bs4_agent.playbooks.trained import trained_steps
+from bs4_agent.detect.facts import LogEvent, RunFacts
+from bs4_agent.playbooks.steps.waits import used_percent
 from bs4_agent.playbooks.world import World
 
-#: Sleeps for so many seconds; raises Cancelled when the verification is to end.
+#: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]
+_OLD = "prime-rl-2026-01"
 
 
 @dataclass(frozen=True)
 class Verdict:
+    """The result of a verification. `step` is the last step of the trainer, or None if the run has
+    not recovered.
+    """
+
     recovered: bool
     detail: str
     step: int | None
@@ -30,10 +39,11 @@ def steps_advance(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """`count` new steps with tokens trained in an attempt after `attempt`, within `within` seconds.
+    """Wait until an attempt after `attempt` has trained `count` steps on tokens, and return the
+    verdict. The wait ends after `within` seconds.
 
-    The first step after a restart can be an echo of what was in the pipe; from the second on both
-    sides work.
+    The first step after a restart can be an echo of what was in the pipe; from the second step on
+    both sides work. `say` receives progress messages, `pause` sleeps between two polls.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -71,9 +81,11 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """`count` more steps with tokens trained than there were when the verification began, within
-    `within` seconds, in whichever attempt runs: for a fix that starts nothing. A run that has ended
-    meanwhile by its own good end needs no further step.
+    """Wait until the run has trained `count` more steps on tokens than at the beginning, and return
+    the verdict. The wait ends after `within` seconds.
+
+    This is for a fix that starts nothing, so any attempt counts. A run that has ended well in the
+    meantime needs no further step.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -82,15 +94,13 @@ def steps_continue(
         facts = world.run_facts(run)
         if first is None or first[0] != facts.attempt:
             first = (facts.attempt, facts.trainer_side.last_step)
-        begun = first[1]
-        new = []
+        begun, new = first[1], 0
         for step in trained_steps(facts):
-            if begun is None or step > begun:
-                new.append(step)
-        if facts.good_end or len(new) >= count:
+            new += begun is None or step > begun
+        if facts.good_end or new >= count:
             return Verdict(
                 True,
-                f"{len(new)} steps since the fix, now at step {facts.trainer_side.last_step}",
+                f"{new} steps since the fix, now at step {facts.trainer_side.last_step}",
                 facts.trainer_side.last_step,
             )
         if facts.state in ("ended", "lost"):
@@ -111,8 +121,8 @@ def disk_below(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """The run's mount is used below `percent`, and steps advance: room without progress is no
-    recovery.
+    """Wait until steps advance, and return the verdict. The run has recovered only if its file
+    system is also used below `percent`: free space without progress is no recovery.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(world, run, attempt, parameters, say, pause)
@@ -131,3 +141,82 @@ VERIFIERS = {
     "steps_continue": steps_continue,
     "disk_below": disk_below,
 }
+
+
+def trained_steps(facts: RunFacts) -> list[int]:
+    """Return the trainer's steps of this attempt that trained on tokens, in order.
+
+    Steps that are no longer in the history are missing. The list is empty while no inference server
+    has taken weights of this attempt, because until then it is not known that the loop is closed.
+    """
+    records, batches = [], {}
+    for record in facts.history:
+        if record["side"] == "trainer":
+            records.append(record)
+        elif record["side"] == "orchestrator":
+            batches[record["step"]] = record
+    first = min((int(record["step"]) for record in records), default=0)
+    trained = []
+    for record in records:
+        step = record["step"]
+        if _has_tokens(record, first) and _has_batch(facts, batches.get(step)):
+            trained.append(int(step))
+    if not trained or not _weights_taken(facts, min(trained)):
+        return []
+    return sorted(trained)
+
+
+def _has_tokens(record: Mapping[str, Any], first: int) -> bool:
+    """Return True if the trainer's step had tokens. The throughput is measured between two steps:
+    both generations print 0 for the first step of every process.
+    """
+    throughput = record.get("throughput")
+    if not isinstance(throughput, (int, float)):
+        return True  # there is no value, or "nan" or "inf", which proves no empty batch
+    return throughput > 0.0 or record["step"] == first
+
+
+def _has_batch(facts: RunFacts, batch: Mapping[str, Any] | None) -> bool:
+    """Return True if the batch of that step had tokens. The current generation ships no other
+    batches; 2026-01 prints 0.0 tokens/s for an empty batch.
+    """
+    if facts.layout.own_log == "trainer":
+        return True
+    return batch is not None and batch.get("throughput") != 0.0
+
+
+def _weights_taken(facts: RunFacts, step: int) -> bool:
+    """Return True if the inference server has taken the weights of `step` or of a later step."""
+    if facts.layout.own_log == "trainer":
+        return True
+    if facts.spec.trainer == _OLD:
+        # 2026-01 counts policies from 1 and steps from 0.
+        return _taken_old(facts) >= step + 1
+    return _taken_current(facts) >= step
+
+
+def _taken_old(facts: RunFacts) -> int:
+    """Return the newest policy that the server has, or -1. It follows from the async level that the
+    orchestrator prints with a batch.
+    """
+    newest = -1
+    for event in _orchestrator_events(facts, "step"):
+        level = event.event.values.get("async_level")
+        if event.event.step is not None and isinstance(level, (int, float)):
+            newest = max(newest, event.event.step - int(level))
+    return newest
+
+
+def _taken_current(facts: RunFacts) -> int:
+    """Return the newest policy that the server certainly has, or -1.
+
+    An update is announced before it is tried, and updates follow one another, so all but the last
+    one have succeeded.
+    """
+    announced = _orchestrator_events(facts, "policy-update")
+    return max((int(e.event.values.get("policy", -1)) for e in announced[:-1]), default=-1)
+
+
+def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:
+    """Return the orchestrator's log events of this kind."""
+    return [e for e in facts.events if (e.event.side, e.event.kind) == ("orchestrator", kind)]

@@ -1,3 +1,3 @@
-"""What can be known of a start before it is made. Nothing here is imported before somebody asks:
-the idle daemon does not pay for it.
+"""Everything that can be known about a launch before it is made. Nothing in this package is
+imported before a console asks for it, so that the idle agent needs no memory for it.
 """

@@ -1,5 +1,6 @@
-"""Questions of the console before a start: `clock`, `config` (its text), and `look` and `schema`,
-which may take a minute and are therefore asked again and again until they are done.
+"""Answers the queries that a console sends before a launch: `clock`, `config` (the config's text),
+`look` and `schema`. `look` and `schema` may take a minute, so the console repeats the query until
+every part is done.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from bs4_agent.trainers.verl import VERL
 
 #: Seconds for which one answer waits for the parts that are still under way.
 SLICE_S = 2.0
-#: A look that nobody has asked for any more is forgotten after so long.
+#: Seconds after the last query for it, after which a look is forgotten.
 KEPT_S = 300.0
 _LOOKS = 4
 #: Bytes of a config that are sent: a frame's header holds 64 KiB.
@@ -35,13 +36,13 @@ _DEPTH = 8
 
 Part = Callable[[], Mapping[str, Any]]
 Made = TypeVar("Made")
-#: Whose answers are a container's own when a run starts in one; the object store is the agent's
-#: business.
+#: The services that are queried inside the container of a run. The object store is queried by the
+#: agent.
 _IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
-    """Answers the queries of the name `preflight`. Nothing on the pod is changed by any of them."""
+    """Answers the queries with the name `preflight`. None of them changes anything on the pod."""
 
     def __init__(self, pod: Pod, library: Library) -> None:
         self._pod, self._library = pod, library
@@ -51,16 +52,20 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """* `clock` -> `t`, wall seconds.
-        * `config`: `config`, `cwd`, `named` [file] -> `files` [[path, text]], the config first,
-          then those of `named` that are TOML, then what these include.
-        * `look`: the body of a launch (none of it: the pod alone), `urls` -> `facts` {part: {...}
-          or {"unknown": why}}, `waiting` [part], `next` (the same question again, or None). Parts:
-          pod, run, schema, stack, services; of the pod alone for verl also host. With a `container`
-          its own environment is asked in there: see look.at_pod, stack.look_inside and host.look.
-        * `schema`: `trainer`, `component`, `cwd`, `files` [[path, text]], `overrides` [word] -> as
-          `look`, with the part schema alone: what the trainer's own classes say of a config that
-          lies elsewhere.
+        """Answer one query. `op` is its kind; raises BadRequest for any other kind. `stop` ends the
+        wait early.
+
+        * `clock` returns `t`, the wall-clock time in seconds.
+        * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
+          config first, then those of `named` that are TOML, then the files that these include.
+        * `look` takes the body of a launch (no launch at all means the pod alone) and `urls`. It
+          returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part] and `next` (the query
+          to repeat, or None). The parts are pod, run, schema, stack and services; for the pod alone
+          with verl also host. If there is a `container`, its own environment is probed inside it:
+          see look.at_pod, stack.look_inside and host.look.
+        * `schema` takes `trainer`, `component`, `cwd`, `files` [[path, text]] and `overrides`
+          [word]. It returns the same as `look` with the part schema alone: the verdict of the
+          trainer's own classes on a config that is not on the pod.
         """
         if op == "clock":
             return {"t": time.time()}
@@ -70,21 +75,22 @@ class Preflights:
             raise BadRequest(
                 f"{op[:40]!r} is no question of a preflight; ask clock, config, look or schema."
             )
-        body = {key: value for key, value in arguments.items() if key != "wait"}
+        body = dict(arguments)
+        body.pop("wait", None)
         key = digest({"op": op, **body})
         now = time.monotonic()
         with self._lock:
-            for old in [k for k, one in self._looks.items() if now - one.asked_m > KEPT_S]:
-                del self._looks[old]
-            one = self._looks.get(key)
-            if one is None:
+            for old, one in list(self._looks.items()):
+                if now - one.asked_m > KEPT_S:
+                    del self._looks[old]
+            if key not in self._looks:
                 if len(self._looks) >= _LOOKS:
                     raise BadRequest(
                         f"{_LOOKS} preflights are under way on this pod; wait for one of them."
                     )
-                one = self._looks[key] = Look(
-                    self._parts(body) if op == "look" else self._schema(body)
-                )
+                parts = self._parts(body) if op == "look" else self._schema(body)
+                self._looks[key] = Look(parts)
+            one = self._looks[key]
             one.asked_m = now
         waiting = one.wait(SLICE_S, stop)
         if not waiting:
@@ -93,6 +99,7 @@ class Preflights:
         return {"facts": one.facts(), "waiting": waiting, "next": body if waiting else None}
 
     def _parts(self, body: Mapping[str, Any]) -> dict[str, Part]:
+        """Return the work of each part of a `look`, by the part's name."""
         spec = None
         if body.get("trainer") and body.get("config"):
             spec = look.spec_for(body)
@@ -100,13 +107,11 @@ class Preflights:
         if not isinstance(urls, Mapping):
             raise BadRequest("`urls` is an object of base URLs.")
         home = self._pod.runs.home
+        cwd, name = Path.home() / str(body.get("cwd") or "prime-rl"), "preflight"
         if spec is not None:
-            cwd = spec.cwd
-        else:
-            cwd = Path.home() / str(body.get("cwd") or "prime-rl")
+            cwd, name = spec.cwd, spec.run
         more = standing(home, cwd)
         environment = {**os.environ, **more}
-        name = spec.run if spec is not None else "preflight"
         question = {"urls": dict(urls), "b2_file": str(home.credentials / "b2.json")}
         if container := str(body.get("container") or ""):
             return self._parts_inside(body, spec, cwd, container, question)
@@ -124,7 +129,7 @@ class Preflights:
         parts["run"] = known
         parts["stack"] = lambda: _stack(planned, known(), more)
         parts["services"] = lambda: services.probe(
-            {**question, "model": _local_or_id(cwd, str(known()["model"]))}, environment=more
+            {**question, "model": _hub_model(cwd, str(known()["model"]))}, environment=more
         )
         if planned.trainer in classes.CLASSES:
             parts["schema"] = lambda: schema.of_launch(planned, more)
@@ -138,22 +143,17 @@ class Preflights:
         container: str,
         question: Mapping[str, Any],
     ) -> dict[str, Part]:
-        """The same parts of a start in a container: GPUs, disks, ports and checkpoints are this
-        machine's; Python's environment, limits, shared memory and the credentials of hub and W&B
-        are the container's.
+        """Return the work of each part of a `look` for a launch in a container. GPUs, disks, ports
+        and checkpoints are those of the machine; the Python environment, limits, shared memory and
+        the credentials of hub and W&B are those of the container.
         """
         more = standing(self._pod.runs.home, cwd)
         box = _Once(lambda: Box(container))
-        parts: dict[str, Part] = {
-            "pod": lambda: look.at_pod(
-                self._pod, "preflight" if spec is None else spec.run, more, box
-            )
-        }
+        name = "preflight" if spec is None else spec.run
+        parts: dict[str, Part] = {"pod": lambda: look.at_pod(self._pod, name, more, box)}
         if spec is None:
             python = host.interpreter(cwd, more, container)
-            modules = []
-            if body.get("trainer") == VERL:
-                modules = host.MODULES
+            modules = host.MODULES if body.get("trainer") == VERL else []
             parts["stack"] = lambda: stack.look_inside(box(), cwd, modules, more, python)
             if modules:
                 parts["host"] = lambda: host.look(cwd, python, more, box())
@@ -180,7 +180,7 @@ class Preflights:
             box(),
             python_of(),
             question,
-            _elsewhere(box(), cwd, str(known()["model"])),
+            _hub_model(cwd, str(known()["model"]), box()),
             environment_of(),
         )
         if planned.trainer in classes.CLASSES:
@@ -188,20 +188,25 @@ class Preflights:
         return parts
 
     def _schema(self, body: Mapping[str, Any]) -> dict[str, Part]:
+        """Return the work of a `schema` query, by the part's name."""
         cwd = Path.home() / str(body.get("cwd") or "prime-rl")
         more = standing(self._pod.runs.home, cwd)
         return {"schema": lambda: schema.of_files(body, cwd, more)}
 
     def _config(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a `config` query. Raises BadConfig if a file cannot be read, is no
+        TOML file, or the files are too large.
+        """
         cwd, named = Path.home() / str(arguments.get("cwd") or ""), arguments.get("named") or ()
         path = cwd / str(arguments.get("config") or "")
         if not isinstance(named, (list, tuple)):
             raise BadRequest("`named` is a list of files.")
         files: list[list[str]] = []
-        pending, room = (
-            [(path, 0), *((cwd / str(name), 0) for name in named if str(name).endswith(".toml"))],
-            _CONFIG_BYTES,
-        )
+        room = _CONFIG_BYTES
+        pending = [(path, 0)]
+        for name in named:
+            if str(name).endswith(".toml"):
+                pending.append((cwd / str(name), 0))
         while pending:
             file, depth = pending.pop(0)
             if file.suffix != ".toml" or depth > _DEPTH:
@@ -225,15 +230,16 @@ class Preflights:
             try:
                 more = load_toml(file).get("toml_files")
             except BadConfig:
-                more = None  # lint says what is wrong with it, and where
+                more = None  # lint reports what is wrong with it, and where
             for name in more if isinstance(more, list) else ():
                 pending.append((file.parent / str(name), depth + 1))
         return {"files": files}
 
 
 class Look:
-    """The parts of one look, each in a thread: a GPU driver that hangs or a service that is silent
-    holds up itself only.
+    """The parts of one `look` query, each on a thread of its own: a GPU driver that hangs or a
+    service that does not answer delays its own part only. `asked_m` is the monotonic time of the
+    last query for it, in seconds.
     """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
@@ -247,7 +253,9 @@ class Look:
             ).start()
 
     def wait(self, seconds: float, stop: threading.Event | None) -> list[str]:
-        """The parts that are not done after at most so many seconds."""
+        """Wait at most `seconds` and return the names of the parts that are not done yet. The wait
+        ends early if `stop` is set.
+        """
         deadline = time.monotonic() + seconds
         with self._changed:
             while (
@@ -256,23 +264,21 @@ class Look:
                 and not (stop and stop.is_set())
             ):
                 self._changed.wait(min(left, 0.25))
-            rows = []
-            for name in self._names:
-                if name not in self._found:
-                    rows.append(name)
-            return rows
+            return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Any]:
+        """Return the results of the parts that are done, by the part's name."""
         with self._changed:
             return dict(self._found)
 
     def _work(self, name: str, part: Part) -> None:
+        """Run one part and keep its result. An error becomes {"unknown": why}."""
         try:
             found: Mapping[str, Any] = part()
         except AgentError as error:
             found = {"unknown": error.message}
         except Exception as error:  # noqa: BLE001
-            # A defect of ours is an unknown part with its name, never a preflight without an end.
+            # A defect of ours makes this part unknown, and never a preflight without an end.
             traceback.print_exc()
             found = {
                 "unknown": f"the agent has a defect here ({type(error).__name__}: {error}); its "
@@ -284,7 +290,7 @@ class Look:
 
 
 class _Once(Generic[Made]):
-    """What several parts need, made by the first of them."""
+    """A value that several parts need and that the first of them makes."""
 
     def __init__(self, work: Callable[[], Made]) -> None:
         self._work = work
@@ -301,16 +307,21 @@ class _Once(Generic[Made]):
 def _stack(
     planned: LaunchSpec, known: Mapping[str, Any], more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The environment that the start will have: its checkout's, or the one that the trainer itself
-    names.
+    """Return the stack of the environment that the launch will have: the checkout's environment, or
+    the one that the trainer itself names.
     """
-    environment = {**more, **registry.get(planned.trainer).environment(planned)}
-    return stack.look(planned.cwd, known["modules"], environment, known.get("python"))
+    return stack.look(
+        planned.cwd,
+        known["modules"],
+        {**more, **registry.get(planned.trainer).environment(planned)},
+        known.get("python"),
+    )
 
 
 def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a start in a container, where the hub's cache has the name that we can
-    look at. What forbids a look into it forbids the start too, and is said there.
+    """Return the environment variables of a launch in a container, with the hub's cache under the
+    path that the agent can read. If the container cannot be entered, return `given`: the launch
+    fails for the same reason and reports it.
     """
     try:
         inside = box()
@@ -329,8 +340,8 @@ def _hub_seen(box: Callable[[], Box], given: Mapping[str, str]) -> dict[str, str
 def _services(
     box: Box, python: str, question: Mapping[str, Any], model: str, more: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Hub, W&B and the model are asked with the container's own credentials, the object store with
-    ours.
+    """Return the state of the services. Hub, W&B and the model are checked with the container's own
+    credentials, the object store with the agent's.
     """
     theirs = services.probe(
         {"urls": question["urls"], "model": model, "only": _IN_THERE},
@@ -347,15 +358,11 @@ def _services(
     }
 
 
-def _elsewhere(box: Box, cwd: Path, model: str) -> str:
-    """A model that lies on the machine or in the image is asked nobody about."""
-    if model and ((cwd / model).exists() or box.view.has(Path(box.place(cwd), model))):
-        return ""
-    return model
-
-
-def _local_or_id(cwd: Path, model: str) -> str:
-    """A model that lies on the pod is asked nobody about."""
-    if model and (cwd / model).exists():
-        return ""
-    return model
+def _hub_model(cwd: Path, model: str, box: Box | None = None) -> str:
+    """Return the model's id, or "" if the model is on the pod or in the image of the container
+    `box`. A local model needs no look-up in the hub.
+    """
+    local = model and (cwd / model).exists()
+    if model and not local and box is not None:
+        local = box.view.has(Path(box.place(cwd), model))
+    return "" if local else model

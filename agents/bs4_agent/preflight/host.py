@@ -1,5 +1,5 @@
-"""A machine that somebody has set up by hand, before any config is chosen: its memory, its disk,
-and whether torch can use its GPUs.
+"""Facts about a machine that somebody has set up by hand, before any config is chosen: its memory,
+its disk, and whether torch can use its GPUs.
 """
 
 from __future__ import annotations
@@ -11,56 +11,61 @@ from typing import Any
 from bs4_agent.containers.inside import Box
 from bs4_agent.errors import AgentError
 from bs4_agent.probes import cuda
+from bs4_agent.probes.asking import Ask
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_needs, verl_settings
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG
 
-#: What verl imports of its environment; flash-attn is looked at wherever it is installed.
+#: The modules to import for verl; flash-attn is checked too if it is installed.
 MODULES = ["verl"]
 _CUDA_S = 90.0
 
 
 def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:
-    """The one that a launch of verl in `cwd` would take; in a container, as verl_needs.interpreter
-    tells it.
+    """Return the Python interpreter that a launch of verl in `cwd` would use. In a container, the
+    result is what verl_needs.interpreter says.
     """
-    spec = LaunchSpec(
-        run="preflight",
-        trainer="verl",
-        config=UNKNOWN_CONFIG,
-        cwd=cwd,
-        output_dir=cwd,
-        env=environment,
-        container=container,
+    return verl_needs.interpreter(
+        LaunchSpec(
+            run="preflight",
+            trainer="verl",
+            config=UNKNOWN_CONFIG,
+            cwd=cwd,
+            output_dir=cwd,
+            env=environment,
+            container=container,
+        ),
+        absolute=not container,
     )
-    return verl_needs.interpreter(spec, absolute=not container)
 
 
 def look(
     cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
 ) -> dict[str, Any]:
-    """`memory` {used, total}, `disk` of `cwd`, `project` (path, or null where it is not there),
-    `verl` (release of a checkout there, or null), `cuda` as `probes.cuda.probe`, or {"unknown":
-    why}. `box`: the container whose Python is asked and whose memory counts; `container` is its
-    name then, and `project` as it is called in there.
+    """Return the facts about the machine, or about the container `box`.
+
+    The keys are `memory` {used, total}, `disk` of `cwd`, `project` (its path, or None if it does
+    not exist), `verl` (the release of a checkout in `cwd`, or None) and `cuda` (the answer of
+    `probes.cuda.probe`, or {"unknown": why}). With a `box`, its Python is probed and its memory
+    counts; `container` is then its name, and `project` is the path inside the container.
     """
-    if box is None:
-        meter = MemoryMeter()
-    else:
-        meter = MemoryMeter(own=Path(f"/proc/{box.init}/cgroup"))
-    used, total = meter.used_and_total()
+    found: dict[str, Any] = {}
+    ask: Ask | None = None
+    project: Path | None = cwd
+    process = "self"
+    if box is not None:
+        found["container"] = box.name
+        process, ask, project = str(box.init), box.ask, box.view.inside(cwd)
+    used, total = MemoryMeter(own=Path(f"/proc/{process}/cgroup")).used_and_total()
     known = verl_settings.version(cwd)
     try:
-        torch: dict[str, Any] = cuda.probe(
-            python, _CUDA_S, environment, None if box is None else box.ask
-        )
+        torch = cuda.probe(python, _CUDA_S, environment, ask)
     except AgentError as error:
         torch = {"unknown": error.message}
-    project = cwd if box is None else box.view.inside(cwd)
     return {
-        **({} if box is None else {"container": box.name}),
+        **found,
         "memory": {"used": used, "total": total},
         "disk": disk_usage(cwd),
         "project": str(project) if project is not None and cwd.is_dir() else None,

@@ -1,10 +1,11 @@
-"""One look at the pod for a start that is planned: everything that is read at once, without
-starting a process or asking a service.
+"""One reading of the pod for a planned launch: everything that can be read at once, without
+starting a process or calling a service.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,23 +29,25 @@ from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import Checkpoint, LaunchSpec
 
-#: Of whatever a program lives in: a container's is its own.
+#: The path of shared memory; a container has its own.
 _SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
-#: Holders and steps that are told one by one.
+#: At most this many holders and steps are listed one by one.
 _TOLD = 16
 _COMMAND = 160
-#: Seconds that a look waits for a reading of the GPUs that is newer than itself; they are read once
-#: a second.
+#: Seconds that a query waits for a reading of the GPUs that is newer than itself; they are read
+#: once a second.
 FRESH_S = 4.0
 
 
 def at_pod(
     pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
 ) -> dict[str, Any]:
-    """What concerns every start: GPUs, limits (those that `run` would get), shared memory, and of
-    the `environment` that a launch gets the names that change how vLLM starts. `box`: the container
-    that it starts in, whose limits and shared memory are its own: `container` is its name then, or
-    {"unknown": why}. GPUs are the machine's either way.
+    """Return the facts that concern every launch: the GPUs, the limits that `run` would get, shared
+    memory, and the variables in `environment` that change how vLLM starts.
+
+    `box` makes the container in which the launch starts. Limits and shared memory are then those of
+    the container, and `container` is its name, or {"unknown": why}. GPUs are the machine's in
+    either case.
     """
     found: dict[str, Any] = {"gpus": _gpus(pod)}
     names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
@@ -78,39 +81,33 @@ def at_pod(
 def at_run(
     pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """What concerns this start.
+    """Return the facts that concern this launch.
 
-    `plan` (what a launch would do) or `refused` {type, message} (why none would be made);
-    `findings` of the detectors; `secret`: the kind of key that the options hold, and then no
-    `command`; what checks need of the settings; `checkpoints`, `ports`, `disk`; `cache`: the disk
-    of the hub's cache; `modules` that it will import; `model`. Over all of it what the trainer says
-    itself (`Trainer.needs`): also `python`, `engine` (what its rollouts go through), `bytes_each`
-    (of a checkpoint, for each parameter).
+    The keys are `plan` (what a launch would do) or `refused` {type, message} (why there is no
+    plan); `findings` of the detectors; `secret`, the kind of key that the options hold, in which
+    case there is no `command`; the settings that checks need; `checkpoints`, `ports` and `disk`;
+    `cache`, the disk of the hub's cache; `modules` that the run will import; and `model`. What the
+    trainer itself says (`Trainer.needs`) takes precedence, and also has `python`, `engine` (the
+    server that the rollouts go through) and `bytes_each` (bytes of a checkpoint for each
+    parameter).
     """
     plan, refused = _plan(pod, body)
-    if plan is not None:
-        spec = launch_plan.spec_in(plan)
-    else:
-        spec = spec_for(body)
+    spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
     trainer = registry.get(spec.trainer)
     number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
-    before = around.names_before(pod.runs.attempt_directory(spec.run, number).parent, number)
-    run = planned.run_facts(spec, trainer, environment, before)
+    attempts = pod.runs.attempt_directory(spec.run, number).parent
+    run = planned.run_facts(spec, trainer, environment, around.names_before(attempts, number))
     config = dict(run.config or {})
-    command = ""
-    if plan is not None:
-        command = ""
-        for step in plan["steps"]:
-            if step["kind"] == "start":
-                command = str(step["command"])
-                break
+    shown, command = None, ""
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
+    if plan is not None:
+        shown = {key: plan[key] for key in ("resume", "why", "notes", "moves")}
+        starts = [str(step["command"]) for step in plan["steps"] if step["kind"] == "start"]
+        command = "" if secret else next(iter(starts), "")
     found: dict[str, Any] = {
-        "plan": None
-        if plan is None
-        else {key: plan[key] for key in ("resume", "why", "notes", "moves")},
+        "plan": shown,
         "refused": refused,
-        "command": "" if secret else command,
+        "command": command,
         "secret": secret,
         "findings": planned.findings(pod.look(), run, pod.shared_memory(), library),
         "keep_last": _setting(run, "ckpt.keep_last", "trainer.ckpt.keep_last"),
@@ -140,8 +137,8 @@ def at_run(
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
-    """What is asked for, where no plan says which step it would resume from: that which is named,
-    or the newest that is whole.
+    """Return the launch spec of a body for which there is no plan. It resumes from the named step,
+    or for "auto" from the newest complete one.
     """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
@@ -152,8 +149,8 @@ def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
-    """(the plan of a launch as it would be shown, None) or (None, why there is none): by the
-    launch's own code.
+    """Return (the plan of a launch as it would be shown, None) or (None, why there is no plan). The
+    plan is made by the launch's own code.
     """
     try:
         return launch_plan.make(pod.runs, body).as_dict(), None
@@ -162,39 +159,35 @@ def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dic
 
 
 def modules(config: Mapping[str, Any]) -> list[str]:
-    """The packages of the environments that the settings name, as verifiers imports them: the last
-    part of the id, `-` as `_`.
+    """Return the packages of the environments that the settings name, without repeats. A name is
+    derived as verifiers does it: the last part of the id, with `-` replaced by `_`.
     """
-    found = []
+    found: dict[str, None] = {}
     for key, value in config.items():
-        last = key.rsplit(".", 1)[-1]
-        named = (
-            last == "id"
-            and (".env." in key or ".source." in key)
-            and "harness" not in key
-            and "runtime" not in key
-        )
-        if named and isinstance(value, str) and value:
-            found.append(value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_"))
-    return list(dict.fromkeys(found))
+        named = key.rsplit(".", 1)[-1] == "id" and (".env." in key or ".source." in key)
+        if "harness" in key or "runtime" in key or not isinstance(value, str):
+            continue
+        if named and value:
+            found[value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_")] = None
+    return list(found)
 
 
 def needs_wandb(run: RunFacts) -> bool | None:
-    """Whether this start will ask W&B for something; None where its settings are not known."""
+    """Return True if this launch will call W&B, or None if its settings are not known."""
     if run.config is None:
         return None
-    tables = []
-    for side in ("", "trainer.", "orchestrator."):
-        for monitors in ("", "monitors."):
-            tables.append(f"{side}{monitors}wandb")
-    used = any(run.setting(table) or run.under(table) for table in tables)
-    offline = any(str(run.setting(f"{table}.offline")).lower() == "true" for table in tables)
-    return used and not offline
+    used = False
+    for side, monitors in itertools.product(("", "trainer.", "orchestrator."), ("", "monitors.")):
+        table = f"{side}{monitors}wandb"
+        if str(run.setting(f"{table}.offline")).lower() == "true":
+            return False
+        used = used or bool(run.setting(table) or run.under(table))
+    return used
 
 
 def _wait_for_sample(pod: Pod) -> None:
-    """Until the driver was asked after we were: who has just ended what held a GPU must not be told
-    that it is still there.
+    """Wait until the GPUs were read after this call began, at most `FRESH_S` seconds. Otherwise the
+    answer could name a process on a GPU that has just ended.
     """
     began = time.monotonic()
     while (waited := time.monotonic() - began) < FRESH_S:
@@ -205,20 +198,10 @@ def _wait_for_sample(pod: Pod) -> None:
 
 
 def _gpus(pod: Pod) -> dict[str, Any]:
+    """Return the GPUs of the pod and the processes that hold their memory."""
     _wait_for_sample(pod)
     gpus = pod.gpu_facts()
     sample = pod.gpus.latest()
-    holders = [
-        {
-            "pid": h.identity.pid,
-            "gpu": h.gpu,
-            "command": shown_command(h.cmdline, _COMMAND),
-            "run": h.run,
-            "dead_run": h.dead_run,
-        }
-        for h in gpus.holders[:_TOLD]
-    ]
-    indexes = sorted({*gpus.total, *gpus.used, *gpus.errors})
     return {
         "state": gpus.state,
         "detail": str(sample.get("detail") or ""),
@@ -231,14 +214,25 @@ def _gpus(pod: Pod) -> dict[str, Any]:
                 "total": gpus.total.get(i),
                 "error": gpus.errors.get(i),
             }
-            for i in indexes
+            for i in sorted({*gpus.total, *gpus.used, *gpus.errors})
         ],
-        "holders": holders,
+        "holders": [
+            {
+                "pid": h.identity.pid,
+                "gpu": h.gpu,
+                "command": shown_command(h.cmdline, _COMMAND),
+                "run": h.run,
+                "dead_run": h.dead_run,
+            }
+            for h in gpus.holders[:_TOLD]
+        ],
     }
 
 
 def _serves_itself(run: RunFacts) -> bool | None:
-    """Whether this start brings its own inference server; None where its settings are not known."""
+    """Return True if this launch starts its own inference server, or None if its settings are not
+    known.
+    """
     if run.config is None:
         return None
     return run.spec.component == "inference" or bool(
@@ -247,7 +241,9 @@ def _serves_itself(run: RunFacts) -> bool | None:
 
 
 def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """`[{"port", "holder" (null: free), "run"}]` of every port that the run will listen on."""
+    """Return `[{"port", "holder" (None if the port is free), "run"}]` for every port on which the
+    run will listen.
+    """
     wanted = set(registry.get(spec.trainer).serves(spec))
     for key in (
         "orchestrator.env_server_base_port",
@@ -260,13 +256,10 @@ def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[s
     held = {holder.port: holder for holder in pod.port_openers(wanted)}
     found = []
     for port in sorted(wanted):
-        holder = held.get(port)
-        owner = None
-        if holder is not None:
-            owner = holder.run or holder.dead_run
-        found.append(
-            {"port": port, "holder": None if holder is None else holder.line(), "run": owner}
-        )
+        row: dict[str, Any] = {"port": port, "holder": None, "run": None}
+        if (holder := held.get(port)) is not None:
+            row |= {"holder": holder.line(), "run": holder.run or holder.dead_run}
+        found.append(row)
     return found
 
 
@@ -275,37 +268,28 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
-    """The GPUs that this start will use, by its settings and each generation's defaults; None where
-    those are not known.
+    """Return the indexes of the GPUs that this launch will use, by its settings and the defaults of
+    its trainer. Return None if they are not known.
     """
     if run.config is None or run.spec.component != "rl":
         return None
     if run.spec.trainer == "prime-rl":
-        return list(
-            range(
-                sum(
-                    int(_setting(run, f"deployment.num_{side}_gpus") or 1)
-                    for side in ("infer", "train")
-                )
-            )
-        )
-    serving = []
+        serving = int(_setting(run, "deployment.num_infer_gpus") or 1)
+        return list(range(serving + int(_setting(run, "deployment.num_train_gpus") or 1)))
+    found = _ids(run.setting("trainer_gpu_ids") or "1")
     if _serves_itself(run):
-        serving = _ids(run.setting("inference_gpu_ids") or "0")
-    return sorted({*serving, *_ids(run.setting("trainer_gpu_ids") or "1")})
+        found += _ids(run.setting("inference_gpu_ids") or "0")
+    return sorted(set(found))
 
 
 def _setting(run: RunFacts, *keys: str) -> float | None:
+    """Return the first of the settings `keys` that is a number, or None."""
     return number(run.setting(*keys))
 
 
 def _ids(value: Any) -> list[int]:
-    if isinstance(value, (list, tuple)):
-        words = value
-    else:
-        words = str(value or "").strip("[]").split(",")
-    rows = []
-    for word in words:
-        if str(word).strip().isdigit():
-            rows.append(int(str(word).strip()))
-    return rows
+    """Return the GPU indexes in a list or in a text like "[0,1]"."""
+    if not isinstance(value, (list, tuple)):
+        value = str(value or "").strip("[]").split(",")
+    words = [str(word).strip() for word in value]
+    return [int(word) for word in words if word.isdigit()]

@@ -1,5 +1,5 @@
-"""A run that has not been started yet, as facts: the detectors that judge a live run judge a
-planned one too.
+"""Facts about a run that has not been started yet, so that the detectors of a live run can judge a
+planned run too.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Detectors whose facts are there before a start. The others need logs, steps or living processes
-#: of the run.
+#: Detectors whose facts exist before a launch. The others need logs, steps or living processes of
+#: the run.
 PLANNED = frozenset(
     {
         "incomplete-resume-set",
@@ -53,18 +53,11 @@ def run_facts(
     environment: Mapping[str, str],
     lineage_before: Mapping[str, str] | None = None,
 ) -> RunFacts:
-    """The attempt that would be started now, in that environment. `lineage_before`: the names that
-    the attempt before it ran under; None: there was none.
+    """Return the facts of the attempt that would be started now in `environment`. `lineage_before`
+    has the names under which the previous attempt ran; None means that there was none.
     """
     layout = trainer.layout(spec)
     config = around.flat_settings(spec)
-    surroundings = Surroundings(
-        looked_t=time.time(),
-        environments=around.environment_versions(spec, config),
-        caches=_caches(environment),
-        lineage=around.names(config) if config is not None else None,
-        lineage_before=lineage_before,
-    )
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -77,33 +70,40 @@ def run_facts(
         files=step_files(layout),
         resume=spec.resume,
         config=config,
-        around=surroundings,
+        around=Surroundings(
+            looked_t=time.time(),
+            environments=around.environment_versions(spec, config),
+            caches=_caches(environment),
+            lineage=None if config is None else around.names(config),
+            lineage_before=lineage_before,
+        ),
     )
 
 
 def findings(
     facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
 ) -> list[dict[str, Any]]:
-    """`[{"failure", "title", "summary", "severity", "evidence": [text]}]` of every detector that
-    can speak before a start, with the parameters that its playbook gives it.
+    """Return `[{"failure", "title", "summary", "severity", "role", "evidence": [text]}]` from every
+    detector that can judge a planned run, with the parameters of its playbook. `shm` is the path of
+    the pod's shared memory.
     """
-    disk = _disk(run.layout.output_dir, (run.name,))
-    others = []
-    for other in facts.runs:
-        if other.name != run.name:
-            others.append(other)
-    seen = dataclasses.replace(facts, runs=[*others, run], disks=[disk], shm=_disk(shm, ()))
+    runs = [other for other in facts.runs if other.name != run.name]
+    seen = dataclasses.replace(
+        facts,
+        runs=[*runs, run],
+        disks=[_disk(run.layout.output_dir, (run.name,))],
+        shm=_disk(shm, ()),
+    )
     found = []
     for playbook in playbooks:
         name = playbook.detector
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):
             continue
         for item in DETECTORS[name](seen, run, playbook.parameters):
-            texts = []
-            for e in item.evidence:
-                texts.append(
-                    " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
-                )
+            texts = [
+                " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
+                for e in item.evidence
+            ]
             found.append(
                 {
                     "failure": item.failure,
@@ -118,20 +118,14 @@ def findings(
 
 
 def _disk(path: Path, runs: tuple[str, ...]) -> Disk:
-    usage = disk_usage(path)
-    return Disk(
-        path=str(path),
-        used=usage["used"],
-        total=usage["total"],
-        free=usage["free"],
-        read_only=usage["read_only"],
-        growth=None,
-        runs=runs,
-    )
+    """Return the facts of the disk that holds `path`."""
+    return Disk(**disk_usage(path), growth=None, runs=runs)
 
 
 def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:
-    """Of `datasets`, where the environment of a launch puts them."""
+    """Return the caches of the `datasets` library at the place where a launch with this environment
+    keeps them.
+    """
     home = environment.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
     return around.dataset_caches_in(
         Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets")

@@ -1,5 +1,5 @@
-"""What the trainer's own config classes say of a config, before anything is started: of one that
-lies on the pod, or of one sent to it.
+"""Checks a config with the trainer's own config classes before anything is started. The config is
+on the pod or is sent to it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ SCHEMA_S = 90.0
 
 
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """As `probes.classes.probe` answers, for the command line that a launch of `spec` would have;
-    where no launch would be made, for its config and options alone.
+    """Return the answer of `probes.classes.probe` for the command line that a launch of `spec`
+    would have. If no launch is possible, only its config and options are checked.
     """
     if spec.container:
         return {
@@ -33,19 +33,18 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
         }
     try:
         argv = registry.get(spec.trainer).command(spec)
-        if "-m" in argv[:7]:
-            words = argv[argv.index("-m") + 2 :]
-        else:
-            words = argv[3:]
+        words = argv[argv.index("-m") + 2 :] if "-m" in argv[:7] else argv[3:]
     except AgentError:
         words = ["@", str(spec.config), *spec.overrides]
     return _ask(spec.cwd, spec.trainer, spec.component, _apart(words, spec.cwd), environment)
 
 
 def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The same of `files` [[path, text]] that are sent along, the config first and what it includes
-    behind it. They are laid out in a directory of their own, as they lie to each other, and are
-    gone afterwards.
+    """Return the answer of `probes.classes.probe` for the files in `body`: `files` [[path, text]],
+    the config first, then the files that it includes.
+
+    The files are written to a temporary directory with the same relative positions, and deleted
+    afterwards. Raises BadRequest if `files` or `overrides` is malformed.
     """
     files, words = body.get("files"), body.get("overrides") or []
     if (
@@ -57,15 +56,12 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
     if not isinstance(words, list):
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
-        places = []
-        for name, text in files:
-            places.append(_put(Path(directory), str(name), str(text)))
-        line = ["@", str(places[0]), *(str(word) for word in words)]
+        places = [_put(Path(directory), str(name), str(text)) for name, text in files]
         return _ask(
             cwd,
             str(body.get("trainer")),
             str(body.get("component") or "rl"),
-            _apart(line, cwd),
+            _apart(["@", str(places[0]), *map(str, words)], cwd),
             environment,
         )
 
@@ -73,6 +69,9 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
 def _ask(
     cwd: Path, trainer: str, component: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> dict[str, Any]:
+    """Return the answer of the config classes, or {"unknown": why} if there is no training
+    environment.
+    """
     python = stack.python_of(cwd)
     if python is None:
         return {"unknown": f"There is no training environment in {cwd}, nor above it."}
@@ -80,7 +79,9 @@ def _ask(
 
 
 def _put(root: Path, name: str, text: str) -> Path:
-    """Below `root` whatever the name says: a path of somebody else's machine leads nowhere here."""
+    """Write the file below `root`, whatever its name says: an absolute path or `..` of another
+    machine cannot lead outside. Return its path.
+    """
     place = root.joinpath(*(part for part in Path(name).parts if part not in ("/", "..", ".")))
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(text, encoding="utf-8")
@@ -88,13 +89,13 @@ def _put(root: Path, name: str, text: str) -> Path:
 
 
 def _apart(words: Sequence[str], cwd: Path) -> list[str]:
-    """`words` for a process that runs elsewhere: files by absolute paths, and an output directory
-    that is its own.
+    """Return the words of a command line for a process that runs in another directory: files by
+    absolute paths, and an output directory of its own.
     """
-    apart: list[str] = []
-    for word in words:
-        before = apart[-1] if apart else ""
-        apart.append(
-            str(cwd / word) if before == "@" else "outputs" if before == "--output-dir" else word
-        )
+    apart = list(words)
+    for at in range(1, len(apart)):
+        if apart[at - 1] == "@":
+            apart[at] = str(cwd / apart[at])
+        elif apart[at - 1] == "--output-dir":
+            apart[at] = "outputs"
     return apart

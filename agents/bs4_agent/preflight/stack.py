@@ -1,12 +1,13 @@
-"""The training environment of a checkout: which interpreter, which versions, and whether what a run
-imports can be imported.
+"""The training environment of a checkout: its interpreter, its versions, and whether the modules
+that a run needs can be imported.
 
-Both looks start that interpreter, which takes from a tenth of a second to a minute. An environment
-changes only when somebody installs into it, so answers are kept by its revision.
+Both `look` functions start that interpreter, which takes from a tenth of a second to a minute. An
+environment changes only if somebody installs into it, so answers are cached by its revision.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -19,8 +20,8 @@ from bs4_agent.digest import sha256
 from bs4_agent.probes import imports
 from bs4_agent.probes import stack as versions
 
-#: An import can come to another end although nothing was installed (an editable checkout was
-#: changed): it is believed for so long.
+#: Seconds for which the result of an import is believed: it can change although nothing was
+#: installed (an editable checkout was changed).
 IMPORT_KEPT_S = 600.0
 IMPORT_S = 90.0
 _KEPT = 8
@@ -31,32 +32,27 @@ _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
 
 
 def python_of(cwd: Path) -> Path | None:
-    """The interpreter that `uv run` takes in `cwd`, None where the environment is not there
-    (yet).
-    """
-    named = os.environ.get("UV_PROJECT_ENVIRONMENT")
-    if named:
+    """Return the interpreter that `uv run` uses in `cwd`, or None if there is none yet."""
+    places = [place / ".venv" for place in (cwd, *cwd.parents)]
+    if named := os.environ.get("UV_PROJECT_ENVIRONMENT"):
         places = [cwd / named]
-    else:
-        places = [place / ".venv" for place in (cwd, *cwd.parents)]
-    for place in places:
-        for name in ("python3", "python"):
-            if (place / "bin" / name).exists():
-                return place / "bin" / name
+    for place, name in itertools.product(places, ("python3", "python")):
+        if (place / "bin" / name).exists():
+            return place / "bin" / name
     return None
 
 
 def revision(python: Path) -> str:
-    """A digest of what is installed: names and times of the entries of site-packages, and of the
-    environment's own description.
+    """Return a digest of what is installed in the interpreter's environment. It is made from the
+    names and times of the entries of site-packages and from the environment's pyvenv.cfg.
     """
     root = python.parent.parent
     parts = [str(python)]
-    # A distribution's own interpreter keeps what pip installs elsewhere.
-    libraries = [root / "lib", *([Path("/usr/local/lib")] if root == Path("/usr") else [])]
-    for directory in sorted(
-        path for library in libraries for path in library.glob("python3*/*-packages")
-    ):
+    packages = list((root / "lib").glob("python3*/*-packages"))
+    if root == Path("/usr"):
+        # The interpreter of a Linux distribution keeps what pip installs in another directory.
+        packages += Path("/usr/local/lib").glob("python3*/*-packages")
+    for directory in sorted(packages):
         with os.scandir(directory) as entries:
             parts += sorted(
                 f"{entry.name} {entry.stat(follow_symlinks=False).st_mtime_ns}" for entry in entries
@@ -74,17 +70,15 @@ def look(
     environment: Mapping[str, str] | None = None,
     interpreter: str | None = None,
 ) -> dict[str, Any]:
-    """`{"python", "revision", "versions": {...}, "imports": {module: error or null}}`; `python`
-    null where there is no environment.
+    """Return `{"python", "revision", "versions": {...}, "imports": {module: error or None}}` of an
+    environment. `python` is None if there is no environment.
 
-    `modules` are those that the run will import; `flash_attn` is added where it is installed.
-    `environment`: what a launch gets besides ours. `interpreter`: the one that the trainer is
-    started with, where that is none of `uv run`. StepFailed, OSError as the probes give them.
+    `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
+    `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
+    trainer's interpreter if `uv run` does not choose it. Raises StepFailed or OSError from the
+    probes.
     """
-    if interpreter is None:
-        python = python_of(cwd)
-    else:
-        python = Path(interpreter)
+    python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
         return {"python": None, "revision": "", "versions": {}, "imports": {}}
     at = revision(python)
@@ -107,24 +101,23 @@ def look(
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
 ) -> dict[str, Any]:
-    """As `look`, of the interpreter `python` (our path of it, or the container's name) in a
-    container, and `container`: its name. What is installed in there is not watched from here, so
-    its versions are asked anew each time. LaunchFailed, StepFailed.
+    """Return the same as `look` for an interpreter in a container, with `container` as its name.
+
+    `python` is the agent's path of the interpreter, or its name in the container. The agent does
+    not watch what is installed in a container, so the versions are read anew each time. Raises
+    LaunchFailed or StepFailed.
     """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
-    at = f"{box.name} {box.init} {python}"
-    wanted = _wanted(modules, known)
     found = _imported(
-        at,
-        wanted,
+        f"{box.name} {box.init} {python}",
+        _wanted(modules, known),
         cwd,
         environment,
         lambda left: imports.probe(python, left, IMPORT_S, str(cwd), environment, ask=box.ask),
     )
+    program = python
     if python.startswith("/"):
         program = str(box.view.inside(python) or python)
-    else:
-        program = python
     return {
         "python": program,
         "container": box.name,
@@ -135,7 +128,11 @@ def look_inside(
 
 
 def _wanted(modules: Sequence[str], known: Mapping[str, str | None]) -> list[str]:
-    return list(dict.fromkeys([*modules, *(["flash_attn"] if known.get("flash_attn") else [])]))
+    """Return the modules to import, without repeats. `flash_attn` is added if it is installed."""
+    wanted = list(modules)
+    if known.get("flash_attn"):
+        wanted.append("flash_attn")
+    return list(dict.fromkeys(wanted))
 
 
 def _imported(
@@ -145,28 +142,33 @@ def _imported(
     environment: Mapping[str, str] | None,
     ask: Callable[[list[str]], dict[str, str | None]],
 ) -> dict[str, str | None]:
-    """Module -> error or None, of the environment `at`; what was imported a while ago is not asked
-    again.
+    """Return {module: error or None} for the environment `at`. A module that was imported less than
+    `IMPORT_KEPT_S` seconds ago is not imported again.
     """
     now = time.monotonic()
-    # A checkout is imported from where it lies, whatever is installed.
+    # The result depends on the directory, because a checkout is imported from where it is.
     where = f"{at} {cwd} {(environment or {}).get('PYTHONPATH', '')}"
+    fresh: dict[str, str | None] = {}
+    left = []
     with _lock:
-        fresh = {}
-        for m in wanted:
-            if (where, m) in _imports and now - _imports[where, m][0] < IMPORT_KEPT_S:
-                fresh[m] = _imports[where, m][1]
-    if left := [module for module in wanted if module not in fresh]:
+        for module in wanted:
+            known = _imports.get((where, module))
+            if known is not None and now - known[0] < IMPORT_KEPT_S:
+                fresh[module] = known[1]
+            else:
+                left.append(module)
+    if left:
         asked = ask(left)
         with _lock:
             for module, problem in asked.items():
-                if problem is None:  # a failure is looked at anew: somebody is about to mend it
+                if problem is None:  # a failure is probed anew: somebody is about to repair it
                     _keep(_imports, (where, module), (now, problem))
         fresh.update(asked)
     return fresh
 
 
 def _keep(cache: dict[Any, Any], key: Any, value: Any) -> None:
+    """Put a value into a cache that holds at most `_KEPT` entries; the oldest entry is dropped."""
     cache.pop(key, None)
     cache[key] = value
     while len(cache) > _KEPT:

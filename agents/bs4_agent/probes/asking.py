@@ -1,5 +1,5 @@
-"""A training environment's own interpreter, asked with a script of ours: on this machine here, in a
-container by runs/inside.py.
+"""Runs one of our scripts with a training environment's own interpreter, on this machine. For
+containers see containers/inside.py.
 """
 
 from __future__ import annotations
@@ -11,11 +11,7 @@ from typing import Protocol
 
 
 class Ask(Protocol):
-    """Runs `script` (a path of ours) with the interpreter `python` and the `question` on its
-    standard input. `more`: environment besides what programs have there anyway; `cwd`: a directory
-    of ours. What it says on standard error is not kept. TimeoutExpired after `timeout` seconds,
-    with the output so far; OSError or StepFailed when the interpreter cannot be started.
-    """
+    """Runs a script of ours with another Python interpreter, on this machine or in a container."""
 
     def __call__(
         self,
@@ -26,7 +22,15 @@ class Ask(Protocol):
         timeout: float,
         more: Mapping[str, str],
         cwd: str | None = None,
-    ) -> subprocess.CompletedProcess[bytes]: ...
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run `script` (a path of ours) with the interpreter `python` and return its exit code and
+        output. `question` is its standard input.
+
+        `more` has environment variables besides those that programs have there anyway; `cwd` is a
+        directory of ours. Standard error is not kept. Raises TimeoutExpired after `timeout`
+        seconds, with the output so far, and OSError or StepFailed if the interpreter cannot be
+        started.
+        """
 
 
 def here(
@@ -38,7 +42,9 @@ def here(
     more: Mapping[str, str],
     cwd: str | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """See Ask. -B: nothing is written into the agent's directory by another interpreter."""
+    """Run the script on this machine; see `Ask`. The option -B keeps another interpreter from
+    writing into the agent's directory.
+    """
     return subprocess.run(
         [python, "-B", script],
         input=question,

@@ -1,9 +1,10 @@
-"""What the trainer's own config classes say of a config. Run as a script by the training
-environment's own interpreter; `probe` does so.
+"""Checks a config with the trainer's own config classes. The training environment's own interpreter
+runs this file as a script; `probe` starts it.
 
-The classes are read and nothing else of the trainer: `--dry-run` writes, and with `--clean` it
-deletes (prime-rl of 2026-08-21). The script works in a directory of its own, because 2026-01 leaves
-`.pydantic_config/` where it runs. It must run on any Python from 3.8 on.
+Only the classes are used and no other part of the trainer: `--dry-run` writes files, and with
+`--clean` it deletes files (prime-rl of 2026-08-21). The script works in a directory of its own,
+because 2026-01 leaves `.pydantic_config/` in its working directory. It must run on any Python from
+3.8 on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 #: Trainer -> (the module and function that read a command line, component -> module and class).
-#: From each component's own entry point, at a24ec986b and 559b44772.
+#: The names come from each component's own entry point, at a24ec986b and 559b44772.
 CLASSES = {
     "prime-rl-2026-01": (
         ("prime_rl.utils.pydantic_config", "parse_argv"),
@@ -40,7 +41,7 @@ CLASSES = {
         },
     ),
 }
-#: Characters of one message, and errors that are told.
+#: The most characters of one message, and the most errors that are reported.
 _TEXT, _MOST = 400, 100
 
 
@@ -52,44 +53,44 @@ def probe(
     timeout: float = 90.0,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """`words`: the command line behind the program's name, every file in it by an absolute path.
+    """Check a command line with the config class of the trainer's component. `words` are the words
+    after the program's name; every file in it must be an absolute path.
+
     The answer is one of
 
-    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`: no
-      errors, and it accepts the config;
-    * `{"unknown": why}`: the class is not there, or did not answer within `timeout` seconds.
+    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`. No
+      errors means that the class accepts the config.
+    * `{"unknown": why}`: the class does not exist, or did not answer within `timeout` seconds.
 
-    `more`: environment beside ours. StepFailed when the interpreter cannot be started.
+    `more` has environment variables besides ours. Raises StepFailed if the interpreter cannot be
+    started.
     """
     import subprocess
     import tempfile
 
     from bs4_agent.errors import StepFailed
+    from bs4_agent.probes.asking import here
 
     if component not in CLASSES.get(trainer, ((), {}))[1]:
         return {"unknown": f"{trainer} has no config class for {component} that is known here."}
-    # No GPU is touched and no network asked: what a class says of a config depends on neither.
+    # Neither a GPU nor the network is used: what a class says about a config depends on neither.
     environment = {
-        **os.environ,
         **(more or {}),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    question = json.dumps(
-        {"trainer": trainer, "component": component, "words": list(words)}
-    ).encode()
     with tempfile.TemporaryDirectory(prefix="bs4-classes-") as aside:
         try:
-            done = subprocess.run(
-                [python, "-B", __file__],
-                input=question,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+            done = here(
+                python,
+                __file__,
+                json.dumps(
+                    {"trainer": trainer, "component": component, "words": list(words)}
+                ).encode(),
                 timeout=timeout,
-                env=environment,
+                more=environment,
                 cwd=aside,
-                check=False,
             )
         except subprocess.TimeoutExpired:
             return {"unknown": f"The trainer's own classes did not answer within {timeout:.0f} s."}
@@ -110,9 +111,12 @@ def probe(
 
 
 def main() -> None:
+    """Read a question from standard input, write the answer to standard output as JSON, and end the
+    process.
+    """
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the stack prints is not our answer
-    # Any Python.
+    os.dup2(2, 1)  # other output of the stack goes to standard error
+    # This must run on any Python from 3.8 on.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if path != here]
     asked = json.load(sys.stdin)
@@ -122,6 +126,7 @@ def main() -> None:
 
 
 def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any]:
+    """Return the answer of the config class, as `probe` describes it."""
     import importlib
     import warnings
 
@@ -135,11 +140,12 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         errors = _errors(read, cls, trainer, component, words)
-    told = []
-    for one in heard:
-        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
-            told.append(str(one.message)[:_TEXT])
-    # Any Python.
+    told = [
+        str(one.message)[:_TEXT]
+        for one in heard
+        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)
+    ]
+    # This must run on any Python from 3.8 on.
     name = "{}.{}".format(module, name)  # noqa: UP032
     return {"class": name, "errors": errors, "warnings": told[:_MOST]}
 
@@ -147,19 +153,20 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
 def _errors(
     read: Any, cls: Any, trainer: str, component: str, words: Sequence[str]
 ) -> list[dict[str, Any]]:
+    """Return the errors that the config class reports, an empty list if it accepts the config."""
     said = _Kept()
     stderr: Any = said
     sys.argv, sys.stderr, kept = [component, *words], stderr, sys.stderr
     try:
         if trainer == "prime-rl":
-            read(cls, args=list(words))  # with its arguments given it raises what it would print
+            read(cls, args=list(words))  # given its arguments, it raises instead of printing
         elif component == "inference":
-            # as its entry point does: what it does not know goes on to vLLM
+            # as its entry point does: unknown options are passed on to vLLM
             read(cls, allow_extras=True)
         else:
             read(cls)
     except BaseException as error:  # noqa: BLE001
-        # Argparse ends the process; a task set's module may raise anything.
+        # argparse ends the process; a module of a task set may raise anything.
         for one in (error, error.__cause__):
             if callable(entries := getattr(one, "errors", None)):
                 return [_told(entry) for entry in entries()][:_MOST]
@@ -174,45 +181,46 @@ def _errors(
 
 
 def _told(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the input: a config may hold what nobody should read."""
-    place = []
-    for part in entry.get("loc", ()):
-        place.append(part if isinstance(part, (int, str)) else str(part))
+    """Return one error without the value that caused it: a config may hold a secret."""
     return {
-        "loc": place,
+        "loc": [
+            part if isinstance(part, (int, str)) else str(part) for part in entry.get("loc", ())
+        ],
         "kind": str(entry.get("type", "")),
         "message": str(entry.get("msg", ""))[:_TEXT],
     }
 
 
 def _line(error: BaseException) -> str:
+    """Return the type of the error and the first line of its message."""
     lines = str(error).strip().splitlines()
     return "{}: {}".format(type(error).__name__, lines[0] if lines else "")
 
 
 class _Kept:
-    """Stands for standard error while a command line is read: argparse says there what it does not
-    understand.
+    """Stands in for standard error while a command line is parsed, because argparse writes there
+    what it does not understand.
     """
 
     def __init__(self) -> None:
         self._parts: list[str] = []
 
     def write(self, text: str) -> int:
+        """Keep `text` and return its length, as a text file does."""
         self._parts.append(text)
         return len(text)
 
     def flush(self) -> None:
-        pass
+        """Do nothing; argparse expects a file to have this method."""
 
     def isatty(self) -> bool:
+        """Return False, because nobody reads this text on a terminal."""
         return False
 
     def last(self) -> str:
+        """Return the last line that was written."""
         lines = "".join(self._parts).strip().splitlines()
-        if lines:
-            return lines[-1]
-        return "the command line was refused without a word"
+        return lines[-1] if lines else "the command line was refused without a word"
 
 
 if __name__ == "__main__":

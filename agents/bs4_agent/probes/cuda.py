@@ -1,8 +1,8 @@
-"""Whether torch can use the GPUs. Run as a script by the training environment's own interpreter;
-`probe` does so.
+"""Finds out whether torch can use the GPUs. The training environment's own interpreter runs this
+file as a script; `probe` starts it.
 
-It imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no context
-on any of them. As a script it must run on any Python from 3.8 on.
+The script imports torch, which takes up to a minute on a cold disk, and counts devices; it makes no
+context on any of them. It must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bs4_agent.probes.asking import Ask
 
-#: Characters of an error that are told.
+#: The most characters of an error.
 _ERROR = 400
 
 
@@ -25,9 +25,12 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, Any]:
-    """`{"torch", "cuda", "available", "devices", "error"}`: versions and a count, null where torch
-    cannot be imported and `error` says why. `ask`: how the interpreter is asked, where not on this
-    machine. StepFailed when nothing came back within `timeout` seconds.
+    """Return `{"torch", "cuda", "available", "devices", "error"}`: two versions, a bool, a count
+    and an error.
+
+    If torch cannot be imported, `error` says why and the versions are None. `ask` runs the
+    interpreter if it is not on this machine. Raises StepFailed if there is no answer within
+    `timeout` seconds.
     """
     import subprocess
 
@@ -50,7 +53,7 @@ def probe(
 
 
 def look() -> dict[str, Any]:
-    """In this very interpreter."""
+    """Return the answer of `probe` for the interpreter that runs this function."""
     import importlib
 
     try:
@@ -64,12 +67,12 @@ def look() -> dict[str, Any]:
             "error": None,
         }
     except Exception as error:  # noqa: BLE001
-        # Whatever an import of a training stack raises is the answer.
+        # An import of a training stack may raise anything; the error is the answer.
         lines = str(error).strip().splitlines()
         text = "{}: {}".format(type(error).__name__, lines[0] if lines else "")[:_ERROR]
         return {"torch": None, "cuda": None, "available": None, "devices": 0, "error": text}
 
 
 if __name__ == "__main__":
-    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    sys.path[:] = sys.path[1:]  # removes our directory: its modules must not hide the environment's
     sys.stdout.write(json.dumps(look()) + "\n")

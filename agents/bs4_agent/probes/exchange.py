@@ -1,8 +1,8 @@
-"""One HTTP/1.1 exchange with a server on this pod, over a plain socket and by a deadline.
+"""One HTTP/1.1 exchange with a server on this pod, over a plain socket and with a deadline.
 
-Not http.client: that one brings an e-mail parser and costs 1.5 MB of the 30 that an agent may use,
-for ever, and it looks at its time-out only between two packets. RFC 9112, as far as a client needs
-it that closes after one answer.
+http.client is not used: it imports an e-mail parser, which costs 1.5 MB of the 30 MB that an agent
+may use, for ever, and it checks its time-out only between two packets. Implemented is the part of
+RFC 9112 that a client needs if it closes after one answer.
 """
 
 from __future__ import annotations
@@ -12,37 +12,40 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Of status line and headers together; uvicorn's own limit for a request is 64 KiB.
+#: The most bytes of status line and headers together; uvicorn's own limit for a request is 64 KiB.
 _HEAD_BYTES = 65536
-#: /metrics of a server with many models is some 100 KiB.
+#: The most bytes of a body; /metrics of a server with many models has some 100 KiB.
 _BODY_BYTES = 4 * 1024 * 1024
 _PIECE_BYTES = 65536
 _BEGIN = b"HTTP/"
 
 
 class NoHttp(ValueError):
-    """What came is no answer in HTTP, or more than one may be."""
+    """Raised if the answer is not HTTP, or is larger than an answer may be."""
 
 
 class CutOff(ConnectionError):
-    """The server closed before its answer was whole."""
+    """Raised if the server closed the connection before its answer was complete."""
 
 
 @dataclass(frozen=True)
 class Answer:
+    """The answer of a server: its HTTP status and its body."""
+
     status: int
     body: bytes
 
 
 def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer:
-    """Send `request`, a whole one that asks for `Connection: close`, to an IP `address`;
-    `deadline`: monotonic seconds, for everything.
+    """Send `request` to an IP `address` and return the answer. The request must be complete and
+    must contain `Connection: close`.
 
-    ConnectionRefusedError where nobody listens, TimeoutError, ConnectionError (CutOff among them),
+    `deadline` is in seconds of the monotonic clock and covers the whole exchange. Raises
+    ConnectionRefusedError if nothing listens, TimeoutError, ConnectionError (CutOff is one) or
     NoHttp.
     """
-    # Not create_connection: its getaddrinfo loads the tables of international names (0.8 MB) for an
-    # address that is one already.
+    # create_connection is not used: its getaddrinfo loads the tables of international names (0.8
+    # MB), and `address` is an IP address already.
     with socket.socket(
         socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM
     ) as connection:
@@ -53,14 +56,14 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
         connection.sendall(request)
         while True:
             status, headers = _head(reader.head())
-            if status >= 200:  # 1xx only says that an answer will follow
+            if status >= 200:  # 1xx announces that the answer follows
                 break
         return Answer(status, _body(reader, status, headers))
 
 
 def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
-    """A request for `exchange`; `body` is JSON. `host` and `path` come out of urlsplit, which takes
-    line breaks away.
+    """Return the bytes of a request for `exchange`. `body` is JSON, or None for no body. `host` and
+    `path` must come from urlsplit, which removes line breaks.
     """
     lines = [
         f"{method} {path} HTTP/1.1",
@@ -74,7 +77,7 @@ def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
 
 
 class _Reader:
-    """Bytes of a connection, taken as they are asked for."""
+    """Reads a connection piece by piece, as bytes are needed, until the deadline."""
 
     def __init__(self, connection: socket.socket, deadline: float) -> None:
         self._connection, self._deadline = connection, deadline
@@ -82,8 +85,8 @@ class _Reader:
         self.ended = False
 
     def head(self) -> bytes:
-        """Status line and headers. Who begins otherwise (an SSH server says its name and waits) is
-        told at once.
+        """Return the status line and the headers. Raises NoHttp as soon as another protocol shows
+        (an SSH server sends its name and waits).
         """
         while len(self._held) < len(_BEGIN) and _BEGIN.startswith(self._held):
             self._more()
@@ -92,7 +95,9 @@ class _Reader:
         return self.until(b"\r\n\r\n", _HEAD_BYTES)
 
     def until(self, mark: bytes, most: int) -> bytes:
-        """All up to `mark`, which is taken too and not given."""
+        """Return the bytes before `mark` and skip the mark itself. Raises NoHttp if it does not
+        come within `most` bytes.
+        """
         while (found := self._held.find(mark)) < 0:
             if len(self._held) > most:
                 raise NoHttp(f"no end of the headers in {most} bytes")
@@ -102,6 +107,7 @@ class _Reader:
         return taken
 
     def exactly(self, count: int) -> bytes:
+        """Return the next `count` bytes."""
         while len(self._held) < count:
             self._more()
         taken = bytes(self._held[:count])
@@ -109,7 +115,7 @@ class _Reader:
         return taken
 
     def rest(self, most: int) -> bytes:
-        """All that comes until the server closes."""
+        """Return all bytes until the server closes. Raises NoHttp if there are more than `most`."""
         while not self.ended:
             if len(self._held) > most:
                 raise NoHttp(f"an answer of over {most} bytes")
@@ -129,15 +135,22 @@ class _Reader:
 
 
 def _head(raw: bytes) -> tuple[int, Mapping[str, str]]:
+    """Return the status and the headers by lower-case name."""
     first, *lines = raw.decode("latin-1").split("\r\n")
     version, _, status = first.partition(" ")
     if not version.startswith("HTTP/1.") or not status[:3].isdecimal() or len(status) < 3:
         raise NoHttp(f"a status line of its own kind: {first[:40]!r}")
-    fields = (line.partition(":") for line in lines)
-    return int(status[:3]), {name.strip().lower(): value.strip() for name, _, value in fields}
+    headers = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        headers[name.strip().lower()] = value.strip()
+    return int(status[:3]), headers
 
 
 def _body(reader: _Reader, status: int, headers: Mapping[str, str]) -> bytes:
+    """Return the body of the answer. Raises NoHttp if its length is malformed or above
+    `_BODY_BYTES`.
+    """
     if status in (204, 304):
         return b""
     if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -151,6 +164,7 @@ def _body(reader: _Reader, status: int, headers: Mapping[str, str]) -> bytes:
 
 
 def _chunks(reader: _Reader) -> bytes:
+    """Return a body in chunked transfer encoding."""
     body = bytearray()
     while True:
         try:
@@ -160,13 +174,14 @@ def _chunks(reader: _Reader) -> bytes:
         if size < 0 or len(body) + size > _BODY_BYTES:
             raise NoHttp(f"an answer of over {_BODY_BYTES} bytes")
         if size == 0:
-            return bytes(body)  # trailers, if any, go with the connection
+            return bytes(body)  # trailers are ignored
         body += reader.exactly(size)
         if reader.exactly(2) != b"\r\n":
             raise NoHttp("a chunk that does not end")
 
 
 def _left(deadline: float) -> float:
+    """Return the seconds until the deadline. Raises TimeoutError if it has passed."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -1,9 +1,9 @@
-"""Whether modules can be imported in an environment. Run as a script by that environment's own
-interpreter; `probe` does so.
+"""Finds out whether modules can be imported in an environment. That environment's own interpreter
+runs this file as a script; `probe` starts it.
 
-Only what a look at the metadata cannot tell is worth an import: an environment's own code, and a
-compiled wheel that may not fit its torch (`flash_attn`: an undefined symbol shows itself nowhere
-else). As a script it must run on any Python from 3.8 on.
+Only modules whose metadata does not tell enough are imported: an environment's own code, and a
+compiled wheel that may not fit its torch (in `flash_attn` an undefined symbol shows only at
+import). The script must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bs4_agent.probes.asking import Ask
 
-#: Characters of an error that are told; a traceback's last line is shorter.
+#: The most characters of an error; the last line of a traceback is shorter.
 _ERROR = 400
 
 
@@ -29,10 +29,12 @@ def probe(
     more: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, str | None]:
-    """Module -> None when it can be imported, else the error in one line. A module of which nothing
-    came back (the interpreter crashed or took longer than `timeout` seconds in all) has an error
-    that says so. `more`: environment beside ours; `ask`: how the interpreter is asked, where not on
-    this machine. StepFailed when the interpreter cannot be started.
+    """Return {module: None if it can be imported, else the error in one line}.
+
+    If no result came back for a module (the interpreter crashed, or took longer than `timeout`
+    seconds in all), its error says so. `more` has environment variables besides ours; `ask` runs
+    the interpreter if it is not on this machine. Raises StepFailed if the interpreter cannot be
+    started.
     """
     import subprocess
 
@@ -66,24 +68,18 @@ def probe(
         try:
             name, problem = json.loads(line)
         except ValueError:
-            continue  # the last line of a crash may be half one
-        if problem is None:
-            found[str(name)] = None
-        else:
-            found[str(name)] = str(problem)
-    rows = {}
-    for module in modules:
-        rows[module] = found.get(module, ended)
-    return rows
+            continue  # after a crash, the last line may be incomplete
+        found[str(name)] = None if problem is None else str(problem)
+    return {module: found.get(module, ended) for module in modules}
 
 
 def main() -> None:
-    """One line of JSON a module as soon as it is known, so that a crash loses only what it crashed
-    in.
+    """Import the modules named on standard input and write one line of JSON for each as soon as its
+    result is known, so that a crash loses only the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a module prints is not our answer
-    # Any Python.
+    os.dup2(2, 1)  # other output of a module goes to standard error
+    # This must run on any Python from 3.8 on.
     here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100
     sys.path[:] = [path for path in sys.path if path != here]
     for name in json.load(sys.stdin):
@@ -94,6 +90,7 @@ def main() -> None:
 
 
 def _problem(name: str) -> str | None:
+    """Return why the module cannot be imported, or None if it can."""
     import importlib
 
     try:

@@ -1,10 +1,10 @@
-"""Puts a LoRA adapter into the model that it was trained on. Run as a script by the training
-environment's own interpreter:
+"""Merges a LoRA adapter into the model on which it was trained. The training environment's own
+interpreter runs this file as a script:
 
     python merge_adapter.py --base DIR --adapter DIR --target DIR
 
-It needs transformers and peft, and no GPU. The base is a directory: what the adapter's own config
-names may have moved, or be another size.
+It needs transformers and peft, and no GPU. The base is given as a directory, because the model that
+the adapter's own config names may have moved or may have another size.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import sys
 
 
 def main() -> int:
+    """Merge the adapter, save model and tokenizer to the target, and return the exit code 0."""
     parser = argparse.ArgumentParser()
     for name in ("base", "adapter", "target"):
         parser.add_argument(f"--{name}", required=True)
     options = parser.parse_args()
-    sys.path[:] = sys.path[1:]  # our directory: no module in it may hide one of the environment's
+    sys.path[:] = sys.path[1:]  # removes our directory: its modules must not hide the environment's
     transformers, peft = importlib.import_module("transformers"), importlib.import_module("peft")
     _say(f"Loading the base from {options.base}")
     model = transformers.AutoModelForCausalLM.from_pretrained(options.base, torch_dtype="auto")
@@ -32,6 +33,7 @@ def main() -> int:
 
 
 def _say(text: str) -> None:
+    """Write a line of progress."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,8 +1,8 @@
-"""What the services say of this pod's credentials and of the model: Hugging Face, W&B, Backblaze
-B2. A script; `services.probe` runs it.
+"""Finds out what the services (Hugging Face, W&B, Backblaze B2) say about this pod's credentials
+and about the model. This file is a script; `services.probe` runs it.
 
-A token is read, used and forgotten here, where nobody else looks: the answer has states and
-numbers, never a key, a name or a text of the service.
+A token is read, used and forgotten in this process, which nobody else can inspect. The answer has
+states and numbers, but never a key, a name or a text of the service.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ URLS = {
     "wandb": "https://api.wandb.ai",
     "b2": "https://api.backblazeb2.com",
 }
-#: Variables that name another address: the services' own, then ours (a mirror, a practice pod).
+#: Variables that name another address: our own first (a mirror, a practice pod), then the
+#: service's.
 _URL_NAMES = {
     "hub": ("BS4_HUB_URL", "HF_ENDPOINT"),
     "wandb": ("BS4_WANDB_URL", "WANDB_BASE_URL"),
     "b2": ("BS4_B2_URL",),
 }
-#: What a bucket key must be able to do for checkpoints to be kept there.
+#: The capabilities that a bucket key needs to keep checkpoints there.
 CAPABILITIES = ("listFiles", "readFiles", "writeFiles", "deleteFiles")
 _TIMEOUT_S = 8.0
 _BODY = 4 * 1024 * 1024
-#: Of a model's config.json: what says whether it can be trained as text.
+#: The keys of a model's config.json that show whether it can be trained as text.
 _KEYS = (
     "architectures",
     "model_type",
@@ -52,8 +53,8 @@ Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """The answer as `services.probe` gives it. Each service has a thread: one that does not answer
-    costs its own time-out only.
+    """Query the services and return the answer that `services.probe` describes. Each service has a
+    thread, so a service that does not answer costs only its own time-out.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
@@ -77,22 +78,21 @@ def ask(request: Mapping[str, Any]) -> Answer:
         "model": lambda: _model(urls["hub"], model, dates),
     }
     threads = [work(name, question) for name, question in questions.items() if name in asked]
-    until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two questions
+    until = time.monotonic() + 2 * _TIMEOUT_S + 2.0  # a model takes two requests
     for thread in threads:
         thread.join(max(until - time.monotonic(), 0.0))
     silent = {"token": "unknown", "state": "unknown", "detail": "no answer in time"}
     found: Answer = {
         name: answer.get(name, silent) for name in ("hub", "wandb", "b2") if name in asked
     }
-    found["model"] = answer.get("model")
+    found |= {"model": answer.get("model"), "clock": None}
     if dates:
         found["clock"] = {"service": dates[0][0], "offset_s": round(dates[0][1], 1)}
-    else:
-        found["clock"] = None
     return found
 
 
 def _url(name: str) -> str:
+    """Return the address of the service, from the environment or the default."""
     for key in _URL_NAMES[name]:
         if os.environ.get(key):
             return os.environ[key]
@@ -100,6 +100,7 @@ def _url(name: str) -> str:
 
 
 def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the Hugging Face token."""
     where, token = hub_token()
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {"token": where, "state": "offline", "detail": "HF_HUB_OFFLINE is set"}
@@ -110,6 +111,7 @@ def _hub(base: str, dates: list[tuple[str, float]]) -> Answer:
 
 
 def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the W&B key."""
     where, key = wandb_key()
     if os.environ.get("WANDB_MODE") in ("offline", "disabled", "dryrun"):
         return {
@@ -127,7 +129,7 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
     headers = {"Authorization": _basic("api", key), "Content-Type": "application/json"}
     status, data, detail = _fetch(f"{base}/graphql", headers, dates, body)
     if status == 200 and not ((data or {}).get("data") or {}).get("viewer"):
-        # answered with 200 all the same
+        # W&B answers an unknown key with 200 too
         return {
             "token": where,
             "state": "refused",
@@ -137,6 +139,7 @@ def _wandb(base: str, dates: list[tuple[str, float]]) -> Answer:
 
 
 def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
+    """Return the state of the B2 key and the capabilities that it lacks."""
     where, identifier, key = b2_key(file)
     if not identifier or not key:
         return {"token": where, "state": "absent", "detail": "no application key"}
@@ -145,13 +148,12 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     )
     storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
     can = storage.get("capabilities") or []
-    missing = []
-    if status == 200:
-        missing = [name for name in CAPABILITIES if name not in can]
+    missing = [name for name in CAPABILITIES if status == 200 and name not in can]
     return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
 
 
 def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | None:
+    """Return the facts about the model, or None if it is a local path or no id."""
     if not model or Path(model).exists() or model.count("/") != 1 or model.startswith(("/", ".")):
         return None
     cached = cached_config(model)
@@ -166,17 +168,15 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
     if os.environ.get("HF_HUB_OFFLINE") in ("1", "true", "TRUE", "ON"):
         return {**answer, "detail": "HF_HUB_OFFLINE is set"}
     token = hub_token()[1]
-    headers = {}
-    if token:
-        headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     name = urllib.parse.quote(model)
     status, info, detail = _fetch(f"{base}/api/models/{name}", headers, dates)
     answer.update(status=status, detail=detail)
     if status == 200 and info is not None:
         answer["gated"] = bool(info.get("gated"))
         may, config, why = _fetch(f"{base}/{name}/resolve/main/config.json", headers, dates)
-        # A gated model is described to everybody; only its files tell whether this token may read
-        # them.
+        # Anybody may read the description of a gated model; only its files show whether this token
+        # may read them.
         answer.update(status=may if may is not None else status, detail=why)
         answer["config"] = _short(config) or answer["config"]
     return answer
@@ -185,8 +185,8 @@ def _model(base: str, model: str, dates: list[tuple[str, float]]) -> Answer | No
 def _fetch(
     url: str, headers: Mapping[str, str], dates: list[tuple[str, float]], body: bytes | None = None
 ) -> tuple[int | None, Any, str]:
-    """(HTTP status or None, the JSON object or None, what to say of it). Of an error nothing of the
-    service's text is kept.
+    """Return (HTTP status or None, the JSON object or None, a short description of the result). The
+    text of a service's error is not kept.
     """
     request = urllib.request.Request(url, data=body, headers={"User-Agent": "bs4-agent", **headers})
     opener = urllib.request.build_opener(KeepTokenAtHome)
@@ -211,11 +211,12 @@ def _fetch(
 
 
 class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
-    """Downloads are redirected to other hosts: they do not get the token."""
+    """Removes the token from a request that is redirected to another host, as downloads are."""
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
+        """Return the redirected request, without the token if it goes to another host."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if (
             following is not None
@@ -226,17 +227,19 @@ class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
 
 
 def _note_date(url: str, text: str | None, dates: list[tuple[str, float]]) -> None:
-    moment = None
+    """Append (host, this clock minus the service's clock in seconds) to `dates`, if the answer has
+    a date.
+    """
     if text:
         moment = email.utils.parsedate_to_datetime(text)
-    if moment is not None:
-        # The header counts whole seconds, cut off.
+        # The header has whole seconds, rounded down.
         dates.append(
             (urllib.parse.urlsplit(url).hostname or "", time.time() - moment.timestamp() - 0.5)
         )
 
 
 def _state(status: int | None) -> str:
+    """Return the state that an HTTP status stands for: ok, refused or unknown."""
     if status == 200:
         return "ok"
     if status in (401, 403):
@@ -245,26 +248,28 @@ def _state(status: int | None) -> str:
 
 
 def _basic(user: str, secret: str) -> str:
+    """Return the header of HTTP basic authentication."""
     return "Basic " + base64.b64encode(f"{user}:{secret}".encode()).decode()
 
 
 def _short(config: Any) -> Answer | None:
-    """What matters of a config.json; of a table only that it is there."""
+    """Return the important keys of a config.json. For a table, the value is True."""
     if not isinstance(config, dict):
         return None
-    rows = {}
-    for key in _KEYS:
-        if config.get(key) is not None:
-            rows[key] = True if isinstance(config[key], dict) else config[key]
-    return rows
+    return {
+        key: isinstance(config[key], dict) or config[key]
+        for key in _KEYS
+        if config.get(key) is not None
+    }
 
 
 def hub_home() -> Path:
+    """Return the directory in which Hugging Face libraries keep their cache and token."""
     return Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
 
 
 def cached_config(model: str) -> Any:
-    """config.json of a model as an earlier download left it, or None."""
+    """Return the content of the model's config.json from an earlier download, or None."""
     root = Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub")
     for path in sorted(root.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json")):
         try:
@@ -275,18 +280,20 @@ def cached_config(model: str) -> Any:
 
 
 def hub_token() -> tuple[str, str]:
-    """(absent | environment | file, the token), found as huggingface_hub finds it."""
+    """Return (absent | environment | file, the token). It is looked up in the same order as
+    huggingface_hub does.
+    """
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
             return "environment", token
     token = _text(Path(os.environ.get("HF_TOKEN_PATH") or hub_home() / "token")).strip()
-    if token:
-        return ("file", token)
-    return ("absent", "")
+    return ("file" if token else "absent", token)
 
 
 def wandb_key() -> tuple[str, str]:
-    """As wandb finds it: its variable, else ~/.netrc under the host of WANDB_BASE_URL."""
+    """Return (absent | environment | file, the key). It is looked up as wandb does: in its
+    variable, then in ~/.netrc under the host of WANDB_BASE_URL.
+    """
     if key := os.environ.get("WANDB_API_KEY", "").strip():
         return "environment", key
     host = urllib.parse.urlsplit(os.environ.get("WANDB_BASE_URL") or URLS["wandb"]).hostname or ""
@@ -296,19 +303,15 @@ def wandb_key() -> tuple[str, str]:
         )
     except (OSError, netrc.NetrcParseError):
         entry = None
-    if entry is not None and entry[2]:
-        return ("file", entry[2])
-    return ("absent", "")
+    return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
-    """(where, key id, key): the variables that b2 reads, `file` {key_id, key}, else the account
-    file that `b2 account authorize` writes.
+    """Return (absent | environment | file, key id, key). It comes from the variables that b2 reads,
+    else from `file` {key_id, key}, else from the account file that `b2 account authorize` writes.
     """
-    identifier, key = (
-        os.environ.get("B2_APPLICATION_KEY_ID", "").strip(),
-        os.environ.get("B2_APPLICATION_KEY", "").strip(),
-    )
+    identifier = os.environ.get("B2_APPLICATION_KEY_ID", "").strip()
+    key = os.environ.get("B2_APPLICATION_KEY", "").strip()
     if identifier and key:
         return "environment", identifier, key
     try:
@@ -328,6 +331,7 @@ def b2_key(file: str = "") -> tuple[str, str, str]:
 
 
 def _account(path: Path) -> tuple[str, str] | None:
+    """Return (key id, key) in b2's account file, or None."""
     import sqlite3
 
     try:
@@ -337,12 +341,11 @@ def _account(path: Path) -> tuple[str, str] | None:
             ).fetchone()
     except sqlite3.Error:
         return None
-    if row and row[0] and row[1]:
-        return (str(row[0]), str(row[1]))
-    return None
+    return (str(row[0]), str(row[1])) if row and all(row) else None
 
 
 def _text(path: Path) -> str:
+    """Return the text of the file, or "" if it cannot be read."""
     try:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -352,4 +355,4 @@ def _text(path: Path) -> str:
 if __name__ == "__main__":
     json.dump(ask(json.load(sys.stdin)), sys.stdout)
     sys.stdout.flush()
-    os._exit(0)  # a thread that still waits for a dead service has nothing to say any more
+    os._exit(0)  # does not wait for a thread whose service is dead

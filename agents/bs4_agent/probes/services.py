@@ -1,5 +1,5 @@
-"""The services asked by a process of its own: the agent speaks no TLS, and what HTTP costs in
-memory (4 MB) is gone with that process.
+"""Queries the services from a process of its own: the agent has no TLS, and the 4 MB of memory that
+HTTP needs are free again when that process ends.
 """
 
 from __future__ import annotations
@@ -25,19 +25,24 @@ def probe(
     ask: Ask | None = None,
     python: str = sys.executable,
 ) -> dict[str, Any]:
-    """`request`: `model` (an id, or ""), `urls` {hub, wandb, b2: base URL}, `b2_file` (where a
-    set-up keeps its key), `only` (some of hub, wandb, b2 and model; else all). `environment`: what
-    a launch would get besides ours. `ask`: how the interpreter `python` is asked, where not on this
-    machine: a container has credentials of its own. The answer:
+    """Query the services and return what they say about the credentials and the model.
+
+    `request` has `model` (an id, or ""), `urls` {hub, wandb, b2: base URL}, `b2_file` (the file in
+    which a set-up keeps the key) and `only` (some of hub, wandb, b2 and model; all if it is
+    missing). `environment` has the variables that a launch would get besides ours. `ask` runs the
+    interpreter `python` if it is not on this machine: a container has credentials of its own. The
+    answer has
 
     * `hub`, `wandb`, `b2`: {`token`: absent | environment | file, `state`: ok | refused | absent |
-      offline | unknown, `detail`}; b2 also `missing` [capabilities that the key lacks].
-    * `model`: {`id`, `cached` (its config.json is here), `config` (what matters of it, or null),
-      `status` (HTTP, or null), `gated`, `detail`}, null without a model or for a local path.
-    * `clock`: {`offset_s`: this machine's clock less the service's, `service`} or null where no
-      service answered.
+      offline | unknown, `detail`}; b2 also has `missing` [capabilities that the key lacks].
+    * `model`: {`id`, `cached` (its config.json is on the pod), `config` (the important keys, or
+      None),
+      `status` (HTTP, or None), `gated`, `detail`}, or None without a model or for a local path.
+    * `clock`: {`offset_s`: this machine's clock minus the service's, in seconds, `service`}, or
+      None if
+      no service answered.
 
-    StepFailed when the probe itself does not answer within `timeout` seconds.
+    Raises StepFailed if the probe itself does not answer within `timeout` seconds.
     """
     told = json.dumps(dict(request)).encode()
     try:

@@ -1,8 +1,8 @@
-"""Which training stack an environment holds. Run as a script by that environment's own interpreter;
-`probe` does so.
+"""Finds out which training stack an environment holds. That environment's own interpreter runs this
+file as a script; `probe` starts it.
 
-Nothing of the stack is imported: importing torch takes 2 to 20 s and may touch the GPUs. As a
-script it must run on any Python from 3.8 on.
+Nothing of the stack is imported, because importing torch takes 2 to 20 s and may touch the GPUs.
+The script must run on any Python from 3.8 on.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _DISTRIBUTIONS = {
 
 
 def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
-    """Versions in the environment of the interpreter `python`; StepFailed when that does not answer
-    within `timeout` seconds.
+    """Return the versions in the environment of the interpreter `python`.
 
-    `{"python", "torch", "vllm", "sglang", "ray", "prime_rl", "verl", "verifiers", "flash_attn",
-    "cuda"}`, null for what is not installed. `ask`: how it is asked, where not on this machine.
+    The keys are `python`, `torch`, `vllm`, `sglang`, `ray`, `prime_rl`, `verl`, `verifiers`,
+    `flash_attn` and `cuda`; the value is None for what is not installed. `ask` runs the interpreter
+    if it is not on this machine. Raises StepFailed if it does not answer within `timeout` seconds.
     """
     import subprocess
 
@@ -52,15 +52,15 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 
 
 def versions() -> dict[str, str | None]:
-    """The versions in this very interpreter's environment."""
+    """Return the versions in the environment of the interpreter that runs this function."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
-    for key, name in _DISTRIBUTIONS.items():
-        found[key] = _version(name)
+    found.update((key, _version(name)) for key, name in _DISTRIBUTIONS.items())
     found["cuda"] = _cuda(found["torch"])
     return found
 
 
 def _version(distribution: str) -> str | None:
+    """Return the version of an installed distribution, or None."""
     from importlib import metadata
 
     try:
@@ -70,15 +70,15 @@ def _version(distribution: str) -> str | None:
 
 
 def _cuda(torch: str | None) -> str | None:
-    """The CUDA torch was built for: from its own version file, else from the tag in its version
-    (2.9.1+cu128); None for a CPU build.
+    """Return the CUDA version for which torch was built, or None for a CPU build. It is read from
+    torch's version file, else from the tag in its version (2.9.1+cu128).
     """
     if torch is None:
         return None
     import importlib.util
     from pathlib import Path
 
-    spec = importlib.util.find_spec("torch")  # finds, does not import
+    spec = importlib.util.find_spec("torch")  # this finds the module and does not import it
     if spec is not None and spec.origin is not None:
         try:
             text = (Path(spec.origin).parent / "version.py").read_text("utf-8")
@@ -88,9 +88,7 @@ def _cuda(torch: str | None) -> str | None:
         if match is not None:
             return match.group(1)
     tag = re.search(r"\+cu(\d+)(\d)$", torch)
-    if tag is not None:
-        return f"{tag.group(1)}.{tag.group(2)}"
-    return None
+    return None if tag is None else f"{tag.group(1)}.{tag.group(2)}"
 
 
 if __name__ == "__main__":

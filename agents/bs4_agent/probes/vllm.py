@@ -1,12 +1,13 @@
-"""Questions to a vLLM server over HTTP, from the pod it runs on.
+"""Probes a vLLM server over HTTP, from the pod on which it runs.
 
-/health stays 200 while an engine hangs, and its metrics then look idle: only `one_token` proves
-that it answers (seen on vLLM 0.32).
+/health stays 200 while an engine hangs, and its metrics then look idle. Only `one_token` proves
+that the server answers (seen on vLLM 0.32).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import json
 import socket
 import time
@@ -21,8 +22,8 @@ from bs4_agent.errors import AgentError, Refused
 from bs4_agent.foreign_json import loads
 from bs4_agent.probes.exchange import NoHttp, exchange, request
 
-#: What `metrics` reads, summed over engines; of a share (0..1) the largest, because one full engine
-#: is what makes requests wait.
+#: The metrics that are read and how they are combined over engines. Of a share (0..1) the largest
+#: counts, because one full engine is enough to make requests wait.
 METRICS: Mapping[str, str] = {
     "vllm:num_requests_running": "sum",
     "vllm:num_requests_waiting": "sum",
@@ -33,11 +34,11 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """One question and how it ended.
+    """The result of one probe.
 
-    `error` is None, or: refused (nobody listens), timeout, reset (closed in mid-answer), http (an
-    error status), bad-answer (something else answered). `status` is the HTTP code, None when none
-    came. `seconds` is how long it took.
+    `error` is None, or one of: refused (nothing listens), timeout, reset (closed in the middle of
+    the answer), http (an error status), bad-answer (another program answered). `status` is the HTTP
+    status, or None if there was none. `seconds` is how long the probe took.
     """
 
     ok: bool
@@ -47,7 +48,7 @@ class Probe:
 
 
 class ProbeFailed(AgentError):
-    """A reading could not be had; `probe` says how."""
+    """Raised if the metrics of a server cannot be read. `probe` has the failed probe's result."""
 
     type = "probe-failed"
 
@@ -57,15 +58,16 @@ class ProbeFailed(AgentError):
 
 
 def health(url: str, timeout: float) -> Probe:
-    """GET /health. Refused when `url` is not this pod's own. 200 says that the API process lives,
-    nothing about the engine.
+    """Probe GET /health. Status 200 shows that the API process lives, and nothing about the engine.
+    Raises Refused if `url` is not this pod's own.
     """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
 
 def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
-    """Have one token generated. `timeout` bounds the whole, the question for the model's name
-    included. Refused as for `health`.
+    """Let the server generate one token and return the result. `timeout` in seconds covers
+    everything, including the query for the model's name if `model` is None. Raises Refused if `url`
+    is not this pod's own.
     """
     start = time.monotonic()
     if model is None:
@@ -75,16 +77,22 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
         model = _first_model(body)
         if model is None:
             return _ended(start, probe.status, "bad-answer")
-    question = {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0}
-    probe, body = _ask(url, "POST", "/v1/completions", question, start, timeout)
+    probe, body = _ask(
+        url,
+        "POST",
+        "/v1/completions",
+        {"model": model, "prompt": "1", "max_tokens": 1, "temperature": 0},
+        start,
+        timeout,
+    )
     if probe.ok and not _completed(body):
         return _ended(start, probe.status, "bad-answer")
     return probe
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """The METRICS this server has. ProbeFailed when it does not answer, Refused when `url` is not
-    this pod's own.
+    """Return the values of METRICS that this server has, by name. Raises ProbeFailed if it does not
+    answer, and Refused if `url` is not this pod's own.
     """
     probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
     if not probe.ok:
@@ -95,8 +103,8 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """The METRICS in a Prometheus text."""
-    found: dict[str, float] = {}
+    """Return the values of METRICS in a Prometheus text, by name."""
+    values: dict[str, list[float]] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
         if name not in METRICS:
@@ -105,23 +113,19 @@ def parse_metrics(text: str) -> dict[str, float]:
             value = float(line.rpartition("}")[2].split()[0] if "}" in line else line.split()[1])
         except (ValueError, IndexError):
             continue
-        before = found.get(name)
-        if before is None:
-            found[name] = value
-        elif METRICS[name] == "max":
-            found[name] = max(before, value)
-        else:
-            found[name] = before + value
-    return found
+        values.setdefault(name, []).append(value)
+    return {
+        name: max(found) if METRICS[name] == "max" else sum(found) for name, found in values.items()
+    }
 
 
 def own_address(host: str) -> str:
-    """`host` as an address of this very machine; Refused for any other: a config must not make the
-    agent call strangers.
+    """Return `host` as an IP address of this machine. Raises Refused for any other host, because a
+    config must not make the agent call strangers.
 
-    The answer, not the name, is what gets connected to, so a name cannot change its meaning in
-    between. Names other than localhost and our own host name are not looked up at all: a resolver
-    may hang for 30 s.
+    The connection goes to the returned address and not to the name, so a name cannot change its
+    meaning in between. Names other than localhost and our own host name are not looked up at all: a
+    resolver may hang for 30 s.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"
@@ -129,10 +133,8 @@ def own_address(host: str) -> str:
         address = ipaddress.ip_address(host)
     except ValueError:
         return _own_name(host)
-    if address.is_unspecified:  # a server that listens everywhere is asked through loopback
-        if address.version == 4:
-            return "127.0.0.1"
-        return "::1"
+    if address.is_unspecified:  # a server on all addresses is probed through loopback
+        return "127.0.0.1" if address.version == 4 else "::1"
     if address.is_loopback or str(address) in _own_addresses():
         return str(address)
     raise Refused(
@@ -142,6 +144,7 @@ def own_address(host: str) -> str:
 
 
 def _own_name(name: str) -> str:
+    """Return the IP address of our own host name. Raises Refused for any other name."""
     if name.lower().rstrip(".") not in (socket.gethostname().lower(), "localhost.localdomain"):
         raise Refused(
             f"{name!r} is not this pod's own name, so it is not probed; check the server's "
@@ -149,11 +152,9 @@ def _own_name(name: str) -> str:
         )
     own = _own_addresses()
     try:
-        found = []
-        for entry in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
-            found.append(str(entry[4][0]))
+        found = [str(e[4][0]) for e in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
     except socket.gaierror:
-        return "127.0.0.1"
+        found = []
     for address in found:
         if address in own or ipaddress.ip_address(address).is_loopback:
             return address
@@ -161,26 +162,24 @@ def _own_name(name: str) -> str:
 
 
 def _own_addresses() -> set[str]:
-    rows = set()
-    for entries in psutil.net_if_addrs().values():
-        for entry in entries:
-            rows.add(entry.address.partition("%")[0])
-    return rows
+    """Return all IP addresses of this machine."""
+    entries = itertools.chain.from_iterable(psutil.net_if_addrs().values())
+    return {entry.address.partition("%")[0] for entry in entries}
 
 
 def _ask(
     url: str, method: str, path: str, body: Mapping[str, Any] | None, start: float, timeout: float
 ) -> tuple[Probe, bytes]:
-    """One request that ends by `start + timeout`, however the server hangs."""
+    """Send one request and return its result and the body of the answer. It ends by `start +
+    timeout`, however the server hangs.
+    """
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         raise Refused(
             f"{url!r} is no http:// address; check the server's host and port in the config."
         )
     address = own_address(parts.hostname)
-    payload = None
-    if body is not None:
-        payload = json.dumps(body).encode()
+    payload = None if body is None else json.dumps(body).encode()
     asked = request(method, parts.netloc.rpartition("@")[2], parts.path.rstrip("/") + path, payload)
     try:
         answer = exchange(address, parts.port or 80, asked, start + timeout)
@@ -196,10 +195,12 @@ def _ask(
 
 
 def _ended(start: float, status: int | None, error: str | None) -> Probe:
+    """Return the result of a probe that began at `start` (monotonic seconds) and ends now."""
     return Probe(error is None, status, error, round(time.monotonic() - start, 3))
 
 
 def _first_model(body: bytes) -> str | None:
+    """Return the id of the first model in the answer to /v1/models, or None."""
     try:
         return str(loads(body)["data"][0]["id"])
     except (ValueError, KeyError, IndexError, TypeError):
@@ -207,6 +208,7 @@ def _first_model(body: bytes) -> str | None:
 
 
 def _completed(body: bytes) -> bool:
+    """Return True if the body is a completion."""
     try:
         return bool(loads(body)["choices"])
     except (ValueError, KeyError, TypeError):

@@ -1,1 +1,3 @@
-"""The flight recorder: at a crash, one file that holds what was known around it."""
+"""The flight recorder: after a crash, it writes one file with everything that the pod knew around
+the crash.
+"""

@@ -1,4 +1,6 @@
-"""Writes a report of every attempt that crashed, and again when more becomes known of it."""
+"""Writes a report about every attempt that crashed, and writes the report again if an incident
+follows later.
+"""
 
 from __future__ import annotations
 
@@ -13,31 +15,34 @@ from bs4_agent.recorder.report import write
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.whole import WholeFile
 
-#: Seconds of quiet before a report is written: the incidents of a crash follow its process within
-#: these.
+#: Seconds between a crash and its report: the incidents of a crash follow within this time.
 SETTLE_S = 3.0
-#: An incident of a crashed attempt that opens within this time belongs into its report.
+#: Seconds after a crash within which a new incident belongs in the report.
 LATE_S = 900.0
-#: Reports that are kept, the newest; each is a few hundred KB.
+#: The newest reports that are kept; each has a few hundred KB.
 KEPT = 20
 _SUFFIX = ".report.tar.gz"
 
 
 def stream_name(file: Path) -> str:
+    """Return the name under which consoles read the report in `file`, for example
+    `report/RUN.ATTEMPT`.
+    """
     return f"report/{file.name.removesuffix(_SUFFIX)}"
 
 
 def show_reports(streams: Streams, directory: Path) -> None:
-    """Make the reports of `directory` readable, those that are not yet."""
-    known = set(streams.names())
+    """Register every report in `directory` as a stream that consoles can read. Reports that are
+    registered already are left alone.
+    """
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
-        if stream_name(file) not in known:
+        if stream_name(file) not in streams.names():
             streams.add(stream_name(file), WholeFile(file))
 
 
 class Recorder:
-    """`crashed` and `found` are told as the journal tells it; `run` writes, in a thread of its
-    own.
+    """Writes crash reports. `crashed` and `found` are called when the journal records the event and
+    only schedule a report; `run` writes the reports on a thread of its own.
     """
 
     def __init__(self, pod: Pod, streams: Streams) -> None:
@@ -47,32 +52,35 @@ class Recorder:
         self._crashed: dict[tuple[str, int], float] = {}
 
     def crashed(self, run: str, attempt: int) -> None:
-        """An attempt ended, and neither well nor because somebody had ordered it."""
+        """Schedule a report about an attempt that ended with an error and without a stop order."""
         with self._changed:
             self._crashed[run, attempt] = time.monotonic()
             self._ask(run, attempt)
 
     def found(self, run: str, attempt: int) -> None:
-        """An incident was opened; it goes into the report of an attempt that crashed not long
-        ago.
+        """Schedule the report again, because an incident was opened. Nothing happens unless the
+        attempt crashed within the last 15 minutes (`LATE_S`).
         """
         with self._changed:
             if time.monotonic() - self._crashed.get((run, attempt), float("-inf")) < LATE_S:
                 self._ask(run, attempt)
 
     def run(self, stop: threading.Event) -> None:
+        """Write the reports that are due, again and again, until `stop` is set."""
         while not stop.is_set():
             for run, attempt in self._ready():
                 self._write(run, attempt)
 
     def _ask(self, run: str, attempt: int) -> None:
+        """Schedule the report of the attempt for `SETTLE_S` seconds from now."""
         self._due[run, attempt] = time.monotonic() + SETTLE_S
         self._changed.notify_all()
 
     def _ready(self) -> list[tuple[str, int]]:
+        """Wait up to one second and return the (run, attempt) pairs whose report is due now."""
         with self._changed:
-            due = min(self._due.values(), default=None)
-            self._changed.wait(1.0 if due is None else max(0.0, min(1.0, due - time.monotonic())))
+            due = min(self._due.values(), default=float("inf"))
+            self._changed.wait(max(0.0, min(1.0, due - time.monotonic())))
             now = time.monotonic()
             ready = [key for key, at in self._due.items() if at <= now]
             for key in ready:
@@ -80,6 +88,7 @@ class Recorder:
             return ready
 
     def _write(self, run: str, attempt: int) -> None:
+        """Write the report of one attempt and journal the result."""
         directory = self._pod.runs.home.reports
         file = directory / f"{run}.{attempt}{_SUFFIX}"
         try:
@@ -106,11 +115,14 @@ class Recorder:
         )
 
     def _tell(self, run: str, attempt: int, **fields: Any) -> None:
+        """Append a `report` record about the attempt to the journal."""
         self._pod.book.append("report", run=run, attempt=attempt, **fields)
 
     def _forget_old(self, directory: Path) -> None:
-        """Our own copies of what still lies in streams and archives: the oldest go."""
-        files = sorted(directory.glob(f"*{_SUFFIX}"), key=lambda file: file.stat().st_mtime)
-        for file in files[:-KEPT]:
+        """Delete all reports but the newest `KEPT`. They are our own copies of data that is still
+        in streams and archives.
+        """
+        files = directory.glob(f"*{_SUFFIX}")
+        for file in sorted(files, key=lambda file: file.stat().st_mtime)[:-KEPT]:
             self._streams.remove(stream_name(file))
             file.unlink()

@@ -1,15 +1,15 @@
-"""One crash report: a file that says, without the pod, what the pod knew around the end of an
+"""One crash report: a file that shows, without the pod, what the pod knew around the end of an
 attempt.
 
-A gzipped tar of
+The file is a gzipped tar of
 * `report.json`: {"schema": "bs4.report/1", "home", "host", "run", "attempt", "trainer",
-  "output_dir", "t", "end", "incidents", "missing"};
-* `records/<stream>/<segment>`: journal, steps and the last quarter of an hour of telemetry, as
-  their segments lie on the pod;
+  "output_dir", "t", "end", "newest_complete_step", "incidents", "missing"};
+* `records/<stream>/<segment>`: the journal, the steps and the last 15 minutes of telemetry, in the
+  same segments as on the pod;
 * `log/<run>/<source>/<generation>.<offset>`: the end of every log of the attempt, from the start of
-  a line, with its own offset;
-* `attempt/`: who was started, who ended and how; `config/`: the run's config without its secrets;
-  `dmesg.log` where it may be read.
+  a line, with the line's offset in the log;
+* `attempt/`: the processes that were started and how they ended; `config/`: the run's config
+  without its secrets; `dmesg.log` if the kernel log may be read.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ import os
 import re
 import tarfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import inventory
+from bs4_agent.checkpoints.inventory import complete_steps, inventory
 from bs4_agent.pod import Pod
-from bs4_agent.recorder.kernel import kernel_lines
 from bs4_agent.runs.files import read_json
 from bs4_agent.streams.lines import line_start
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream, record_time
 from bs4_agent.streams.stream import Piece
+from bs4_agent.telemetry.kernel import KernelLog
 
 SCHEMA = "bs4.report/1"
-#: Of each log, and of the journal and the steps: the end is what tells.
+#: The most bytes of each log, and of the journal and the steps. Their ends matter most.
 LOG_BYTES = 1024 * 1024
 RECORD_BYTES = 8 * 1024 * 1024
 TELEMETRY_S = 900.0
@@ -47,11 +48,15 @@ _ATTEMPT_FILES = (
     "launcher_end.json",
     "members.json",
 )
-#: The host's kernel tells of its other tenants too: what it said long before the attempt is none of
-#: ours.
+#: Seconds of kernel log before the attempt. Earlier lines are left out, because the kernel of the
+#: host reports on its other tenants too.
 _BEFORE_S = 60.0
 _CONFIG_BYTES = 1024 * 1024
-#: `wandb_api_key = "..."`: the name stays, the value does not.
+#: The newest lines of the kernel that are kept.
+LINES = 2000
+#: The form of a kernel record: priority,sequence,microseconds,flags;text
+_RECORD = re.compile(rb"\d+,\d+,(\d+),[^;]*;(.*)")
+#: Matches `wandb_api_key = "..."`: the name stays, the value is replaced.
 _SECRET = re.compile(
     rb"(?im)^(\s*[\w.\"'-]*(?:key|token|secret|password|passwd)[\w\"'-]*\s*=\s*)(?!\s*(?"
     rb":true|false|[0-9.]+)\s*$).*$"
@@ -61,8 +66,11 @@ _SECRET = re.compile(
 def write(
     pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
 ) -> dict[str, Any]:
-    """Write the report to `target` (replaced whole, or not at all) and return its `report.json`.
-    OSError when there is no room.
+    """Write the report to `target` and return the contents of its `report.json`. An existing
+    `target` is replaced as a whole or not at all.
+
+    `now` is the wall-clock time of the report in seconds; None means the current time. Raises
+    OSError if the disk is full.
     """
     t = time.time() if now is None else now
     partial = target.with_suffix(".partial")
@@ -82,13 +90,18 @@ def write(
 
 
 def without_secrets(config: bytes) -> bytes:
-    """A config whose values of keys that sound like secrets are replaced."""
+    """Return the text of a config in which the values of keys that look like secrets are replaced
+    by "(left out)".
+    """
     return _SECRET.sub(rb'\1"(left out)"', config)
 
 
 def _contents(
     pod: Pod, streams: Streams, run: str, attempt: int, t: float, missing: list[str]
 ) -> Iterator[tuple[str, bytes]]:
+    """Yield (name, data) of every file of the report except `report.json`. A sentence about each
+    part that cannot be included is appended to `missing`.
+    """
     for name in streams.names():
         stream = streams.get(name)
         if name in ("journal", "telemetry", f"steps/{run}") and isinstance(stream, SegmentStream):
@@ -100,12 +113,8 @@ def _contents(
         if (directory / file).is_file():
             yield f"attempt/{file}", (directory / file).read_bytes()
     yield from _config(pod, run, missing)
-    started = 0.0
-    for a in pod.runs.get(run).attempts:
-        if a.number == attempt:
-            started = a.started_m
-            break
-    kernel = kernel_lines(pod.scope.dev, started - _BEFORE_S)
+    started = {a.number: a.started_m for a in pod.runs.get(run).attempts}
+    kernel = kernel_lines(pod.scope.dev, started.get(attempt, 0.0) - _BEFORE_S)
     if kernel is None:
         missing.append("the kernel log may not be read here")
     else:
@@ -113,16 +122,16 @@ def _contents(
 
 
 def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple[str, bytes]]:
-    """Whole segments, newest first until they reach back far enough; told oldest first."""
+    """Yield whole segments of a record stream, oldest first. They reach back to wall-clock time
+    `since_t` (0 means no limit) or to `RECORD_BYTES`, whichever comes first.
+    """
     chosen: list[tuple[int, bytes]] = []
     total = 0
     for piece in reversed(stream.pieces()):
         data = _read(piece, 0)
         chosen.append((piece.generation, data))
         total += len(data)
-        begins = None
-        if data:
-            begins = record_time(data.split(b"\n", 1)[0])
+        begins = record_time(data.split(b"\n", 1)[0]) if data else None
         if total >= RECORD_BYTES or (since_t and begins is not None and begins <= since_t):
             break
     for generation, data in reversed(chosen):
@@ -132,14 +141,15 @@ def _records(name: str, stream: SegmentStream, since_t: float) -> Iterator[tuple
 def _log(
     name: str, stream: LogStream, attempt: int, missing: list[str]
 ) -> Iterator[tuple[str, bytes]]:
-    """The ends of the files of this attempt, the newest file first served."""
-    of_attempt = set()
-    for g in stream.stat()["generations"]:
-        if g["attempt"] == attempt:
-            of_attempt.add(g["generation"])
+    """Yield the ends of the log files that belong to this attempt, oldest first. At most
+    `LOG_BYTES` are taken, from the newest file first.
+    """
+    attempts = {g["generation"]: g["attempt"] for g in stream.stat()["generations"]}
     room = LOG_BYTES
     found: list[tuple[str, bytes]] = []
-    for piece in reversed([piece for piece in stream.pieces() if piece.generation in of_attempt]):
+    for piece in reversed(stream.pieces()):
+        if attempts.get(piece.generation) != attempt:
+            continue
         begin = _line_near(piece, max(0, piece.size - room))
         data = _read(piece, begin)
         if begin:
@@ -154,6 +164,7 @@ def _log(
 
 
 def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes]]:
+    """Yield the run's config without its secrets."""
     path = pod.runs.get(run).spec.config_path
     try:
         with path.open("rb") as handle:
@@ -163,16 +174,9 @@ def _config(pod: Pod, run: str, missing: list[str]) -> Iterator[tuple[str, bytes
 
 
 def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dict[str, Any]:
+    """Return the contents of `report.json`."""
     subject = pod.runs.get(run)
     trainer = pod.runs.trainer(subject)
-    incidents = []
-    for i in pod.book.ledger.incidents.values():
-        if i.run == run and i.attempt == attempt:
-            incidents.append(i)
-    complete = []
-    for checkpoint in inventory(trainer, subject.spec):
-        if checkpoint.complete:
-            complete.append(checkpoint.step)
     return {
         "schema": SCHEMA,
         "home": pod.runs.home.id(),
@@ -183,30 +187,47 @@ def _head(pod: Pod, run: str, attempt: int, t: float, missing: list[str]) -> dic
         "output_dir": str(subject.spec.output_dir),
         "t": t,
         "end": read_json(pod.runs.home.attempt(run, attempt) / "end.json"),
-        "newest_complete_step": max(complete, default=None),
+        "newest_complete_step": max(complete_steps(inventory(trainer, subject.spec)), default=None),
         "incidents": [
             {"failure": i.failure, "role": i.role, "title": i.title, "summary": i.summary}
-            for i in incidents
+            for i in pod.book.ledger.incidents.values()
+            if (i.run, i.attempt) == (run, attempt)
         ],
         "missing": missing,
     }
 
 
 def _line_near(piece: Piece, offset: int) -> int:
-    """The start of the line that `offset` lies in."""
+    """Return the offset of the start of the line that contains `offset`."""
     fd = piece.open()
     if fd < 0:
         return offset
     try:
-        if offset:
-            return line_start(fd, offset)
-        return 0
+        return line_start(fd, offset) if offset else 0
     finally:
         os.close(fd)
 
 
+def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
+    """Return the kernel's newest lines as `[ 1234.567890] text`, in the format of dmesg. At most
+    2,000 are kept.
+
+    Lines older than `since_m` (seconds since the machine booted) are left out. Return None if the
+    agent may not read `dev`/kmsg.
+    """
+    log = KernelLog(dev, past=True)
+    lines: deque[bytes] = deque(maxlen=LINES)
+    while records := log.read():
+        for found in filter(None, map(_RECORD.match, records)):
+            if int(found[1]) >= since_m * 1_000_000:
+                lines.append(b"[%5d.%06d] %s\n" % (*divmod(int(found[1]), 1_000_000), found[2]))
+    readable = log.state == "visible"
+    log.close()
+    return b"".join(lines) if readable else None
+
+
 def _read(piece: Piece, begin: int) -> bytes:
-    """Empty where the file has gone in the meantime."""
+    """Return the bytes of `piece` from offset `begin` on. Return b"" if the file is gone."""
     fd = piece.open()
     if fd < 0:
         return b""
@@ -217,6 +238,7 @@ def _read(piece: Piece, begin: int) -> bytes:
 
 
 def _add(archive: tarfile.TarFile, name: str, data: bytes, t: float) -> None:
+    """Add `data` to the archive as the file `name`, modified at wall-clock time `t`."""
     member = tarfile.TarInfo(name)
     member.size, member.mtime, member.mode = len(data), int(t), 0o600
     archive.addfile(member, io.BytesIO(data))

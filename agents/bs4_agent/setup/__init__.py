@@ -1,5 +1,6 @@
-"""Making a bare pod ready to train: a recipe in, a plan of typed steps out, carried out like a
-playbook's.
+"""Prepares a bare pod for training: turns a recipe into a plan of typed steps and carries the plan
+out like a playbook's.
 
-Imported only when somebody sets a pod up: an agent that watches never needs it.
+The package is imported only when somebody sets a pod up, because an agent that only watches does
+not need it.
 """

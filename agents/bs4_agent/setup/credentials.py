@@ -1,10 +1,11 @@
-"""Secrets on the pod: how they come, where they lie, and that nobody else sees them.
+"""Secrets on the pod: how they arrive, in which file they are kept, and how other users are kept
+from reading them.
 
-A value arrives as the payload of the frame that confirms a set-up: in no argv, no header, no
-journal. It waits in a file of mode 0600 until its step has put it where the one program that needs
-it reads it by itself, and is removed with the end of the action. No launch needs a secret in its
-environment: W&B reads ~/.netrc, Hugging Face its token file, and the sync of checkpoints the file
-below our home.
+A value arrives as the payload of the frame that confirms a set-up, so it is in no argv, no header
+and no journal. It waits in a file of mode 0600 until its step has put it into the file that the one
+program that needs it reads by itself. The waiting file is removed when the action ends. No launch
+needs a secret in its environment: W&B reads ~/.netrc, Hugging Face reads its token file, and the
+sync of checkpoints reads the file below the agent's home.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from bs4_agent.foreign_json import loads
 from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, sync_directory
 
-#: Name -> the values that belong to it.
+#: The fields of each credential, by its name.
 NAMES: Mapping[str, tuple[str, ...]] = {
     "wandb": ("key",),
     "huggingface": ("token",),
     "b2": ("key_id", "key"),
 }
 WANDB_HOST = "api.wandb.ai"
-#: What a token file and an HTTP header take; a netrc file has its own ideas of quotes, backslashes
-#: and comments.
+#: The characters that a token file and an HTTP header accept. A netrc file has special rules for
+#: quotes, backslashes and comments.
 _VALUE = re.compile(r"[!-~]{4,500}")
 _IN_NETRC = re.compile(r"[^\"'\\#]+")
 _ENTRY = re.compile(
@@ -40,7 +41,12 @@ _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 
 def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """`{name: {field: value}}`. BadRequest never repeats what was sent."""
+    """Parse the credentials that confirm a set-up and return them as `{name: {field: value}}`.
+
+    `expected` has the names of the credentials that the plan needs; the payload must hold exactly
+    these. Raises BadRequest, which never repeats what was sent, if a value is missing, malformed or
+    unexpected.
+    """
     if not payload and not expected:
         return {}
     try:
@@ -75,29 +81,36 @@ def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]
 
 
 class Incoming:
-    """The values of one action, for as long as it is not ended: on disk, so that it can go on after
-    the agent was killed.
+    """The secret values of one action until the action ends. They are kept on disk, so that the
+    action can go on after the agent was killed.
     """
 
     def __init__(self, home: Home, key: str) -> None:
         self._path = home.credentials / "incoming" / f"{key}.json"
 
     def keep(self, values: Mapping[str, Mapping[str, str]]) -> None:
+        """Write the values to a private file. `values` maps the name of a credential to its fields;
+        nothing is written if it is empty.
+        """
         if values:
             write_private(self._path, json.dumps(values))
 
     def get(self, name: str) -> dict[str, str] | None:
+        """Return the fields of the credential `name`, or None if the action did not bring it."""
         found = (read_json(self._path) or {}).get(name)
         if isinstance(found, dict):
             return found
         return None
 
     def forget(self) -> None:
+        """Delete the values of the action, if there are any."""
         self._path.unlink(missing_ok=True)
 
 
 def forget_all_but(home: Home, keys: set[str]) -> None:
-    """Values whose action ended while nobody was there to remove them."""
+    """Delete the waiting values of every action whose key is not in `keys`. Such an action ended
+    while no agent was running.
+    """
     directory = home.credentials / "incoming"
     for path in directory.iterdir() if directory.is_dir() else ():
         if path.stem not in keys:
@@ -105,7 +118,7 @@ def forget_all_but(home: Home, keys: set[str]) -> None:
 
 
 def place(name: str, home: Home) -> Path:
-    """The file that the program which needs it reads by itself."""
+    """Return the path of the file from which programs read the credential `name` by themselves."""
     if name == "wandb":
         return Path(os.environ.get("NETRC") or Path.home() / ".netrc")
     if name == "huggingface":
@@ -118,32 +131,26 @@ def place(name: str, home: Home) -> Path:
 
 
 def stored(name: str, home: Home) -> dict[str, str] | None:
-    """What lies there now, None for nothing."""
+    """Return the fields of the stored credential `name`, or None if there is none."""
     path = place(name, home)
     if name == "b2":
         found = read_json(path)
         if found is None:
             return None
-        rows = {}
-        for field in NAMES["b2"]:
-            rows[field] = str(found.get(field, ""))
-        return rows
-    text = ""
-    if path.is_file():
-        text = path.read_text(encoding="utf-8", errors="replace")
+        return {field: str(found.get(field, "")) for field in NAMES["b2"]}
+    text = _text(path, "replace")
     if name == "huggingface":
-        if text.strip():
-            return {"token": text.strip()}
-        return None
+        return {"token": text.strip()} if text.strip() else None
     entry = _ENTRY.search(text)
-    password = _PASSWORD.search(entry[0]) if entry else None
-    if password:
+    if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
     return None
 
 
 def private(path: Path) -> bool:
-    """Whether only its owner can read it; so for a file that is not there."""
+    """Return True if only the owner can read the file. A file that does not exist counts as
+    private.
+    """
     try:
         return not stat.S_IMODE(path.stat().st_mode) & 0o077
     except FileNotFoundError:
@@ -151,25 +158,32 @@ def private(path: Path) -> bool:
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:
-    """Replaces what was there under this name, and nothing else in that file."""
+    """Store the credential `name` in its file. Only an older value of the same credential is
+    replaced; the rest of the file stays.
+    """
     path = place(name, home)
     if name == "b2":
         write_private(path, json.dumps(dict(values)))
     elif name == "huggingface":
         write_private(path, values["token"])
     else:
-        text = ""
-        if path.is_file():
-            text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        rest = _ENTRY.sub("", text)
+        rest = _ENTRY.sub("", _text(path, "surrogateescape"))
         entry = f"machine {WANDB_HOST}\n  login user\n  password {values['key']}\n"
-        # Before the others: nothing that follows `default` or sits in a macro would be found.
+        # It goes before the other entries: an entry after `default` or in a macro would not be
+        # found.
         write_private(path, entry + rest)
 
 
+def _text(path: Path, errors: str) -> str:
+    """Return the text of the file, "" if there is none. `errors` says how bytes that are not UTF-8
+    are read.
+    """
+    return path.read_text(encoding="utf-8", errors=errors) if path.is_file() else ""
+
+
 def write_private(path: Path, text: str) -> None:
-    """One rename; never for a moment readable by others, and through a symbolic link to where it
-    leads.
+    """Write a file of mode 0600 with one rename, so that others can never read it, not even for a
+    moment. A symbolic link is followed and the file that it points to is replaced.
     """
     path = path.resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

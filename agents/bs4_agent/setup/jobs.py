@@ -1,5 +1,5 @@
-"""Commands that take minutes: each under a shim of its own, so that it outlives the agent, and
-never runs twice for one action.
+"""Runs commands that take minutes. Each command has a shim of its own, so that it outlives the
+agent and never runs twice for one action.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bs4_agent.setup_log import KEPT, numbers, output
 from bs4_agent.streams.logs import LogStream
 
 _LOOK_S = 0.1
-#: Seconds between two words about how far a command is; each is a record of the journal.
+#: Seconds between two progress messages of a command; each is a record of the journal.
 _SAY_S = 10.0
 _TAIL = 4096
 
@@ -29,8 +29,9 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """`rest`: a context in which a newer agent may take over the waiting
-    (boundaries.Boundaries).
+    """Runs the long commands of set-ups. `log` is the stream to which their output is added,
+    `restart` the command with which a shim restarts the agent, and `rest` a context in which a
+    newer agent may take over the waiting (a safe point).
     """
 
     def __init__(
@@ -40,11 +41,10 @@ class Jobs:
         self._pause = threading.Event()
 
     def refuse_strangers(self, key: str) -> None:
-        """Busy while a command of another action still runs: its agent may have died without this
-        one knowing of the action.
+        """Raise Busy if a command of another action than `key` still runs. The agent that started
+        it may have died before this agent learned of the action.
         """
-        for number in numbers(self._home.setup):
-            directory = self._home.setup / str(number)
+        for directory in self._commands():
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") != key and shim_holds(directory):
                 raise Busy(
@@ -53,29 +53,21 @@ class Jobs:
                 )
 
     def end(self, say: Callable[[str], None]) -> str:
-        """Ends the command that runs, with everything below it: TERM, then KILL, by identity.
-        NotApplicable when none runs.
+        """End the running command and every process below it, by process identity: SIGTERM first,
+        then SIGKILL. Return a sentence about how many processes ended.
+
+        `say` receives progress messages. Raises NotApplicable if no command runs, and StepFailed if
+        a process survives SIGKILL.
         """
         from bs4_agent.runs.ending import end
 
-        targets: list[Identity] = []
-        for directory in (self._home.setup / str(number) for number in numbers(self._home.setup)):
-            if shim_holds(directory):
-                shim, below = (
-                    read_passing(directory / "shim.json") or {},
-                    read_passing(directory / "descendants.json") or {},
-                )
-                found = [
-                    shim.get("launcher"),
-                    *(member.get("identity") for member in below.get("members", [])),
-                ]
-                for identity in found:
-                    if identity:
-                        targets.append(Identity.from_dict(identity))
-        living = []
-        for target in dict.fromkeys(targets):
-            if target.alive():
-                living.append(target)
+        found = []
+        for directory in filter(shim_holds, self._commands()):
+            found.append((read_passing(directory / "shim.json") or {}).get("launcher"))
+            for member in (read_passing(directory / "descendants.json") or {}).get("members", []):
+                found.append(member.get("identity"))
+        targets = dict.fromkeys(Identity.from_dict(identity) for identity in found if identity)
+        living = [target for target in targets if target.alive()]
         if not living:
             raise NotApplicable(
                 "No command of a set-up runs on this pod; `bs4-console pods setup POD "
@@ -97,8 +89,11 @@ class Jobs:
         environment: Mapping[str, str],
         say: Callable[[str], None],
     ) -> None:
-        """To its end; StepFailed when that is not exit code 0. The same `key` and argv again: the
-        one that ran or runs already.
+        """Run a command until it ends. Raises StepFailed if its exit code is not 0.
+
+        If the action `key` has started the same argv before, no second command is started: the
+        result of the first one counts. `environment` is what the command gets besides the agent's
+        own environment; `say` receives the last line of output from time to time.
         """
         directory = self.find(key, argv) or self._prepare(key, argv, cwd, environment)
         if not (directory / "shim.json").exists():
@@ -106,22 +101,19 @@ class Jobs:
         with self._rest():
             end = self._wait(directory, say)
         if end.get("code") != 0:
-            if end.get("signal"):
-                how = f"signal {end['signal']}"
-            else:
-                how = f"exit code {end.get('code')}"
-            words = last_words(output(directory), 3)
+            how = f"signal {end['signal']}" if end.get("signal") else f"exit code {end.get('code')}"
             raise StepFailed(
-                f"`{shlex.join(argv)[:200]}` ended with {how}: {words or 'it said nothing'}. "
+                f"`{shlex.join(argv)[:200]}` ended with {how}: "
+                f"{last_words(output(directory), 3) or 'it said nothing'}. "
                 "All of it: `pods setup POD --log`."
             )
 
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
-        """What this action has started and what is not lost: a command whose shim was killed too is
-        started again.
+        """Return the directory of the command that the action `key` started with this argv. Return
+        None if there is none, or if its shim was killed before the command ended; the command must
+        then be started again.
         """
-        for number in reversed(numbers(self._home.setup)):
-            directory = self._home.setup / str(number)
+        for directory in reversed(self._commands()):
             spec = read_json(directory / "spec.json") or {}
             if spec.get("key") == key and spec.get("argv") == list(argv):
                 started = (directory / "shim.json").exists()
@@ -133,6 +125,9 @@ class Jobs:
     def _prepare(
         self, key: str, argv: Sequence[str], cwd: Path, environment: Mapping[str, str]
     ) -> Path:
+        """Create the directory of a new command, with its spec and an empty log, and return the
+        directory.
+        """
         self._home.setup.mkdir(mode=0o700, exist_ok=True)
         self._forget_oldest()
         number = max(numbers(self._home.setup), default=0) + 1
@@ -154,16 +149,23 @@ class Jobs:
         return directory
 
     def _forget_oldest(self) -> None:
-        """The output of our own finished commands beyond the newest `KEPT`; of a person's there is
-        nothing.
+        """Delete the directories of finished commands, all but the newest `KEPT`. They hold only
+        our own output and nothing that belongs to a person.
         """
         import shutil
 
-        for number in numbers(self._home.setup)[:-KEPT]:
-            if not shim_holds(self._home.setup / str(number)):
-                shutil.rmtree(self._home.setup / str(number))
+        for directory in self._commands()[:-KEPT]:
+            if not shim_holds(directory):
+                shutil.rmtree(directory)
+
+    def _commands(self) -> list[Path]:
+        """Return the directories of our commands, oldest first."""
+        return [self._home.setup / str(number) for number in numbers(self._home.setup)]
 
     def _wait(self, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
+        """Wait until the command has ended and return its end record. If the shim was killed, the
+        record says signal 9.
+        """
         looks, said = 0, ""
         while True:
             held = shim_holds(directory)
@@ -182,14 +184,15 @@ class Jobs:
 
 
 def last_words(path: Path, lines: int) -> str:
-    """The last lines of a log, in one, without what only a terminal understands."""
+    """Return the last non-empty lines of a log as one line of at most 300 characters, without
+    terminal control sequences. `lines` is the number of lines to take.
+    """
     from bs4_agent.trainers.lines import strip_ansi
 
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))
         text = handle.read(_TAIL).decode("utf-8", "replace").replace("\r", "\n")
-    found = []
-    for line in text.splitlines():
-        if line.strip() and not line.startswith("$ "):
-            found.append(line.strip())
+    found = [
+        line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")
+    ]
     return strip_ansi(" / ".join(found[-lines:]))[:300]

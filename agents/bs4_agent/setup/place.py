@@ -1,4 +1,4 @@
-"""The pod as set-up steps see it: its directories, programs and commands."""
+"""The pod from the point of view of set-up steps: its directories, programs and commands."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from bs4_agent.setup.credentials import Incoming
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup.recipe import Recipe
 
-#: Seconds for a command that only looks.
+#: Seconds that a command may take that only reads.
 _ASK_S = 60.0
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Place:
-    """`user` is the home directory of whoever trains; `hard_nofile` the most open files that a
-    process may ask for here.
+    """The pod on which a set-up works. `user` is the home directory of the person who trains;
+    `hard_nofile` returns the highest number of open files that a process may request on this pod.
     """
 
     home: Home
@@ -32,20 +32,24 @@ class Place:
     hard_nofile: Callable[[], int]
 
     def bin(self) -> Path:
-        """Where uv's installer puts it, and where launches look for it besides the PATH."""
+        """Return the directory into which uv's installer puts uv. Launches look for uv there
+        besides the PATH.
+        """
         return self.user / ".local" / "bin"
 
     def path(self) -> str:
+        """Return the value of PATH for our commands, with uv's directory first."""
         return os.pathsep.join([str(self.bin()), os.environ.get("PATH", os.defpath)])
 
     def which(self, program: str) -> str | None:
+        """Return the path of `program`, or None if it is not installed."""
         import shutil
 
         return shutil.which(program, path=self.path())
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """What a command of ours gets besides the agent's own: it must find uv, and must not wait
-        for somebody to type.
+        """Return the variables that our commands get besides the agent's own environment. They must
+        find uv, and must not wait for somebody to type.
         """
         return {
             "PATH": self.path(),
@@ -56,8 +60,8 @@ class Place:
         }
 
     def ask(self, argv: Sequence[str], cwd: Path | None = None) -> tuple[int, str]:
-        """Exit code and output of a command that only looks; 127 where there is none, 124 when it
-        takes over a minute.
+        """Run a command that only reads and return its exit code and its output. The exit code is
+        127 if the program does not exist and 124 if it takes more than a minute.
         """
         try:
             done = subprocess.run(
@@ -77,7 +81,9 @@ class Place:
         return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
     def sudo(self) -> list[str] | None:
-        """What goes before a command that needs root; None where nothing helps."""
+        """Return the words that go before a command that needs root: an empty list if the agent is
+        root, None if it cannot become root.
+        """
         if os.geteuid() == 0:
             return []
         if self.which("sudo") and self.ask(["sudo", "-n", "true"])[0] == 0:
@@ -85,7 +91,7 @@ class Place:
         return None
 
     def shown(self, path: Path) -> str:
-        """With ~ for the home directory."""
+        """Return the path as text, with ~ for the user's home directory."""
         if path.is_relative_to(self.user):
             return f"~/{path.relative_to(self.user)}"
         return str(path)
@@ -93,7 +99,7 @@ class Place:
 
 @dataclass(frozen=True)
 class SetupContext:
-    """Where a step acts: one recipe at one place, for one action."""
+    """The context of a step: one recipe on one pod, for one action with the key `action`."""
 
     place: Place
     recipe: Recipe
@@ -107,28 +113,42 @@ class SetupContext:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        """Run a command that may take minutes, by default in the user's home directory. Raises
+        StepFailed if its exit code is not 0. `say` receives progress messages.
+        """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say
         )
 
     def started(self, argv: Sequence[str]) -> bool:
-        """Whether this action has run the command, or runs it."""
+        """Return True if this action has started the command, even if the command still runs."""
         return self.place.jobs.find(self.action, argv) is not None
 
     def incoming(self) -> Incoming:
+        """Return the secret values that came with the confirmation of this action."""
         return Incoming(self.place.home, self.action)
 
 
 class SetupStep(Protocol):
-    """As playbooks.world.Step, of a pod instead of a run. `plan` gives a step also where nothing is
-    to do: `shown` holds what is there now (`now`) and whether that is enough (`done`).
+    """One kind of set-up step. It is like playbooks.world.Step, but works on a pod instead of a
+    run.
+
+    `plan` also returns steps that have nothing to do. The `shown` field of a planned step holds
+    what is there now (`now`) and whether that is enough (`done`).
     """
 
-    def plan(self, context: SetupContext) -> Sequence[Planned]: ...
+    def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned steps of this kind for the recipe. Raises NotApplicable if somebody's
+        own work is in the way.
+        """
 
-    def done(self, context: SetupContext, planned: Planned) -> bool: ...
+    def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the pod already is as the planned step would leave it."""
 
-    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]: ...
+    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the targets to act on. Raises PlanChanged if the pod has changed since the plan
+        was made.
+        """
 
     def act(
         self,
@@ -136,11 +156,7 @@ class SetupStep(Protocol):
         planned: Planned,
         targets: Sequence[Mapping[str, Any]],
         say: Say,
-    ) -> str: ...
-
-
-class Stepping:
-    """What most steps share: one step in a plan, nothing to check but what `done` has seen."""
-
-    def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        return planned.targets
+    ) -> str:
+        """Carry out the step and return a sentence about the result. `say` receives progress
+        messages. Raises StepFailed if the step failed.
+        """

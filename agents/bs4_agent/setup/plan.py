@@ -1,4 +1,6 @@
-"""The plan of a set-up: every step, also those that are done, and the hash that is confirmed."""
+"""The plan of a set-up: every step, including steps that are done already, and the hash that a
+person confirms.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +12,20 @@ from typing import Any
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe, read
 from bs4_agent.setup.steps import STEPS
 
-#: What stands where a playbook's id does: no playbook may be called so.
+#: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "setup"
 
 
 @dataclass(frozen=True)
 class SetupPlan:
-    """As playbooks.plan.Plan, of a pod: there is no run, and no attempt."""
+    """The plan of a set-up. It is like playbooks.plan.Plan, but for a pod, so it has no run and no
+    attempt. `expires_m` is in seconds of the monotonic clock.
+    """
 
     recipe: Recipe
     steps: Sequence[Planned]
@@ -30,12 +34,13 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        steps = []
-        for s in self.steps:
-            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
-        return digest({"setup": self.recipe.as_dict(), "steps": steps})
+        """Return the hash that a person confirms. It covers the recipe and the kind, parameters and
+        targets of every step.
+        """
+        return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": NAME,
             "title": f"Set the pod up for {self.recipe.trainer}",
@@ -44,25 +49,25 @@ class SetupPlan:
             "run": "",
             "attempt": 0,
             "recipe": self.recipe.as_dict(),
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": {},
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
-        return cls(
-            read(data["recipe"]), [Planned.from_dict(step) for step in data["steps"]], expires_m
-        )
+        """Return the plan that `as_dict` has written."""
+        return cls(read(data["recipe"]), steps_from_dicts(data["steps"]), expires_m)
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
-    """From what is now; NotApplicable where somebody's own work lies in the way."""
+    """Return the plan for the current state of the pod. Raises NotApplicable if somebody's own work
+    is in the way or a file cannot be read.
+    """
     context = SetupContext(place, recipe, action)
+    steps: list[Planned] = []
     try:
-        steps = []
         for step in STEPS.values():
-            for planned in step.plan(context):
-                steps.append(planned)
+            steps += step.plan(context)
     except OSError as error:
         raise NotApplicable(
             f"{error.filename or 'A file'} of the pod cannot be read: {error.strerror}; put "

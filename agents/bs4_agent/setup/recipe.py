@@ -1,5 +1,5 @@
-"""What a pod shall become, as the console asks for it. Nothing of it may be taken for an option by
-the program that it is given to.
+"""The recipe of a set-up: what a console wants a pod to become. Every value is checked, so that no
+program takes it for an option.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from urllib.parse import urlsplit
 from bs4_agent.errors import BadRequest
 from bs4_agent.setup.credentials import NAMES
 
-#: Trainers that live in an environment which a set-up can make; verl comes in an image.
+#: Trainers with an environment that a set-up can make; verl comes in an image.
 _SET_UP = ("prime-rl-2026-01", "prime-rl")
 _REVISION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,100}")
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,80}")
 _VALUE = re.compile(r"[0-9A-Za-z_./:,=+@%-]{0,200}")
-#: What an environment is installed from: owner/name[@version] of the hub, or a wheel or a directory
-#: on the pod.
+#: An environment of the hub: owner/name[@version]. Others are a wheel or a directory on the pod.
 _HUB = re.compile(r"([A-Za-z0-9][\w.-]*)/([A-Za-z0-9][\w.-]*)(?:@([\w.+-]+))?")
-#: Variables whose value is a secret never stand in a file that every launch reads.
+#: Names of variables that hold secrets. They must not be in a file that every launch reads.
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """`package` is the distribution's name, `module` what is imported of it; `version` "" when any
+    """An environment to install. `source` is where it comes from, `package` the name of its
+    distribution, and `module` the Python module that is imported. `version` is "" if any version
     will do.
     """
 
@@ -39,14 +39,20 @@ class Environment:
 
     @property
     def from_hub(self) -> bool:
+        """Return True if the environment comes from the Environments Hub, and not from a file or a
+        directory of the pod.
+        """
         return _HUB.fullmatch(self.source) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """`directory`: where prime-rl goes. `sync`: arguments of `uv sync`. `variables`: what every
-    launch there gets in its environment. `uv`: address of uv's installer. `secrets`: names of those
-    whose values will come with the confirmation.
+    """What a pod shall become.
+
+    `directory` is where prime-rl goes, `repository` and `revision` what is checked out there.
+    `sync` has the arguments of `uv sync`, `uv` the address of uv's installer. `variables` are in
+    the environment of every launch in that directory. `secrets` has the names of the credentials
+    whose values come with the confirmation. `nofile` is the number of files that a launch may open.
     """
 
     trainer: str
@@ -61,6 +67,7 @@ class Recipe:
     nofile: int
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the recipe in the form in which `read` takes it."""
         return {
             "trainer": self.trainer,
             "directory": str(self.directory),
@@ -76,7 +83,9 @@ class Recipe:
 
 
 def read(data: Mapping[str, Any]) -> Recipe:
-    """From an action's body; BadRequest names the first thing that cannot be."""
+    """Return the recipe in an action's body. Raises BadRequest, which names the first value that is
+    not allowed.
+    """
     trainer = str(data.get("trainer"))
     if trainer not in _SET_UP:
         raise BadRequest(
@@ -104,7 +113,10 @@ def read(data: Mapping[str, Any]) -> Recipe:
 
 
 def environment(source: str) -> Environment:
-    """Hub: `owner/name[@version]`; on the pod: a `.whl`, or a directory with a pyproject.toml."""
+    """Return the environment at `source`, which is `owner/name[@version]` of the hub, a `.whl` file
+    on the pod, or a directory on the pod with a pyproject.toml. Raises BadRequest for anything
+    else.
+    """
     if (found := _HUB.fullmatch(source)) is not None:
         return Environment(
             source, found[2], found[2].replace("-", "_").replace(".", "_"), found[3] or ""
@@ -123,6 +135,9 @@ def environment(source: str) -> Environment:
 
 
 def _project_name(directory: Path) -> str:
+    """Return the project's name in the directory's pyproject.toml. Raises BadRequest if there is
+    none.
+    """
     import tomlkit
 
     try:
@@ -138,6 +153,7 @@ def _project_name(directory: Path) -> str:
 
 
 def _repository(address: str) -> str:
+    """Return the address unchanged. Raises BadRequest if it holds a user name or a password."""
     parts = urlsplit(address)
     if parts.username or parts.password:
         raise BadRequest(
@@ -148,12 +164,13 @@ def _repository(address: str) -> str:
 
 
 def _variables(data: Mapping[str, Any]) -> dict[str, str]:
-    found = {
-        _matching(_VARIABLE, str(name), "variable"): _matching(
-            _VALUE, str(value), f"value of {name}"
-        )
-        for name, value in data.items()
-    }
+    """Return the environment variables by name. Raises BadRequest if a name or value is not allowed
+    or looks like a secret.
+    """
+    found = {}
+    for key, value in data.items():
+        name = _matching(_VARIABLE, str(key), "variable")
+        found[name] = _matching(_VALUE, str(value), f"value of {key}")
     for name in found:
         if _SECRET.search(name):
             raise BadRequest(
@@ -164,12 +181,16 @@ def _variables(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _known(name: str) -> str:
+    """Return the name unchanged. Raises BadRequest if no credential has that name."""
     if name not in NAMES:
         raise BadRequest(f"There is no credential {name!r}; choose {', '.join(NAMES)}.")
     return name
 
 
 def _plain(text: str, what: str, *, option: bool = False) -> str:
+    """Return the text unchanged. Raises BadRequest if it is empty, not printable or, unless
+    `option` is True, starts with '-'. `what` names the text in the message.
+    """
     if not text or not text.isprintable() or (text.startswith("-") and not option):
         raise BadRequest(
             f"{text!r} cannot be a {what}; it must not be empty, start with '-' or hold "
@@ -179,6 +200,9 @@ def _plain(text: str, what: str, *, option: bool = False) -> str:
 
 
 def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
+    """Return the text unchanged. Raises BadRequest if it does not match the pattern. `what` names
+    the text in the message.
+    """
     if pattern.fullmatch(text) is None:
         raise BadRequest(f"{text[:60]!r} cannot be a {what}; use letters, digits and . _ / - only.")
     return text

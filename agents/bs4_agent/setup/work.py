@@ -1,30 +1,73 @@
-"""Set-ups as actions: the plan, the confirmation with its secrets, the work, and going on after a
-death of the agent.
+"""Set-ups as actions: makes the plan, takes the confirmation with its secrets, does the work, and
+goes on after the agent was killed.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.errors import AgentError, PlanExpired, Refused
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.runner import Recorder
+from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
 from bs4_agent.setup import credentials
 from bs4_agent.setup.jobs import Jobs
-from bs4_agent.setup.place import Place
+from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.plan import NAME, SetupPlan, make
 from bs4_agent.setup.recipe import Recipe
-from bs4_agent.setup.runner import SetupRunner
+from bs4_agent.setup.steps import STEPS
 from bs4_agent.streams.logs import LogStream
 
 
+class SetupRunner(StepRunner):
+    """Carries out the plan of one set-up. `key` is the action's key; `rest` is a context in which a
+    newer agent may take over.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        record: Recorder,
+        key: str,
+        plan: SetupPlan,
+        rest: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        super().__init__(
+            record,
+            key,
+            plan.run,
+            plan.steps,
+            rest,
+            kinds=STEPS,
+            context=SetupContext(place, plan.recipe, key),
+        )
+
+    def _verify(self) -> bool:
+        """Journal the end of the action and return True if every step is still done. A step that is
+        no longer done means that something else changes the pod.
+        """
+        detail = "the pod is set up"
+        lacking = [
+            step.title for step in self._steps if not STEPS[step.kind].done(self._context, step)
+        ]
+        if lacking:
+            detail = (
+                f"not as it was left a moment ago: {', '.join(lacking)}. Something else changes "
+                "this pod; repeat when it has ended."
+            )
+        return self._end(detail, {"ready": not lacking}, reached=not lacking)
+
+
 class SetUps:
-    """`actions.Actions` accepts, holds and starts threads; here is what is done then."""
+    """Plans and carries out set-ups; one per pod. `actions.Actions` accepts and holds the actions
+    and starts their threads.
+
+    `record` appends to the journal, `hard_nofile` returns the highest number of open files that a
+    process may request, `restart` is the command with which a shim restarts the agent, and `rest`
+    is a context in which a newer agent may take over.
+    """
 
     def __init__(
         self,
@@ -37,61 +80,29 @@ class SetUps:
         restart: list[str],
         rest: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        self._home, self._record, self._ledger, self._boot_id, self._rest = (
-            home,
-            record,
-            ledger,
-            boot_id,
-            rest,
-        )
+        self._home, self._record, self._ledger, self._rest = home, record, ledger, rest
+        self._boot_id = boot_id
         self.jobs = Jobs(home, log, restart, rest)
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
     def plan(self, key: str, recipe: Recipe) -> None:
-        """Journals the plan, or why there is none."""
-        try:
-            plan = make(self._place, recipe, key)
-        except AgentError as error:
-            self._record(
-                "plan", action=key, playbook=NAME, run="", plan_hash="", refused=error.message
-            )
-            self._record(
-                "action",
-                action=key,
-                run="",
-                event="failed",
-                detail=error.message,
-                result={"error": error.type},
-            )
-            return
-        expires_t = time.time() + plan.expires_m - time.monotonic()
-        self._record(
-            "plan",
-            action=key,
-            playbook=NAME,
-            run="",
-            attempt=0,
-            plan_hash=plan.hash,
-            expires_m=plan.expires_m,
-            expires_t=expires_t,
-            plan=plan.as_dict(),
-        )
-        self._record("action", action=key, run="", event="done", result={"plan_hash": plan.hash})
+        """Make the plan of the action `key` and journal it, or journal why there is none."""
+        journal_plan(self._record, key, NAME, "", lambda: make(self._place, recipe, key))
 
     def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
-        """The plan with the body's hash, its secrets kept; Refused, PlanExpired, Busy, BadRequest
-        say why not.
+        """Return the plan with the body's hash and keep the secrets in `payload` for it.
+
+        Raises Refused if no set-up plan has that hash, PlanExpired if it is older than 15 minutes
+        or the pod was rebooted, Busy if another set-up's command still runs, and BadRequest if the
+        secrets do not fit the plan.
         """
-        view = self._ledger.plans.get(str(body.get("plan_hash")))
-        if view is None or view.refused or view.playbook != NAME:
-            raise Refused(
-                "No set-up plan has that hash; make one with `pods setup --plan` and confirm that."
-            )
-        if view.boot != self._boot_id or time.monotonic() > view.expires_m:
-            raise PlanExpired(
-                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
-                "new plan."
-            )
+        view = confirmed_plan(
+            self._ledger,
+            body.get("plan_hash"),
+            NAME,
+            self._boot_id,
+            "No set-up plan has that hash; make one with `pods setup --plan` and confirm that.",
+        )
         plan = SetupPlan.from_dict(view.plan, view.expires_m)
         values = credentials.parse(payload, plan.recipe.secrets)
         self.jobs.refuse_strangers(key)
@@ -99,18 +110,21 @@ class SetUps:
         return plan
 
     def carry_out(self, key: str, plan: SetupPlan, before: ActionView | None = None) -> None:
+        """Carry out the plan to its end, then delete its secrets. `before` is the state of the
+        action that an earlier agent began, or None for a new action.
+        """
         try:
             SetupRunner(self._place, self._record, key, plan, self._rest).run(before)
         finally:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """The secrets of an action that will not go on."""
+        """Delete the secrets of an action that will not go on."""
         credentials.Incoming(self._home, key).forget()
 
     def forget_ended(self) -> None:
-        """Secrets of actions that ended, or were never accepted, while the agent was being
-        killed.
+        """Delete the secrets of actions that ended, or were never accepted, while the agent was not
+        running.
         """
         credentials.forget_all_but(
             self._home, {action.key for action in self._ledger.actions.values() if not action.ended}

@@ -9,7 +9,6 @@ import pytest
 
 from bs4_agent.checkpoints import inventory as module
 from bs4_agent.checkpoints.inventory import (
-    above,
     inventory,
     newest_resumable,
     scan,
@@ -35,10 +34,19 @@ def only(checkpoints: list[Checkpoint]) -> Checkpoint:
     return checkpoint
 
 
+def above(checkpoints: list[Checkpoint], step: int) -> dict[str, list[Path]]:
+    """Return the step directories above `step` by the part that they are listed under."""
+    found: dict[str, list[Path]] = {}
+    for checkpoint in checkpoints:
+        if checkpoint.step > step:
+            for part, directory in checkpoint.directories.items():
+                found.setdefault(part, []).append(directory)
+    return found
+
+
 def test_nothing_is_there_before_the_first_checkpoint(tmp_path: Path) -> None:
     assert inventory(OLD, old_run(tmp_path)) == []
     assert newest_resumable([]) is None
-    assert above([], 0) == {}
 
 
 def test_2026_01_is_complete_with_all_three(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.errors import BadCursor
-from bs4_agent.recorder.kernel import LINES, kernel_lines
 from bs4_agent.recorder.recorder import show_reports
-from bs4_agent.recorder.report import without_secrets
+from bs4_agent.recorder.report import LINES, kernel_lines, without_secrets
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.whole import WholeFile
 

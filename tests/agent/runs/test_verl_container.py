@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bs4_agent.checkpoints.readers import readers
+from bs4_agent.checkpoints.removal import readers
 from bs4_agent.containers import log as container_logs
 from bs4_agent.containers import processes
 from bs4_agent.containers.inside import MARK

@@ -17,12 +17,9 @@ from bs4_agent.setup.place import SetupContext
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps.checkout import Checkout
 from bs4_agent.setup.steps.environment import Environments
-from bs4_agent.setup.steps.limits import Limits
-from bs4_agent.setup.steps.profile import Profile
+from bs4_agent.setup.steps.launches import Limits, Profile, Variables
+from bs4_agent.setup.steps.programs import Tools, Uv
 from bs4_agent.setup.steps.sync import Sync
-from bs4_agent.setup.steps.tools import Tools
-from bs4_agent.setup.steps.uv import Uv
-from bs4_agent.setup.steps.variables import Variables
 from tests.agent.setup.places import RECIPE, carry_out, context, place
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")

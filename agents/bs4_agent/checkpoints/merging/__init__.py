@@ -1,0 +1,1 @@
+"""Merges the shards of a checkpoint step into a Hugging Face directory."""

@@ -1,5 +1,5 @@
-"""Whether a directory is a whole Hugging Face model: what a merge has written is put in its place
-only when it is.
+"""Checks that a directory is a complete Hugging Face model. The output of a merge is put in its
+place only if it is.
 """
 
 from __future__ import annotations
@@ -11,26 +11,25 @@ from bs4_agent.foreign_json import loads
 
 _CONFIG = "config.json"
 _INDEX = "model.safetensors.index.json"
-#: A header that is longer is none.
+#: The most bytes of a header.
 _HEADER_MOST = 64 * 1024 * 1024
 
 
 def lacking(directory: Path) -> str:
-    """What is missing, as a phrase; "" when nothing is: config.json names a model, every
-    safetensors file is as long as its header says, every shard that the index names is there and
-    holds the tensors that it is said to hold.
+    """Return what is missing in a Hugging Face directory, as a phrase, or "" if it is complete.
+
+    It is complete if config.json names a model, every safetensors file is as long as its header
+    says, and every shard that the index names exists and holds the tensors that the index has for
+    it.
     """
-    if not _object(directory / _CONFIG).get("model_type") and not _object(directory / _CONFIG).get(
-        "architectures"
-    ):
+    config = _object(directory / _CONFIG)
+    if not config.get("model_type") and not config.get("architectures"):
         return f"{_CONFIG} is not there or names no model"
     if why := wanting("weights", directory):
         return why
     shards = sorted(path.name for path in directory.glob("*.safetensors"))
     if not shards:
-        if any(directory.glob("*.bin")):
-            return ""
-        return "no weights"
+        return "" if any(directory.glob("*.bin")) else "no weights"
     index = _object(directory / _INDEX)
     if len(shards) > 1 and not index:
         return f"{len(shards)} safetensors files and no {_INDEX}"
@@ -38,42 +37,37 @@ def lacking(directory: Path) -> str:
 
 
 def _unheld(directory: Path, index: dict[str, object]) -> str:
+    """Return the first tensor of the index that its shard does not hold, as a phrase, or ""."""
     placed = index.get("weight_map")
     if not isinstance(placed, dict):
         return ""
-    held = {}
-    for name in {str(value) for value in placed.values()}:
-        held[name] = _tensors(directory / name)
-    lost = ""
-    for tensor, name in placed.items():
-        if tensor not in held[str(name)]:
-            lost = f"{tensor} is not in {name}"
-            break
-    if lost:
-        return f"{lost}, where {_INDEX} has it"
+    held: dict[str, frozenset[str]] = {}
+    for tensor, shard in placed.items():
+        name = str(shard)
+        if name not in held:
+            held[name] = _tensors(directory / name)
+        if tensor not in held[name]:
+            return f"{tensor} is not in {name}, where {_INDEX} has it"
     return ""
 
 
 def _tensors(path: Path) -> frozenset[str]:
-    """Names of the tensors in one safetensors file, from its header; none where it cannot be
-    read.
+    """Return the names of the tensors in a safetensors file, from its header. The set is empty if
+    the file cannot be read.
     """
     try:
         with path.open("rb") as handle:
             length = int.from_bytes(handle.read(8), "little")
-            header = {}
-            if length <= _HEADER_MOST:
-                header = loads(handle.read(length))
+            header = loads(handle.read(length)) if length <= _HEADER_MOST else {}
     except (OSError, ValueError):
         return frozenset()
     return frozenset(header)
 
 
 def _object(path: Path) -> dict[str, object]:
+    """Return the JSON object in the file, {} if there is none."""
     try:
         found = loads(path.read_bytes())
     except (OSError, ValueError):
         return {}
-    if isinstance(found, dict):
-        return found
-    return {}
+    return found if isinstance(found, dict) else {}

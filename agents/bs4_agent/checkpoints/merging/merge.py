@@ -1,8 +1,8 @@
-"""Merging a step's shards into a Hugging Face directory: what would be run, from where, to where;
-and each of the two things that do it.
+"""Merges a step's shards into a Hugging Face directory: finds out what would be run, from where and
+to where, and carries out the two steps.
 
-The merger is the trainer's own, run beside the target by `worker.py` under a shim. What it
-has written is put in its place by one rename, once it is whole.
+The merger is the trainer's own. `worker.py` runs it beside the target, under a shim. When its
+output is complete, one rename puts it in its place.
 """
 
 from __future__ import annotations
@@ -14,11 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.restoring import fetch
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import (
+    StepSet,
+    complete_sets,
+    numbers,
+    set_of,
+    step_sets,
+    verify,
+)
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.launch.environment import standing
 from bs4_agent.paths import Home, safe_name
@@ -32,7 +40,7 @@ from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
 
 _WORKER = "bs4_agent.checkpoints.merging.worker"
-#: How the names of step directories begin.
+#: The beginnings of the names of step directories.
 _STEPS = ("global_step_", "step_")
 
 Say = Callable[[str], None]
@@ -40,8 +48,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """One merge as it is asked for. `step` None: the newest whole one. `target` "":
-    `merged/global_step_N` in the run's directory; a relative one counts from the run's cwd.
+    """The request for one merge. `step` None means the newest complete step. `target` "" means
+    `merged/global_step_N` in the run's directory; a relative target counts from the run's cwd.
     """
 
     run: str
@@ -50,7 +58,7 @@ class Asked:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Asked:
-        """From an action's body. BadRequest says what is wrong with it."""
+        """Return the request in an action's body. Raises BadRequest if it is malformed."""
         step, target = body.get("step"), body.get("target") or ""
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
@@ -59,14 +67,19 @@ class Asked:
         return cls(safe_name(str(body.get("run") or ""), "run"), step, target)
 
     def body(self) -> dict[str, Any]:
+        """Return the request in the form in which `read` takes it."""
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What would be done. `files`: what is read, as it is now. `bytes`: of the ranks' files, which
-    is at most what the model will have (a merge writes bfloat16). `needed`: on the disk while it
-    goes on.
+    """What a merge would do.
+
+    `source` is the directory with the shards and `target` the directory to create. `commands` are
+    run one after the other in `cwd`. `inside` is True if the merger writes into the directory that
+    it reads. `files` has the state of the files that are read. `bytes` is the size of the ranks'
+    files, which is the most that the model can have (a merge writes bfloat16). `needed` is the
+    number of bytes that the merge needs on the disk.
     """
 
     asked: Asked
@@ -83,10 +96,11 @@ class Prepared:
 
     @property
     def staging(self) -> Path:
+        """Return the directory in which the merge works."""
         return staging_of(self.target)
 
     def order(self) -> dict[str, Any]:
-        """What the worker is told, but for the action's key."""
+        """Return the order for the worker, without the action's key."""
         return {
             "run": self.asked.run,
             "step": self.step,
@@ -101,13 +115,15 @@ class Prepared:
 
 
 def staging_of(target: Path) -> Path:
-    """Beside the target, on its filesystem."""
+    """Return the directory in which a merge to `target` works. It is beside the target, on the same
+    file system.
+    """
     return target.with_name(f".{target.name}.merging")
 
 
 class Merging:
-    """`jobs` runs the merger, so that it goes on while the agent is replaced or killed. `memory`:
-    (used, total) bytes of the host.
+    """Merges steps; one per pod. `jobs` runs the merger, so that it goes on while the agent is
+    replaced or killed. `memory` returns the (used, total) bytes of the host.
     """
 
     def __init__(
@@ -121,10 +137,11 @@ class Merging:
         self._memory = memory or MemoryMeter().used_and_total
 
     def find(self, asked: Asked) -> Prepared:
-        """What a merge would do now. Nothing is written.
+        """Return what a merge would do now. Nothing is written.
 
-        NotApplicable: no such step, no merger, nothing to merge. Refused: the step is torn, the
-        target is there or is in the way of something, the disk or the memory is too small.
+        Raises NotApplicable if there is no such step, no merger or nothing to merge. Raises Refused
+        if the step is incomplete, the target exists or is in the way of something, or the disk or
+        the memory is too small.
         """
         run = self._runs.get(asked.run)
         if not self._runs.trainer(run).merges:
@@ -152,30 +169,27 @@ class Merging:
         _refuse_unmergeable(source, shards)
         staging = staging_of(target)
         inside, adapter = merger.form == "inside", source / "lora_adapter"
-        lora = adapter.is_dir() and not inside  # releases that write inside know no adapters
+        lora = adapter.is_dir() and not inside  # such releases support no adapters
         first = staging / (worker.BASE if lora else worker.MODEL)
         commands = [merger.argv(staging / worker.INPUT if inside else source, first)]
         if lora:
             _refuse_alpha(adapter)
-            words = [
-                "--base",
-                str(first),
-                "--adapter",
-                str(adapter),
-                "--target",
-                str(staging / worker.MODEL),
-            ]
             commands.append(
                 [
                     verl_needs.interpreter(run.spec, absolute=True),
                     "-B",
                     merge_adapter.__file__,
-                    *words,
+                    "--base",
+                    str(first),
+                    "--adapter",
+                    str(adapter),
+                    "--target",
+                    str(staging / worker.MODEL),
                 ]
             )
         needed = shards * (2 if lora else 1)
         notes = self._refuse_small(run, one, target, shards, needed)
-        # What is confirmed is this step, also when the run has saved a newer one by then.
+        # The person confirms this step, even if the run saves a newer one in the meantime.
         asked = replace(asked, step=one.step)
         return Prepared(
             asked=asked,
@@ -192,26 +206,19 @@ class Merging:
         )
 
     def _chosen(self, run: Run, asked: Asked) -> StepSet:
+        """Return the requested step, or the newest one whose files verify."""
         sets = step_sets(self._runs.trainer(run), run.spec)
         if asked.step is None:
-            newest = None
             for one in complete_sets(sets):
                 if not verify(one):
-                    newest = one
-                    break
-            if newest is None:
-                raise NotApplicable(
-                    f"{asked.run} has no complete checkpoint to merge; `bs4-console "
-                    "checkpoints list` says what they lack."
-                )
-            return newest
-        found = None
-        for one in sets:
-            if one.step == asked.step:
-                found = one
-                break
+                    return one
+            raise NotApplicable(
+                f"{asked.run} has no complete checkpoint to merge; `bs4-console "
+                "checkpoints list` says what they lack."
+            )
+        found = set_of(sets, asked.step)
         if found is None:
-            known = ", ".join(str(one.step) for one in complete_sets(sets)[:8]) or "none"
+            known = ", ".join(map(str, numbers(complete_sets(sets)[:8]))) or "none"
             raise NotApplicable(f"{asked.run} has no step {asked.step}; complete are: {known}.")
         if why := verify(found):
             raise Refused(
@@ -221,21 +228,23 @@ class Merging:
         return found
 
     def _target(self, run: Run, asked: Asked, one: StepSet) -> Path:
+        """Return the absolute path of the target. Raises Refused if it exists, cannot be written,
+        or is among the checkpoints.
+        """
         layout = self._runs.trainer(run).layout(run.spec)
         if asked.target.startswith("~"):
             raise BadRequest("Give --target as an absolute path, or relative to the run's cwd.")
+        named = layout.run_dir / "merged" / f"global_step_{one.step}"
         if asked.target:
             named = run.spec.cwd / asked.target
-        else:
-            named = layout.run_dir / "merged" / f"global_step_{one.step}"
         target = Path(os.path.normpath(named))
         if os.path.lexists(target):
             raise Refused(
                 f"{target} is there already, and is left as it is; name another directory "
                 "with --target."
             )
-        parent = next(path for path in target.parents if path.exists())
-        # Below a link of the way another directory would be meant than the one that is shown.
+        parent = nearest(target.parent)
+        # Links are resolved, so that the directory that is shown is the one that is meant.
         target = parent.resolve() / target.relative_to(parent)
         root = layout.trainer_checkpoints.resolve()
         if root in target.parents and target.relative_to(root).parts[0].startswith(_STEPS):
@@ -252,16 +261,17 @@ class Merging:
     def _refuse_small(
         self, run: Run, one: StepSet, target: Path, shards: int, needed: int
     ) -> list[str]:
-        """Notes; Refused where the disk or the host's memory cannot take it."""
+        """Return notes for the person. Raises Refused if the disk or the host's memory is too
+        small.
+        """
         free = fetch.free_bytes(staging_of(target))
         reserve = one.bytes if run.live else 0
         if needed + reserve + fetch.MARGIN > free:
-            beside = ""
-            if reserve:
-                beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
+            beside = f", beside {_gb(reserve)} for the next checkpoint of the run"
             raise Refused(
                 f"The disk of {target} has {_gb(free)} free, and the merge needs up to "
-                f"{_gb(needed)}{beside}. Free space there, or name another disk with --target."
+                f"{_gb(needed)}{beside if reserve else ''}. Free space there, or name another disk "
+                "with --target."
             )
         used, total = self._memory()
         left = total - used
@@ -281,29 +291,37 @@ class Merging:
         return []
 
     def merged(self, prepared: Prepared, key: str) -> bool:
-        """Whether it lies verified beside the target, or in its place, by this very action."""
-        for place in (_beside(prepared), prepared.target):
-            if (read_json(place / worker.RECEIPT) or {}).get("key") == key:
-                return True
-        return False
+        """Return True if this action's verified model is beside the target or in its place."""
+        return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
-        """Runs the merger to its end. StepFailed, PlanChanged, Busy with what the worker has to
-        say.
+        """Run the merger to its end and return a sentence about the result. Raises StepFailed,
+        PlanChanged or Busy with the worker's message.
         """
         orders = self._home.state / "merges"
         orders.mkdir(mode=0o700, exist_ok=True)
         order, answer = orders / f"{key}.json", orders / f"{key}.answer.json"
         spec = self._runs.get(prepared.asked.run).spec
-        environment = {**standing(self._home, spec.cwd), **spec.env}
-        write_json(order, {**prepared.order(), "key": key, "environment": environment})
-        argv = process.own(_WORKER, str(order), str(answer))
+        write_json(
+            order,
+            {
+                **prepared.order(),
+                "key": key,
+                "environment": standing(self._home, spec.cwd) | dict(spec.env),
+            },
+        )
         try:
-            self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+            self._jobs.run(
+                key,
+                process.own(_WORKER, str(order), str(answer)),
+                self._home.root,
+                {"BS4_HOME": str(self._home.root)},
+                say,
+            )
         except StepFailed as failure:
             told = (read_json(answer) or {}).get("error") or {}
             kind = PlanChanged if told.get("type") == PlanChanged.type else StepFailed
-            # Its command line is the agent's own and long; how it ended is what counts.
+            # The command line is the agent's own and long; only how it ended matters.
             how = failure.message.rpartition(" ended with ")[2]
             raise kind(
                 str(told.get("message") or f"The program that merges ended with {how} Merge again.")
@@ -312,14 +330,15 @@ class Merging:
         return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
 
     def placed(self, prepared: Prepared, key: str) -> bool:
-        return (read_json(prepared.target / worker.RECEIPT) or {}).get(
-            "key"
-        ) == key and not prepared.staging.exists()
+        """Return True if this action's model is in its place and nothing is left beside it."""
+        return _made_by(key, prepared.target) and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
-        """One rename. PlanChanged when something is there by now."""
+        """Put the model in its place with one rename and return a sentence about it. Raises
+        PlanChanged if the target exists by now.
+        """
         model, target = _beside(prepared), prepared.target
-        if (read_json(target / worker.RECEIPT) or {}).get("key") != key:
+        if not _made_by(key, target):
             if os.path.lexists(target):
                 raise PlanChanged(
                     f"{target} is there by now; the merged model waits in {model}. Move it "
@@ -331,13 +350,13 @@ class Merging:
                     "merge again."
                 )
             rename(model, target)
-        # our own mark, and what an adapter was merged into
+        # this holds our own mark, and the base into which an adapter was merged
         shutil.rmtree(prepared.staging, ignore_errors=True)
         return f"{target} is a Hugging Face directory"
 
 
 def again(body: Mapping[str, Any]) -> Prepared:
-    """A plan's, after a restart of the agent."""
+    """Return what a plan's dictionary describes, after a restart of the agent."""
     return Prepared(
         asked=Asked.read(body["asked"]),
         step=body["step"],
@@ -353,11 +372,18 @@ def again(body: Mapping[str, Any]) -> Prepared:
     )
 
 
+def _made_by(key: str, model: Path) -> bool:
+    """Return True if the action `key` has made the model."""
+    return (read_json(model / worker.RECEIPT) or {}).get("key") == key
+
+
 def _beside(prepared: Prepared) -> Path:
+    """Return the merged model before it is put in its place."""
     return prepared.staging / worker.MODEL
 
 
 def _refuse_unmergeable(source: Path, shards: int) -> None:
+    """Raise NotApplicable if the directory has nothing that verl's merger can merge."""
     if (source / "dist_ckpt").is_dir():
         raise NotApplicable(
             f"{source} is Megatron's; merge it by hand with `python -m verl.model_merger "
@@ -376,8 +402,8 @@ def _refuse_unmergeable(source: Path, shards: int) -> None:
 
 
 def _refuse_alpha(adapter: Path) -> None:
-    """verl's merger writes lora_alpha 0 into the adapters that it makes: merged, such a one changes
-    nothing.
+    """Raise Refused if the adapter has lora_alpha 0. verl's merger writes 0 into the adapters that
+    it makes, and merging such an adapter changes nothing.
     """
     config = read_json(adapter / "adapter_config.json") or {}
     if not config.get("lora_alpha"):
@@ -388,4 +414,5 @@ def _refuse_alpha(adapter: Path) -> None:
 
 
 def _gb(size: float) -> str:
+    """Return a size in bytes as text in GB."""
     return f"{size / 1e9:.2f} GB"

@@ -1,8 +1,8 @@
 """The program that merges: it holds the step, runs the trainer's own merger beside the target, and
-looks at what came out.
+checks the output.
 
-A process of its own under a shim, so that it outlives the agent and the console. Its standard
-output is the log. What it has to say goes into the answer file: `{"bytes", "files"}`, or `{"error":
+It is a process of its own under a shim, so that it outlives the agent and the console. Its standard
+output is the log. The result goes into the answer file: `{"bytes", "files"}`, or `{"error":
 {"type", "message"}}`.
 
     python -m bs4_agent.checkpoints.merging.worker ORDER ANSWER
@@ -30,18 +30,21 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 
 FAILED = 1
-#: In the staging directory: whose it is; locked while somebody writes there.
+#: The file in the staging directory that names its owner; it is locked while somebody writes there.
 OWNER = "owner.json"
-#: In the staging directory: what is put in its place, what an adapter is merged into, and a
-#: stand-in for the checkpoint where verl's merger writes into what it reads.
+#: The directories in the staging directory: the result, the base for an adapter, and a stand-in for
+#: the checkpoint if verl's merger writes into its input.
 MODEL, BASE, INPUT = "model", "base", "input"
-#: In the merged directory: where it comes from.
+#: The file in the merged directory that says where it comes from.
 RECEIPT = "bs4-merge.json"
-#: Seconds between two lines about how much is written.
+#: Seconds between two lines about the progress.
 _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Carry out the order in one file, write the result to the answer file, and return the exit
+    code: 0, or FAILED.
+    """
     order, answer = read_json(Path(arguments[0])), Path(arguments[1])
     os.nice(10)  # a run that trains on this machine comes first
     signal.signal(signal.SIGTERM, _stopped)
@@ -59,6 +62,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge in the staging directory, which is locked meanwhile, and return the result."""
     staging, source = Path(order["staging"]), Path(order["source"])
     staging.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not (staging / OWNER).exists() and any(staging.iterdir()):
@@ -77,8 +81,8 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
             try:
                 return _done(order, staging, source, owner)
             except (AgentError, OSError):
-                # Our own half of a model: it takes the disk that the run needs, and making it again
-                # takes nothing but time.
+                # This is our own half of a model. It takes disk space that the run needs, and can
+                # be made again.
                 shutil.rmtree(staging)
                 raise
     finally:
@@ -86,6 +90,7 @@ def _merge(home: Home, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> dict[str, Any]:
+    """Run the commands, check their output, and return its bytes and number of files."""
     _refuse_changed(order, source)
     if order["inside"]:
         _stand_in(source, staging / INPUT)
@@ -105,36 +110,39 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
             f"What the merger wrote is not whole ({why}) and was not put in its place; look "
             "at its output."
         )
-    receipt = {
-        "run": order["run"],
-        "step": order["step"],
-        "from": str(source),
-        "commands": order["commands"],
-        "key": order["key"],
-    }
-    write_json(model / RECEIPT, receipt)
+    write_json(
+        model / RECEIPT,
+        {
+            "run": order["run"],
+            "step": order["step"],
+            "from": str(source),
+            "commands": order["commands"],
+            "key": order["key"],
+        },
+    )
     _sync(model)
-    files = []
+    files = size = 0
     for path in model.rglob("*"):
         if path.is_file():
-            files.append(path)
-    size = sum(path.stat().st_size for path in files)
-    print(f"{len(files)} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
-    return {"bytes": size, "files": len(files)}
+            files += 1
+            size += path.stat().st_size
+    print(f"{files} files, {size / 1e9:.2f} GB: verified", flush=True)  # noqa: T201
+    return {"bytes": size, "files": files}
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
-    """Name -> [bytes, mtime in ns] of the files that a merge reads: a checkpoint is never written
-    twice.
+    """Return {name: [bytes, mtime in ns]} of the files that a merge reads. A finished checkpoint is
+    never written again, so this identifies its content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
-    found = {}
-    for p in sorted(entries):
-        found[str(p.relative_to(source))] = [p.stat().st_size, p.stat().st_mtime_ns]
-    return found
+    return {
+        str(path.relative_to(source)): [path.stat().st_size, path.stat().st_mtime_ns]
+        for path in sorted(entries)
+    }
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
+    """Raise PlanChanged if the step's files are not as they were planned."""
     try:
         now = stamp(source)
     except FileNotFoundError:
@@ -147,18 +155,18 @@ def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:
 
 
 def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) -> None:
+    """Run one command to its end. Raises StepFailed if its exit code is not 0."""
     print(f"$ {shlex.join(argv)}", flush=True)  # noqa: T201
-    # No GPU: a context on one would take memory from whoever trains there.
-    own = {
-        **os.environ,
-        **order["environment"],
-        "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONUNBUFFERED": "1",
-    }
-    # It holds the lock with us: where only we are killed, nobody else may write there while it
-    # still does.
+    # It gets no GPU: a context on one would take memory from a run that trains there.
+    own = {"CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": "1"}
+    # The merger inherits the lock: if only this process is killed, nobody else may write there
+    # while the merger still does.
     with subprocess.Popen(
-        argv, cwd=order["cwd"], env=own, stdin=subprocess.DEVNULL, pass_fds=(owner,)
+        argv,
+        cwd=order["cwd"],
+        env={**os.environ, **order["environment"], **own},
+        stdin=subprocess.DEVNULL,
+        pass_fds=(owner,),
     ) as merger:
         try:
             code = _waited(merger, Path(order["staging"]), which)
@@ -166,21 +174,17 @@ def _run(argv: Sequence[str], order: Mapping[str, Any], owner: int, which: str) 
             merger.kill()
             raise
     if code != 0:
-        if code < 0:
-            how = f"was ended by signal {-code}"
-        else:
-            how = f"ended with exit code {code}"
-        hint = ""
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         if code == -9:
-            hint = " (the host's memory may have been too small)"
+            how += " (the host's memory may have been too small)"
         raise StepFailed(
-            f"`{shlex.join(argv)[:200]}` {how}{hint}; its last words stand above, in `pods "
+            f"`{shlex.join(argv)[:200]}` {how}; its last words stand above, in `pods "
             "setup POD --log`."
         )
 
 
 def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
-    """Its exit code; meanwhile a line about how much is written."""
+    """Wait for the merger and return its exit code. Meanwhile, print how much is written."""
     said = 0
     while True:
         try:
@@ -193,14 +197,15 @@ def _waited(merger: subprocess.Popen[bytes], staging: Path, which: str) -> int:
 
 
 def _stopped(number: int, frame: object) -> None:
+    """Turn SIGTERM into StepFailed."""
     raise StepFailed(
         "The merge was stopped, and what it had written is gone; merge again when you want it."
     )
 
 
 def _stand_in(source: Path, place: Path) -> None:
-    """What the merger of 0.2 may write into: links to the ranks' files, and copies of the small
-    ones.
+    """Make a directory into which the merger of 0.2 may write: links to the ranks' files, and
+    copies of the small files.
     """
     place.mkdir()
     for path in source.glob("model_world_size_*_rank_*.pt"):
@@ -209,14 +214,14 @@ def _stand_in(source: Path, place: Path) -> None:
 
 
 def _clear(staging: Path) -> None:
-    """What an earlier try of ours has left; the directory bears our mark and is locked by us."""
+    """Delete what an earlier try of ours has left. The directory is ours and is locked by us."""
     for path in staging.iterdir():
         if path.name in (MODEL, BASE, INPUT):
             shutil.rmtree(path)
 
 
 def _sync(directory: Path) -> None:
-    """On the disk before it is shown under its name."""
+    """Write everything below the directory to the disk, before it appears under its final name."""
     for path in [*directory.rglob("*"), directory]:
         fd = os.open(path, os.O_RDONLY)
         try:
@@ -226,13 +231,14 @@ def _sync(directory: Path) -> None:
 
 
 def _failure(error: AgentError | OSError) -> dict[str, str]:
+    """Return the type and the message of the error."""
     if isinstance(error, AgentError):
         return error.as_dict()
-    message = (
-        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
-        "right, then merge again."
-    )
-    return {"type": "step-failed", "message": message}
+    return {
+        "type": "step-failed",
+        "message": f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put "
+        "that right, then merge again.",
+    }
 
 
 if __name__ == "__main__":

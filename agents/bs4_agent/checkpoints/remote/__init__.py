@@ -1,6 +1,6 @@
-"""Checkpoints in an object store: what lies there under which name, and how it gets there so that a
-name never promises what is not there.
+"""Checkpoints in an object store: the names of the files there, and the order of uploads, so that a
+name never promises something that is not there.
 
-Only `b2.py` knows b2sdk; everything else is standard library, so the agent may import it without
-the second bundle.
+Only `b2.py` uses b2sdk. Everything else is standard library, so that the agent may import it
+without the second bundle.
 """

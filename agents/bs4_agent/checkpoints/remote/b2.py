@@ -1,10 +1,11 @@
-"""Backblaze B2 through b2sdk: the only module that imports it. It comes to a pod as a bundle of its
-own (`~/.bs4/b2-current`).
+"""Backblaze B2 through b2sdk. This is the only module that imports b2sdk, which comes to a pod as a
+bundle of its own (`~/.bs4/b2-current`).
 
-Facts that shaped it (b2sdk 2.13): an upload is tried five times without a pause, so five 503s in a
-row end it: we wait and begin again; a large file has no SHA-1 of its own at the server, only the
-`large_file_sha1` that the uploader states and the SHA-1 of each part, which the server checks; an
-unfinished large file is taken up again by name, even when its stated SHA-1 is another one.
+The module is shaped by these facts about b2sdk 2.13. An upload is tried five times without a pause,
+so five 503s in a row end it; we wait and begin again. A large file has no SHA-1 of its own at the
+server, only the `large_file_sha1` that the uploader states and the SHA-1 of each part, which the
+server checks. An unfinished large file is resumed by its name, even if its stated SHA-1 is another
+one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -45,25 +46,35 @@ from bs4_agent.checkpoints.remote.errors import (
 from bs4_agent.checkpoints.remote.store import Entry, Progress
 from bs4_agent.errors import BadRequest
 
-#: Transfers at a time, small files and parts of large ones together. `b2 sync` takes 10.
+#: Transfers at a time, of small files and parts of large files together. `b2 sync` uses 10.
 THREADS = 10
-#: Seconds between two tries of one upload or download: what a store that is restarted needs,
-#: without holding a step for ever.
+#: Seconds between two tries of one upload or download: enough for a store that restarts, without
+#: holding a step for ever.
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
-#: Names in one answer; more than 1000 are billed as several calls.
+#: The most names in one answer; more than 1000 are billed as several calls.
 _PAGE = 1000
 _BLOCK = 1024 * 1024
 _SENT = 256 * 1024
 _LARGE_SHA1 = "large_file_sha1"
 _PRODUCTION = "production"
+#: Errors that pass by themselves.
+_TRANSIENT = (
+    b2.TransientErrorMixin,
+    b2.BrokenPipe,
+    b2.ConnectionReset,
+    b2.UnknownHost,
+    b2.AlreadyFailed,
+)
 
-#: Called with the bytes that are about to go over the wire; sleeps to keep a rate.
+Result = TypeVar("Result")
+
+#: Called with the number of bytes that are about to be sent; sleeps to keep a rate.
 Pace = Callable[[int], None]
 
 
 def realm() -> str:
-    """Where accounts are asked for: Backblaze, or BS4_B2_REALM (a URL; without TLS only on this
-    machine, or the key could be read).
+    """Return where accounts are authorized: Backblaze, or the URL in BS4_B2_REALM. Raises
+    BadRequest for a URL without TLS, unless it is on this machine, because the key could be read.
     """
     given = os.environ.get("BS4_B2_REALM", "")
     if not given:
@@ -77,6 +88,7 @@ def realm() -> str:
 
 
 def _loopback(host: str) -> bool:
+    """Return True if the host is a loopback address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -84,7 +96,9 @@ def _loopback(host: str) -> bool:
 
 
 class B2Store:
-    """A bucket as `store.Store`. Made by `open`, which asks for the account and the bucket."""
+    """A bucket of Backblaze B2 as a `store.Store`. Use `open`, which authorizes the account and
+    finds the bucket.
+    """
 
     def __init__(
         self,
@@ -114,24 +128,24 @@ class B2Store:
         pauses: tuple[float, ...] = PAUSES_S,
         raw_api: Any = None,
     ) -> B2Store:
-        """StoreAuth for a key that is not taken or is for another bucket, NotThere for a bucket
-        that does not exist.
+        """Open a bucket. Raises StoreAuth if the key is not accepted or is for another bucket, and
+        NotThere if the bucket does not exist.
 
-        `at`: the realm. `pace`: bandwidth limit over all threads. `raw_api`: b2sdk's simulator in
-        tests.
+        `at` is the realm, `threads` the number of transfers at a time, `pace` the bandwidth limit
+        over all threads, and `pauses` the seconds between two tries. `raw_api` is b2sdk's simulator
+        in tests.
         """
-        config = B2HttpApiConfig(
-            http_session_factory=lambda: _PacedSession(threads, pace),
-            # A wrong clock on the pod must not keep its checkpoints from being saved. Nothing we
-            # store has an encoding; otherwise b2sdk would put its own adapter in the place of ours.
-            decode_content=True,
-            install_clock_skew_hook=False,
-            user_agent_append="bs4-console",
-            _raw_api_class=raw_api,
-        )
         api = B2Api(
             InMemoryAccountInfo(),
-            api_config=config,
+            api_config=B2HttpApiConfig(
+                http_session_factory=lambda: _PacedSession(threads, pace),
+                # A wrong clock on the pod must not keep its checkpoints from being saved. Nothing
+                # we store has an encoding; otherwise b2sdk would replace our adapter by its own.
+                decode_content=True,
+                install_clock_skew_hook=False,
+                user_agent_append="bs4-console",
+                _raw_api_class=raw_api,
+            ),
             max_upload_workers=threads,
             max_download_workers=threads,
         )
@@ -142,18 +156,23 @@ class B2Store:
 
     @classmethod
     def of_api(cls, api: B2Api, bucket: str, *, pauses: tuple[float, ...] = PAUSES_S) -> B2Store:
-        """Over an API that is authorized already: b2sdk's simulator keeps its account in memory."""
+        """Return the bucket over an API that is authorized already: b2sdk's simulator keeps its
+        account in memory.
+        """
         with _told(f"b2://{bucket}"):
             return cls(api.get_bucket_by_name(bucket), pauses=pauses)
 
     @property
     def may_delete(self) -> bool:
+        """Return True if the key may delete files."""
         return "deleteFiles" in self._bucket.api.account_info.get_allowed()["capabilities"]
 
     def entries(self, prefix: str) -> list[Entry]:
-        """As Store.entries: 1000 names a call."""
+        """Return the newest version of every file whose name begins with `prefix`, by name. One
+        call lists 1000 names.
+        """
         found: list[Entry] = []
-        # From the prefix on: the service skips to it by itself, the simulator does not.
+        # It starts at the prefix: the service skips to it by itself, the simulator does not.
         start: str | None = prefix or None
         with self._told(prefix):
             while True:
@@ -166,7 +185,9 @@ class B2Store:
                     return found
 
     def versions(self, name: str) -> list[Entry]:
-        """As Store.versions. A hidden file's versions count: hiding deletes nothing."""
+        """Return every version of exactly this name, newest first. The versions of a hidden file
+        count, because hiding deletes nothing.
+        """
         found: list[Entry] = []
         start, version = name, None
         with self._told(name):
@@ -182,87 +203,93 @@ class B2Store:
                     return found
 
     def read(self, name: str, most: int) -> bytes:
+        """Return the content of a small file. Raises NotThere, or StoreDamaged if it has more than
+        `most` bytes.
+        """
         with self._told(name):
-            found: bytes = self._tried(
-                lambda: _small(self._bucket.download_file_by_name(name), name, most)
-            )
-            return found
+            return self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
 
     def content(self, entry: Entry, most: int) -> bytes:
+        """Return the content of this version of a small file. Raises StoreDamaged if it has more
+        than `most` bytes.
+        """
         with self._told(entry.name):
-            found: bytes = self._tried(
+            return self._tried(
                 lambda: _small(self._bucket.download_file_by_id(entry.version), entry.name, most)
             )
-            return found
 
     def write(self, name: str, data: bytes) -> Entry:
+        """Write a small file in one call and return its entry."""
         with self._told(name):
-            entry: Entry = self._tried(
+            return self._tried(
                 lambda: _of_version(
                     self._bucket.upload_bytes(data, name, content_type="application/json")
                 )
             )
-            return entry
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
+        """Upload the file at `path`, whose SHA-1 is `sha1`, and return its entry. An upload of the
+        same bytes that was begun before is finished.
+        """
         with self._told(name):
-            # What is smaller than two parts goes in one call, whatever was begun under its name.
+            # A file that is smaller than two parts is sent in one call, whatever was begun under
+            # its name.
             if path.stat().st_size > self._bucket.api.account_info.get_absolute_minimum_part_size():
                 self._cancel_others(name, sha1)
-            entry: Entry = self._tried(
+            return self._tried(
                 lambda: self._upload(path, name, sha1, progress),
                 again=lambda: self._arrived(name, path, sha1),
             )
-            return entry
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
+        """Download a file to `path` and return its entry. `path` never holds half a file. Raises
+        StoreDamaged if its SHA-1 differs from the store's.
+        """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
             with self._told(name):
-                entry: Entry = self._tried(lambda: self._download(name, half, progress))
+                entry = self._tried(lambda: self._download(name, half, progress))
             half.replace(path)
         finally:
             half.unlink(missing_ok=True)
         return entry
 
     def delete(self, entry: Entry) -> None:
+        """Delete this version for good. Do nothing if it is gone already."""
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent):
             self._session.delete_file_version(entry.version, entry.name)
 
     def unfinished(self, prefix: str) -> list[Entry]:
-        """Large files that were begun and neither finished nor cancelled: they are billed, and no
-        listing shows them.
+        """Return the large files below `prefix` that were begun and neither finished nor cancelled.
+        They are billed, and no listing shows them.
         """
         with self._told(prefix):
-            rows = self._bucket.list_unfinished_large_files(prefix=prefix)
-            result = []
-            for row in rows:
-                result.append(
-                    Entry(
-                        str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id)
-                    )
-                )
-            return result
+            return [
+                Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id))
+                for row in self._bucket.list_unfinished_large_files(prefix=prefix)
+            ]
 
     def cancel(self, entry: Entry) -> None:
-        """An unfinished large file, with its parts."""
+        """Delete an unfinished large file with its parts."""
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
             self._session.cancel_large_file(entry.version)
 
     def _upload(self, path: Path, name: str, sha1: str, progress: Progress | None) -> Entry:
+        """Upload the file once."""
         if not path.is_file():  # b2sdk's own error says less
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-        version = self._bucket.upload(
-            UploadSourceLocalFile(path, sha1),
-            name,
-            progress_listener=_Listener(progress),
-            large_file_sha1=sha1,
+        return _of_version(
+            self._bucket.upload(
+                UploadSourceLocalFile(path, sha1),
+                name,
+                progress_listener=_Listener(progress),
+                large_file_sha1=sha1,
+            )
         )
-        return _of_version(version)
 
     def _arrived(self, name: str, path: Path, sha1: str) -> Entry | None:
-        """What is there already: the answer to the last call may have been lost, and not the
-        call.
+        """Return the entry of the file if the store has it already, otherwise None: the answer to
+        the last call may have been lost although the call succeeded.
         """
         newest = next(iter(self.versions(name)), None)
         if newest is not None and (newest.size, newest.sha1) == (path.stat().st_size, sha1):
@@ -270,8 +297,8 @@ class B2Store:
         return None
 
     def _cancel_others(self, name: str, sha1: str) -> None:
-        """b2sdk would finish one that was begun for other bytes under this name, under the SHA-1 of
-        those.
+        """Cancel unfinished uploads of other bytes under this name. b2sdk would finish such an
+        upload under the SHA-1 of the other bytes.
         """
         for row in self._bucket.list_unfinished_large_files(prefix=name):
             if row.file_name == name and row.file_info.get(_LARGE_SHA1) != sha1:
@@ -279,16 +306,10 @@ class B2Store:
                     self._session.cancel_large_file(row.file_id)
 
     def _download(self, name: str, half: Path, progress: Progress | None) -> Entry:
+        """Download the file once, to `half`, and check its SHA-1."""
         found = self._bucket.download_file_by_name(name, progress_listener=_Listener(progress))
         about = found.download_version
-        if about.content_sha1 not in (None, "none"):
-            stated = about.content_sha1
-        else:
-            stated = (about.file_info or {}).get(_LARGE_SHA1)
-        if stated is None:
-            stated = None
-        else:
-            stated = str(stated).removeprefix("unverified:")
+        stated = _stated(about.content_sha1, about.file_info)
         found.save_to(half)
         with half.open("rb") as handle:
             os.fsync(handle.fileno())
@@ -302,11 +323,11 @@ class B2Store:
         )
 
     def _tried(
-        self, work: Callable[[], Any], again: Callable[[], Entry | None] | None = None
-    ) -> Any:
-        """`work`, again after what passes by itself. `again` (an upload's) finds what was done
-        although its answer was lost: then b2sdk asks to finish what is finished, and is told that
-        there is no such file.
+        self, work: Callable[[], Result], again: Callable[[], Result | None] | None = None
+    ) -> Result:
+        """Return the result of `work`, which is tried again after errors that pass by themselves.
+        `again` (for an upload) finds a result whose answer was lost: b2sdk then wants to finish a
+        file that is finished, and the store answers that there is no such file.
         """
         for pause in self._pauses:
             try:
@@ -316,8 +337,8 @@ class B2Store:
                     again is not None and isinstance(error, b2.FileNotPresent)
                 ):
                     raise
-                # A store says itself when to come back: at most a minute here, the sync as a whole
-                # waits longer.
+                # The store itself may say when to come back. This waits at most a minute; the sync
+                # as a whole waits longer.
                 self._sleep(
                     min(60.0, max(pause, float(getattr(error, "retry_after_seconds", None) or 0)))
                 )
@@ -326,21 +347,23 @@ class B2Store:
         return work()
 
     def _told(self, what: str) -> contextlib.AbstractContextManager[None]:
+        """Return a context that turns b2sdk's errors into ours."""
         return _told(f"b2://{self.name}/{what}")
 
 
 class _WideAdapter(requests.adapters.HTTPAdapter):
-    """Bodies in blocks of 256 KiB: with urllib3's own 16 KiB, ten threads of uploads wait for the
-    interpreter and not for the network.
+    """Sends request bodies in blocks of 256 KiB. With urllib3's own 16 KiB, ten uploading threads
+    wait for the interpreter and not for the network.
     """
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
+        """Make the connection pool with the larger block size."""
         super().init_poolmanager(*args, **{**kwargs, "blocksize": _SENT})
 
 
 class _PacedSession(requests.Session):
-    """Counts what really goes out, part by part and retries included, and lets `pace` slow it
-    down.
+    """A requests session whose uploads are slowed down by `pace`. It counts everything that really
+    goes out, part by part and including retries.
     """
 
     def __init__(self, threads: int, pace: Pace | None) -> None:
@@ -349,12 +372,13 @@ class _PacedSession(requests.Session):
         adapter = _WideAdapter(pool_connections=threads, pool_maxsize=2 * threads)
         self.mount("https://", adapter)
         self.mount("http://", adapter)
-        # The key goes to the realm and nowhere else: no ~/.netrc, and proxies as b2sdk has them.
+        # The key goes only to the realm: no ~/.netrc is read, and proxies are as b2sdk has them.
         self.auth = _no_auth
 
     def request(
         self, method: str, url: str | bytes, *args: Any, **kwargs: Any
     ) -> requests.Response:  # type: ignore[override, unused-ignore]
+        """Send a request; its body is read no faster than `pace` allows."""
         data = kwargs.get("data")
         if self._pace is not None and hasattr(data, "read"):
             kwargs["data"] = _PacedBody(data, self._pace)
@@ -362,16 +386,18 @@ class _PacedSession(requests.Session):
 
 
 def _no_auth(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    """Return the request unchanged, so that no credentials are added."""
     return request
 
 
 class _PacedBody:
-    """A request's body that is read no faster than `pace` lets it."""
+    """A request body that is read no faster than `pace` allows."""
 
     def __init__(self, body: Any, pace: Pace) -> None:
         self._body, self._pace = body, pace
 
     def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, after a wait if the rate requires one."""
         data: bytes = self._body.read(size)
         self._pace(len(data))
         return data
@@ -387,8 +413,8 @@ class _PacedBody:
 
 
 class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
-    """b2sdk says how much is done of a file, and less again when it begins anew; ours wants what
-    was added.
+    """Turns b2sdk's progress (bytes done of a file, which shrink if it begins anew) into the number
+    of bytes that were added.
     """
 
     def __init__(self, progress: Progress | None) -> None:
@@ -396,15 +422,18 @@ class _Listener(AbstractProgressListener):  # type: ignore[misc, unused-ignore]
         self._progress, self._done = progress, 0
 
     def set_total_bytes(self, total_byte_count: int) -> None:
+        """Ignore the size of the file."""
         return
 
     def bytes_completed(self, byte_count: int) -> None:
+        """Report the bytes that were added since the last call."""
         added, self._done = byte_count - self._done, byte_count
         if self._progress is not None and added:
             self._progress(added)
 
 
 def _small(found: DownloadedFile, name: str, most: int) -> bytes:
+    """Return the content of a file. Raises StoreDamaged if it has more than `most` bytes."""
     size = int(found.download_version.content_length)
     if size > most:
         raise StoreDamaged(
@@ -417,28 +446,34 @@ def _small(found: DownloadedFile, name: str, most: int) -> bytes:
 
 
 def _entry(row: Mapping[str, Any]) -> Entry:
-    sha1 = row.get("contentSha1")
-    if sha1 in (None, "none"):
-        sha1 = (row.get("fileInfo") or {}).get(_LARGE_SHA1)
-    stated = None
-    if sha1 is not None:
-        stated = str(sha1).removeprefix("unverified:")
+    """Return the entry for a row of a listing."""
     return Entry(
         str(row["fileName"]),
         int(row["contentLength"]),
-        stated,
+        _stated(row.get("contentSha1"), row.get("fileInfo")),
         row["uploadTimestamp"] / 1000,
         str(row["fileId"]),
     )
 
 
+def _stated(sha1: Any, info: Mapping[str, Any] | None) -> str | None:
+    """Return the SHA-1 that the store states for a file: its own, or for a large file that of its
+    uploader. Return None if there is none.
+    """
+    if sha1 in (None, "none"):
+        sha1 = (info or {}).get(_LARGE_SHA1)
+    return None if sha1 is None else str(sha1).removeprefix("unverified:")
+
+
 def _of_version(version: Any) -> Entry:
+    """Return the entry for a file version of b2sdk."""
     return _entry(
         version.as_dict() | {"contentLength": version.size, "fileInfo": version.file_info}
     )
 
 
 def _sha1(handle: IO[bytes]) -> str:
+    """Return the SHA-1 digest of the rest of the file, in hex."""
     digest = hashlib.sha1(usedforsecurity=False)
     while block := handle.read(_BLOCK):
         digest.update(block)
@@ -446,26 +481,16 @@ def _sha1(handle: IO[bytes]) -> str:
 
 
 def _passing(error: b2.B2Error) -> bool:
+    """Return True if the same call may succeed later by itself."""
     if isinstance(error, b2.MaxRetriesExceeded):
-        last = None
-        if error.exception_info_list:
-            last = error.exception_info_list[-1]
-        return last is None or _passing(last)
-    transient = (
-        b2.TransientErrorMixin,
-        b2.TooManyRequests,
-        b2.BrokenPipe,
-        b2.ConnectionReset,
-        b2.UnknownHost,
-        b2.AlreadyFailed,
-    )
-    return isinstance(error, transient) or "sha1" in str(error).lower()
+        return not error.exception_info_list or _passing(error.exception_info_list[-1])
+    return isinstance(error, (*_TRANSIENT, b2.TooManyRequests)) or "sha1" in str(error).lower()
 
 
 @contextlib.contextmanager
 def _told(what: str) -> Iterator[None]:
-    """b2sdk's errors as ours. Their own texts may hold tokens and URLs with them, so only their
-    kind is repeated.
+    """Turn b2sdk's errors in the block into ours. Their own texts may contain tokens and URLs with
+    tokens, so only their kind is repeated.
     """
     try:
         yield
@@ -473,7 +498,7 @@ def _told(what: str) -> Iterator[None]:
         raise
     except b2.B2Error as error:
         raise _ours(error, what) from error
-    except AssertionError as error:  # b2sdk compares the hash that the server answers by an assert
+    except AssertionError as error:  # b2sdk compares the server's hash by an assert
         raise StoreDamaged(
             f"{what}: the store answered with another SHA-1 than was sent; sync again."
         ) from error
@@ -484,13 +509,12 @@ def _told(what: str) -> Iterator[None]:
 
 
 def _ours(error: b2.B2Error, what: str) -> StoreError:
+    """Return the error of b2sdk as one of ours."""
     if isinstance(error, b2.MaxRetriesExceeded) and error.exception_info_list:
         return _ours(error.exception_info_list[-1], what)
     kind = type(error).__name__
     if isinstance(error, (b2.StorageCapExceeded, b2.TransactionCapExceeded)):
-        cap = "transaction"
-        if isinstance(error, b2.StorageCapExceeded):
-            cap = "storage"
+        cap = "storage" if isinstance(error, b2.StorageCapExceeded) else "transaction"
         return StoreFull(
             f"{what}: the account's {cap} cap is reached; raise it in the B2 console (Caps & "
             "Alerts), or prune older steps."
@@ -510,16 +534,7 @@ def _ours(error: b2.B2Error, what: str) -> StoreError:
         return StoreThrottled(
             f"{what}: the store takes no more for now ({kind}); it is tried again by itself."
         )
-    if isinstance(
-        error,
-        (
-            b2.TransientErrorMixin,
-            b2.BrokenPipe,
-            b2.ConnectionReset,
-            b2.UnknownHost,
-            b2.AlreadyFailed,
-        ),
-    ):
+    if isinstance(error, _TRANSIENT):
         return StoreUnreachable(
             f"{what}: no answer from the store ({kind}); it is tried again by itself."
         )

@@ -1,4 +1,4 @@
-"""What a store can answer, by what is to be done about it."""
+"""The errors of a store, by what can be done about them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from bs4_agent.errors import AgentError
 
 
 class StoreError(AgentError):
-    """Base of what a store answers. `passing`: the same call may succeed later without anybody
-    doing anything.
+    """Base of the errors of a store. `passing` is True if the same call may succeed later without
+    anybody doing anything.
     """
 
     type = "store"
@@ -15,40 +15,40 @@ class StoreError(AgentError):
 
 
 class StoreAuth(StoreError):
-    """The key is unknown, revoked, or may not do this here."""
+    """Raised if the key is unknown, revoked, or not allowed to do this."""
 
     type = "store-auth"
 
 
 class StoreThrottled(StoreError):
-    """The store takes no more for now (429, 503), after all retries."""
+    """Raised if the store takes no more for now (429, 503), after all retries."""
 
     type = "store-throttled"
     passing = True
 
 
 class StoreUnreachable(StoreError):
-    """No answer: DNS, TCP, TLS, a connection that broke, after all retries."""
+    """Raised if there is no answer (DNS, TCP, TLS, a broken connection), after all retries."""
 
     type = "store-unreachable"
     passing = True
 
 
 class StoreFull(StoreError):
-    """A cap of the account (storage, transactions, download) is reached: nothing goes on before
-    somebody raises it.
+    """Raised if a cap of the account (storage, transactions, download) is reached. Nothing works
+    until somebody raises it.
     """
 
     type = "store-full"
 
 
 class NotThere(StoreError):
-    """No such bucket, or no such file in it."""
+    """Raised if there is no such bucket, or no such file in it."""
 
     type = "store-not-there"
 
 
 class StoreDamaged(StoreError):
-    """What the store holds is not what its manifest or pointer says."""
+    """Raised if the store holds something else than its manifest or pointer says."""
 
     type = "store-damaged"

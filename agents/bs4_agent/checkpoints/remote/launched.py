@@ -1,8 +1,8 @@
-"""What a run was started with beside its config: the record of its launch, which lies in the store
-with each of its steps.
+"""The record of a launch: what a run was started with beside its config. It is in the store with
+each of the run's steps.
 
 A new machine has none of it. Without its further arguments, its environment and the files that
-these name, a run would go on there as another one.
+these name, a run would go on there as another run.
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-#: Where configs go that lie outside the run's output directory; the files of one launch lie there
-#: as they lie to each other.
+#: The place of configs that are outside the run's output directory. The files of one launch keep
+#: their relative positions there.
 CONFIGS = ".bs4/config"
 
 
 @dataclass(frozen=True)
 class Launched:
-    """`overrides`, `env`, `component` and `processes` as in a LaunchSpec, without W&B's ids, which
-    a manifest has by themselves. `files`: the word behind an `@` of `overrides` -> the file of the
-    manifest that it stands for. `left_out`: what of the launch is not here (keys never are), and
-    why, each as the end of a sentence.
+    """The record of one launch.
+
+    `overrides`, `env`, `component` and `processes` are as in a LaunchSpec, without W&B's ids, which
+    a manifest has in a field of its own. `files` maps the word behind an `@` of `overrides` to the
+    file of the manifest that it names. `left_out` has the parts of the launch that are missing here
+    (keys always are) with the reason, each as the end of a sentence.
     """
 
     overrides: Sequence[str] = ()
@@ -32,7 +34,7 @@ class Launched:
     left_out: Sequence[str] = ()
 
     def words(self, place: Callable[[str], object]) -> tuple[str, ...]:
-        """`overrides` for a machine on which `place` says where a file of the manifest lies."""
+        """Return `overrides` for this machine. `place` returns the path of a manifest's file."""
         found: list[str] = []
         for word in self.overrides:
             named = bool(found) and found[-1] == "@" and word in self.files
@@ -40,6 +42,7 @@ class Launched:
         return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the record as it is in a manifest."""
         return {
             "overrides": list(self.overrides),
             "env": dict(self.env),
@@ -51,7 +54,9 @@ class Launched:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Launched:
-        """ValueError, TypeError, KeyError, AttributeError for what is no such record."""
+        """Return the record in `data`. Raises ValueError, TypeError, KeyError or AttributeError if
+        it is malformed.
+        """
         processes = data["processes"]
         if (
             type(processes) is not int

@@ -22,20 +22,24 @@ from bs4_agent.paths import safe_name
 #: B2: letters, digits and hyphens, 6 to 63 of them (backblaze.com/docs, "Buckets").
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{4,61}[A-Za-z0-9]")
 _STEP = re.compile(r"step_(0|[1-9]\d{0,11})")
+#: What no name may contain: a backslash, a control character, or half of a surrogate pair.
+_BAD_LETTER = re.compile("[\\\\\x00-\x1f\x7f\ud800-\udfff]")
 #: B2's own limit for a name, in bytes of UTF-8.
 NAME_MOST = 1024
 
 
 @dataclass(frozen=True)
 class Place:
-    """`b2://BUCKET/PREFIX`; `prefix` has no slash at its ends and may be empty."""
+    """A place in a bucket: `b2://BUCKET/PREFIX`. `prefix` has no slash at its ends and may be
+    empty.
+    """
 
     bucket: str
     prefix: str
 
     @classmethod
     def parse(cls, url: str) -> Place:
-        """BadRequest says how it is written."""
+        """Return the place that a URL names. Raises BadRequest if it is malformed."""
         bucket, _, prefix = url.removeprefix("b2://").partition("/")
         prefix = prefix.rstrip("/")
         if (
@@ -51,14 +55,12 @@ class Place:
         return cls(bucket, prefix)
 
     def __str__(self) -> str:
-        if self.prefix:
-            return f"b2://{self.bucket}/{self.prefix}"
-        return f"b2://{self.bucket}"
+        return f"b2://{self.bucket}/{self.prefix}".rstrip("/")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The names of one run. `prefix` as in Place."""
+    """The names of one run in a bucket. `prefix` is as in Place."""
 
     prefix: str
     run: str
@@ -68,71 +70,78 @@ class Layout:
 
     @property
     def root(self) -> str:
-        """Ends with a slash, so that run `a` does not find what belongs to `a-v2`."""
-        if self.prefix:
-            return f"{self.prefix}/{self.run}/"
-        return f"{self.run}/"
+        """Return the beginning of every name of the run. It ends with a slash, so that run `a` does
+        not find the files of `a-v2`.
+        """
+        return f"{self.prefix}/{self.run}/".lstrip("/")
 
     @property
     def pointer(self) -> str:
+        """Return the name of the pointer."""
         return f"{self.root}latest.json"
 
     @property
     def lease(self) -> str:
+        """Return the name of the controllers' lease."""
         return f"{self.root}lease.json"
 
     @property
     def recovery(self) -> str:
+        """Return the name of the controllers' record of the run."""
         return f"{self.root}recovery.json"
 
     @property
     def clock(self) -> str:
+        """Return the name of the file that is written to learn the store's time."""
         return f"{self.root}clock.json"
 
     @property
     def steps(self) -> str:
+        """Return the beginning of the names of all steps."""
         return f"{self.root}steps/"
 
     def step(self, number: int) -> str:
+        """Return the beginning of the names of one step."""
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:
+        """Return the name of a step's manifest."""
         return f"{self.step(number)}manifest.json"
 
     def file(self, number: int, path: str) -> str:
-        """`path`: relative to the run's output directory, with slashes."""
+        """Return the name of a step's file. `path` is relative to the run's output directory, with
+        slashes. Raises BadRequest as `checked` does.
+        """
         return checked(f"{self.step(number)}files/{checked(path)}")
 
     def log(self, attempt: int, name: str) -> str:
+        """Return the name of a log of an ended attempt."""
         return checked(f"{self.root}logs/{attempt}/{checked(name)}")
 
     def report(self, name: str) -> str:
+        """Return the name of a crash report."""
         return checked(f"{self.root}reports/{checked(name)}")
 
     def step_of(self, name: str) -> int | None:
-        """The step whose file or manifest `name` is, None for everything else."""
+        """Return the step to which the file or manifest `name` belongs, or None for others."""
         if not name.startswith(self.steps):
             return None
         return step_number(name[len(self.steps) :].partition("/")[0])
 
 
 def step_number(text: str) -> int | None:
-    """12 of "step_12"; None for anything else, zeros in front among them."""
+    """Return 12 for "step_12". Return None for any other text, also for a number with zeros in
+    front.
+    """
     match = _STEP.fullmatch(text)
-    if match:
-        return int(match[1])
-    return None
+    return int(match[1]) if match else None
 
 
 def checked(path: str) -> str:
-    """`path` when it is a relative one that stays below where it begins and that B2 takes as a
-    name; BadRequest otherwise.
+    """Return `path` if it is a relative path that stays below its start and that B2 takes as a
+    name. Raises BadRequest otherwise.
     """
-    parts = path.split("/")
-    bad = not path or any(part in ("", ".", "..") for part in parts) or "\\" in path
-    if bad or any(
-        ord(letter) < 32 or ord(letter) == 127 or 0xD800 <= ord(letter) < 0xE000 for letter in path
-    ):
+    if not {"", ".", ".."}.isdisjoint(path.split("/")) or _BAD_LETTER.search(path):
         raise BadRequest(
             f"{path[:120]!r} is no relative path without '..', so it names nothing in a "
             "store; rename that file."

@@ -1,11 +1,10 @@
-"""What belongs to one step in the store: written before its data, so that what is missing can be
-named.
+"""The manifest of one step in the store. It is written before the step's data, so that missing
+files can be named.
 """
 
 from __future__ import annotations
 
 import builtins
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,17 +15,18 @@ from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.digest import sha256
 from bs4_agent.errors import BadRequest
 from bs4_agent.foreign_json import loads
+from bs4_agent.playbooks.compiled import canonical
 
 SCHEMA = "bs4.manifest/1"
-#: A run with 1000 ranks has some thousand files of 200 bytes here; more than this is no manifest.
+#: The most bytes of a manifest. A run with 1000 ranks has some thousand files of 200 bytes here.
 MOST = 16 * 1024 * 1024
 _SHA1_LENGTH = 40
 
 
 @dataclass(frozen=True)
 class File:
-    """`path` relative to the run's output directory; `sha1` hex of its bytes. `sha256` where it was
-    computed.
+    """One file of a step. `path` is relative to the run's output directory; `sha1` is the hex
+    digest of its bytes, and `sha256` too if it was computed.
     """
 
     path: str
@@ -37,11 +37,13 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """`created_t`: wall seconds of the pod. `parts`: part name (trainer, orchestrator, broadcast,
-    weights) -> its directory, relative to the output directory. `config`: which of `files` a resume
-    is started with, "" when none is known. `wandb`: the run ids of "trainer" and "orchestrator",
-    those that are known. `launch`: how it was started, None where the one who wrote it kept no
-    record of that.
+    """The files of one step and what is known about them.
+
+    `created_t` is the wall-clock time of the pod. `parts` maps the name of a part (trainer,
+    orchestrator, broadcast, weights) to its directory, relative to the output directory. `config`
+    is the file with which a resume is started, "" if none is known. `wandb` has the known run ids
+    of "trainer" and "orchestrator". `launch` is the record of the launch, None if the writer kept
+    none.
     """
 
     run: str
@@ -57,41 +59,42 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files, in bytes."""
         return sum(file.size for file in self.files)
 
     def encode(self) -> builtins.bytes:
-        """Canonical JSON: equal manifests give equal bytes."""
+        """Return the manifest as canonical JSON: equal manifests give equal bytes."""
         files = []
         for file in sorted(self.files, key=lambda one: one.path):
             row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
             files.append(row | ({"sha256": file.sha256} if file.sha256 else {}))
-        whole = {
-            "schema": SCHEMA,
-            "run": self.run,
-            "trainer": self.trainer,
-            "step": self.step,
-            "attempt": self.attempt,
-            "created_t": round(self.created_t, 3),
-            "files": files,
-            "parts": dict(self.parts),
-            "config": self.config,
-            "wandb": dict(self.wandb),
-            "bytes": self.bytes,
-            **({} if self.launch is None else {"launch": self.launch.as_dict()}),
-        }
-        return (
-            json.dumps(whole, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
-            + b"\n"
+        return b"%s\n" % canonical(
+            {
+                "schema": SCHEMA,
+                "run": self.run,
+                "trainer": self.trainer,
+                "step": self.step,
+                "attempt": self.attempt,
+                "created_t": round(self.created_t, 3),
+                "files": files,
+                "parts": dict(self.parts),
+                "config": self.config,
+                "wandb": dict(self.wandb),
+                "bytes": self.bytes,
+                **({} if self.launch is None else {"launch": self.launch.as_dict()}),
+            }
         )
 
     @property
     def sha256(self) -> str:
-        """Of `encode()`: what the pointer names."""
+        """Return the SHA-256 digest of `encode()`, which the pointer names."""
         return digest(self.encode())
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "The manifest") -> Manifest:
-        """StoreDamaged says what is wrong with it; every path in it is a safe one."""
+        """Return the manifest in `data`; every path in it is safe. `what` names it in messages.
+        Raises StoreDamaged if it is malformed.
+        """
         try:
             raw = loads(data)
             if raw["schema"] != SCHEMA:
@@ -122,25 +125,17 @@ class Manifest:
                 f"{what} cannot be read ({type(error).__name__}: {str(error)[:120]}); "
                 "another step may be whole."
             ) from error
-        if (
-            not files
-            or len({file.path for file in files}) != len(files)
-            or _count(raw.get("bytes", -1)) != found.bytes
-        ):
+        paths = {file.path for file in files}
+        sound = bool(files) and len(paths) == len(files)
+        if not sound or _count(raw.get("bytes", -1)) != found.bytes:
             raise StoreDamaged(
                 f"{what} contradicts itself (files: {len(files)}, bytes: {raw.get('bytes')}); "
                 "another step may be whole."
             )
-        configs = set()
-        for file in files:
-            if file.path == found.config or file.path.startswith(f"{CONFIGS}/"):
-                configs.add(file.path)
         named = {found.config} if found.config else set()
         if found.launch is not None:
-            named |= set(found.launch.files.values())
-        else:
-            named |= set()
-        if not named <= configs:
+            named.update(found.launch.files.values())
+        if not named <= {p for p in paths if p == found.config or p.startswith(f"{CONFIGS}/")}:
             raise StoreDamaged(
                 f"{what} names a config that is none of its files; another step may be whole."
             )
@@ -148,10 +143,12 @@ class Manifest:
 
 
 def digest(data: bytes) -> str:
+    """Return the SHA-256 digest of the data, in hex."""
     return sha256(data).hexdigest()
 
 
 def _file(row: Mapping[str, Any]) -> File:
+    """Return the file in one row. Raises ValueError if it is malformed."""
     sha1, other = str(row["sha1"]), row.get("sha256")
     if len(sha1) != _SHA1_LENGTH or not set(sha1) <= set("0123456789abcdef"):
         raise ValueError(f"{sha1[:60]!r} is no SHA-1")
@@ -161,6 +158,7 @@ def _file(row: Mapping[str, Any]) -> File:
 
 
 def _count(value: Any) -> int:
+    """Return the value if it is a whole number of at least 0. Raises ValueError otherwise."""
     if type(value) is not int or value < 0:
         raise ValueError(f"{str(value)[:40]!r} is no count")
     return int(value)

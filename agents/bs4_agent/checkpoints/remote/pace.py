@@ -6,15 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 
-#: A thread that is told to wait longer looks at a stop in between.
+#: The longest sleep in seconds; a thread that must wait longer checks for a stop in between.
 _NAP_S = 1.0
-#: Bytes that may go at once after a pause, in seconds of the rate.
+#: The burst that is allowed after a pause, in seconds of the rate.
 _BURST_S = 0.25
 
 
 class Pace:
-    """`rate` bytes a second, None for no limit. Called with what is about to go; `total` counts
-    it.
+    """Limits a transfer to `rate` bytes per second; None means no limit. It is called with the
+    number of bytes that are about to be sent; `total` counts them.
     """
 
     def __init__(
@@ -30,12 +30,13 @@ class Pace:
         self.total = 0
 
     def __call__(self, count: int) -> None:
+        """Wait until `count` more bytes may be sent."""
         with self._lock:
             self.total += count
             if self._rate is None:
                 return
             now = self._clock()
-            # Everybody queues behind the byte before him: the sum over all threads keeps the rate.
+            # Every thread queues behind the bytes before it, so all threads together keep the rate.
             self._free_at = max(self._free_at, now - _BURST_S) + count / self._rate
             due = self._free_at
         while (wait := due - self._clock()) > 0:

@@ -1,10 +1,11 @@
-"""latest.json: the one file that says which step a new pod starts from. It is written last, after
-that step was verified in the store.
+"""latest.json: the one file that names the step from which a new pod starts. It is written last,
+after that step was verified in the store.
 
-The fields that the scripts before us wrote are kept, so that their readers still work: `step`
-("step_N"), `run_id`, `wandb_run_id`, `timestamp` (UTC). Ours beside them: `schema`, `step_number`,
-`manifest` (its whole name in the bucket), `manifest_sha256`, `bytes`, `trainer`, `wandb`
-({"trainer", "orchestrator"}), `config_version` (hash of the config's bytes, "" when none is known).
+The fields that older scripts wrote are kept, so that their readers still work: `step` ("step_N"),
+`run_id`, `wandb_run_id` and `timestamp` (UTC). Our own fields are `schema`, `step_number`,
+`manifest` (its full name in the bucket), `manifest_sha256`, `bytes`, `trainer`, `wandb`
+({"trainer", "orchestrator"}) and `config_version` (hash of the config's bytes, "" if none is
+known).
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MOST = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """`manifest` is "" in a pointer that another program wrote: then only `step`, `run` and `wandb`
-    are known.
+    """The content of latest.json. `t` is the wall-clock time of its `timestamp`. `manifest` is ""
+    in a pointer that another program wrote; then only `step`, `run`, `t` and `wandb` are known.
     """
 
     step: int
@@ -41,37 +42,44 @@ class Pointer:
     config_version: str = ""
 
     def encode(self) -> builtins.bytes:
-        whole = {
-            "step": f"step_{self.step}",
-            "run_id": self.run,
-            "wandb_run_id": self.wandb.get("trainer", ""),
-            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.t)),
-            "schema": SCHEMA,
-            "step_number": self.step,
-            "manifest": self.manifest,
-            "manifest_sha256": self.manifest_sha256,
-            "bytes": self.bytes,
-            "trainer": self.trainer,
-            "wandb": dict(self.wandb),
-            "config_version": self.config_version,
-        }
-        return json.dumps(whole, indent=1, ensure_ascii=False).encode() + b"\n"
+        """Return the pointer as JSON."""
+        return (
+            b"%s\n"
+            % json.dumps(
+                {
+                    "step": f"step_{self.step}",
+                    "run_id": self.run,
+                    "wandb_run_id": self.wandb.get("trainer", ""),
+                    "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.t)),
+                    "schema": SCHEMA,
+                    "step_number": self.step,
+                    "manifest": self.manifest,
+                    "manifest_sha256": self.manifest_sha256,
+                    "bytes": self.bytes,
+                    "trainer": self.trainer,
+                    "wandb": dict(self.wandb),
+                    "config_version": self.config_version,
+                },
+                indent=1,
+                ensure_ascii=False,
+            ).encode()
+        )
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:
-        """Ours, or one of the scripts before us. StoreDamaged for anything else."""
+        """Return the pointer in `data`, written by us or by an older script. `what` names it in
+        messages. Raises StoreDamaged for anything else.
+        """
         try:
             raw = loads(data)
             step = step_number(str(raw["step"]))
             if step is None or ("step_number" in raw and raw["step_number"] != step):
                 raise ValueError(f"step {str(raw['step'])[:40]!r}")
-            wandb = {}
-            for name, value in (raw.get("wandb") or {}).items():
-                if value:
-                    wandb[str(name)] = str(value)
+            given = (raw.get("wandb") or {}).items()
+            wandb = {str(name): str(value) for name, value in given if value}
             if not wandb and raw.get("wandb_run_id"):
-                # One id for both components is what the scripts had: it is the trainer's, the
-                # orchestrator's was lost there.
+                # The scripts had one id for both components. It is the trainer's; they lost the
+                # orchestrator's.
                 wandb = {"trainer": str(raw["wandb_run_id"])}
             t = _seconds(str(raw.get("timestamp") or ""))
             if "schema" not in raw:
@@ -95,6 +103,7 @@ class Pointer:
 
 
 def _seconds(text: str) -> float:
+    """Return the wall-clock time of a timestamp, 0.0 if it is malformed."""
     try:
         return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
     except ValueError:

@@ -1,7 +1,7 @@
-"""How a program that speaks with a store is started: apart from the agent, which speaks no TLS,
-with the second bundle on its path.
+"""Starts programs that talk to a store. They run apart from the agent, which has no TLS, and have
+the second bundle on their path.
 
-The bundle (b2sdk and what it needs, pure Python) lies in `~/.bs4/b2/<hash>/`; `~/.bs4/b2-current`
+The bundle (b2sdk and what it needs, pure Python) is in `~/.bs4/b2/<hash>/`; `~/.bs4/b2-current`
 names the one in use. It comes with the first order to sync or to restore.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 from bs4_agent.errors import NotApplicable
 from bs4_agent.paths import Home
 
-# -I and -S as the agent itself: nothing from the environment, the user's site or the working
-# directory is imported.
+# -I and -S as for the agent itself: nothing is imported from the environment, the user's site or
+# the working directory.
 _PROGRAM = (
     "import sys; sys.path[:0] = sys.argv.pop(1).split('\\n'); import runpy; "
     "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
@@ -23,8 +23,8 @@ _PROGRAM = (
 
 
 def library(home: Home) -> Path | None:
-    """Where b2sdk lies, None when it is not on this pod. An environment that has it itself (a
-    developer's) needs no bundle.
+    """Return the directory that has b2sdk, or None if it is not on this pod. An environment that
+    has b2sdk itself (a developer's) needs no bundle.
     """
     bundle = home.root / "b2-current"
     if (bundle / "ok").is_file():
@@ -36,8 +36,8 @@ def library(home: Home) -> Path | None:
 
 
 def command(home: Home, module: str, *arguments: str) -> list[str]:
-    """The argv that runs `module`. Nothing in it is secret. NotApplicable where the second bundle
-    is missing.
+    """Return the argv that runs `module` with b2sdk. Nothing in it is secret. Raises NotApplicable
+    if the second bundle is missing.
     """
     place = library(home)
     if place is None:
@@ -45,13 +45,13 @@ def command(home: Home, module: str, *arguments: str) -> list[str]:
             "This pod has no b2sdk, which speaks with the store; send it with `bs4-console "
             "checkpoints sync --pod POD --run RUN --to ...`."
         )
-    # Behind the agent's own: one of its libraries must not be hidden by another version.
+    # It comes after the agent's own path, whose libraries must not be hidden by other versions.
     return own(module, *arguments, further=str(place))
 
 
 def own(module: str, *arguments: str, further: str = "") -> list[str]:
-    """The argv that runs `module` of the agent itself, with what it imports and `further` behind
-    that.
+    """Return the argv that runs a `module` of the agent itself with the agent's import path,
+    followed by the directory `further`.
     """
     path = list(dict.fromkeys(entry for entry in (*sys.path, further) if entry))
     return [sys.executable, "-IS", "-c", _PROGRAM, "\n".join(path), module, *arguments]

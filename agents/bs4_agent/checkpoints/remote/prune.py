@@ -1,9 +1,9 @@
-"""Which remote steps may go, and taking them away: never what the pointer names, a milestone, or
-one of the newest whole ones.
+"""Decides which remote steps may go, and removes them: never the step that the pointer names, a
+milestone, or one of the newest complete steps.
 
-The decision rests on the whole listing and on the manifests, never on names alone: what cannot be
-judged stays. It needs a key that may delete; that of a pod need not, as this also runs from the
-console.
+The decision uses the whole listing and the manifests, never names alone: a step that cannot be
+judged stays. Removing needs a key that may delete. A pod's key need not have that right, because
+this also runs from the console.
 """
 
 from __future__ import annotations
@@ -17,17 +17,19 @@ from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.errors import BadRequest, PlanChanged
 
-#: As on the pod: the newest one may prove unreadable when it is needed.
+#: The least number of steps to keep, as on the pod: the newest one may prove unreadable when it is
+#: needed.
 LEAST = 2
-#: What is not whole may be on its way up: it is left alone until the newest thing of the run is
-#: this much younger, in server seconds.
+#: An incomplete step may still be uploading. It is left alone until the newest file of the run is
+#: this many seconds younger, by the server's clock.
 YOUNG_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """`remove`: oldest first. `kept`: step -> why it stays. `refused`: why nothing may go at all,
-    "" otherwise.
+    """The result of a pruning. `remove` has the steps to remove (or that were removed), oldest
+    first. `kept` maps a step to the reason why it stays. `refused` is the reason why nothing may go
+    at all, or "".
     """
 
     remove: Sequence[RemoteStep] = ()
@@ -36,42 +38,42 @@ class Pruning:
 
     @property
     def bytes(self) -> int:
+        """Return the size of the removed steps, in bytes."""
         return sum(one.bytes for one in self.remove)
 
 
 def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
-    """Pure. BadRequest for fewer than two to keep."""
+    """Decide which steps may go, only from `run`. `keep` is the number of complete steps that stay;
+    multiples of `milestones` stay too. Raises BadRequest if `keep` is below two.
+    """
     if keep < LEAST:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
     if run.pointer is None:
-        why = run.pointer_why or "there is no latest.json"
         return Pruning(
-            refused=f"Nothing is removed without a pointer that can be read ({why}); let a sync "
-            "finish first."
+            refused="Nothing is removed without a pointer that can be read "
+            f"({run.pointer_why or 'there is no latest.json'}); let a sync finish first."
         )
     named = run.step(run.pointer.step)
     if named is None or named.missing:
-        what = "which is not there"
-        if named is not None:
-            what = f"which is not whole ({named.missing})"
+        what = "there" if named is None else f"whole ({named.missing})"
         return Pruning(
             refused=(
-                f"The pointer names step {run.pointer.step}, {what}, so nothing is removed; sync "
-                "that run first."
+                f"The pointer names step {run.pointer.step}, which is not {what}, so nothing is "
+                "removed; sync that run first."
             )
         )
     whole = run.whole
-    if len(whole) <= keep:
-        return Pruning(
-            kept={one.step: "one of the newest" for one in whole} | _torn(run), refused=""
-        )
-    # A run that was set back counts upwards again below what it has left behind: newest by number
-    # and by the server's clock both stay.
-    newest = {one.step for one in whole[:keep]} | {
-        one.step for one in sorted(whole, key=lambda one: -one.t)[:keep]
-    }
-    oldest, latest_t = min(newest), max(entry.t for one in run.steps for entry in one.entries)
     kept: dict[int, str] = {}
+    if len(whole) <= keep:
+        for one in (*whole, *run.steps):
+            why = "one of the newest" if one.whole else f"not whole ({one.missing})"
+            kept.setdefault(one.step, why)
+        return Pruning(kept=kept)
+    # A run that was set back counts upwards again below the steps that it has left behind, so the
+    # newest by number and the newest by the server's clock both stay.
+    by_time = sorted(whole, key=lambda one: -one.t)
+    newest = {one.step for one in (*whole[:keep], *by_time[:keep])}
+    oldest, latest_t = min(newest), max(one.newest_t for one in run.steps)
     remove = []
     for one in run.steps:
         if one.step == run.pointer.step:
@@ -83,22 +85,13 @@ def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
         elif one.manifest is None and any(
             entry.name.endswith("/manifest.json") for entry in one.entries
         ):
-            kept[one.step] = f"it cannot be judged ({one.missing})"  # a newer version's, for one
-        elif not one.whole and (
-            one.step >= oldest or latest_t - max(entry.t for entry in one.entries) < YOUNG_S
-        ):
+            # for example of a newer version
+            kept[one.step] = f"it cannot be judged ({one.missing})"
+        elif not one.whole and (one.step >= oldest or latest_t - one.newest_t < YOUNG_S):
             kept[one.step] = f"not whole ({one.missing}), it may be on its way up"
         else:
             remove.append(one)
     return Pruning(remove, kept)
-
-
-def _torn(run: RemoteRun) -> dict[int, str]:
-    found = {}
-    for one in run.steps:
-        if not one.whole:
-            found[one.step] = f"not whole ({one.missing})"
-    return found
 
 
 def prune(
@@ -109,11 +102,12 @@ def prune(
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
-    """Decide and carry out, one step after the other, each time over a fresh listing and pointer.
-    What was removed is in `remove`.
+    """Decide and remove, one step after the other, each time with a fresh listing and pointer. The
+    result has the removed steps in `remove`.
 
-    `confirmed`: the steps that a person has agreed to; PlanChanged when another one would go.
-    StoreAuth where the key may not delete.
+    `say` is called with each removed step. `confirmed` has the steps to which a person has agreed,
+    None for no limit. Raises PlanChanged if another step would go, and StoreAuth if the key may not
+    delete.
     """
     removed: list[RemoteStep] = []
     while True:
@@ -132,12 +126,10 @@ def prune(
 
 
 def _remove(store: Store, layout: Layout, one: RemoteStep) -> None:
-    """The manifest first: from then on nobody takes the step for whole, and whoever finds the rest
-    knows what it is.
+    """Delete the files of a step, its manifest first: from then on nobody takes the step for
+    complete, and the names of the rest still show what they are.
     """
-    names = sorted(
-        {entry.name for entry in one.entries}, key=lambda name: name != layout.manifest(one.step)
-    )
-    for name in names:
+    manifest = layout.manifest(one.step)
+    for name in sorted(steps.by_name(one.entries), key=lambda name: name != manifest):
         for version in store.versions(name):
             store.delete(version)

@@ -1,9 +1,9 @@
-"""One step into the store, in the order that lets nobody down: manifest, data, verification by a
-fresh listing, pointer.
+"""Uploads one step to the store in a safe order: manifest, data, verification by a fresh listing,
+pointer.
 
-Killed anywhere, what the pointer names is complete and verified, and the next push of the same step
-sends only what is missing. A step that the pointer names is never written over: the pointer leaves
-it first, for another one that is whole, or the push is refused.
+If it is killed anywhere, the step that the pointer names is complete and verified, and the next
+push of the same step sends only what is missing. A step that the pointer names is never
+overwritten: the pointer is first moved to another complete step, or the push is refused.
 """
 
 from __future__ import annotations
@@ -29,18 +29,21 @@ from bs4_agent.errors import Refused, StepFailed
 
 #: Files at a time. Parts of large ones share the store's own threads.
 FILES = 8
-#: Times that what does not verify is sent again, within one push.
+#: How often files that do not verify are sent again within one push.
 _AGAIN = 1
 
-#: Told `(event, **fields)`: hashing, manifest, sending, verified, pointed, held.
+#: Called with `(event, **fields)`; the events are hashing, manifest, sending, verified, pointed and
+#: held.
 Say = Callable[..., None]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Who writes: `attempt` of the run, the step that this attempt was `resumed` from (None: it
-    began afresh), W&B's ids by side, and how it was started (None: not known; its files are those
-    of the set).
+    """The attempt that uploads.
+
+    `attempt` is its number and `resumed` the step from which it was resumed (None if it began
+    afresh). `wandb` has W&B's ids by side. `launch` is how the run was started (None if unknown);
+    its files are those of the set.
     """
 
     run: str
@@ -53,8 +56,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """`sent` bytes of `bytes` had to be uploaded. `held`: why the pointer was not moved, "" when it
-    names this step (or was not to).
+    """The result of one push. `sent` of `bytes` had to be uploaded. `held` is why the pointer was
+    not moved, "" if it names this step or was not to be moved.
     """
 
     step: int
@@ -66,8 +69,8 @@ class Pushed:
 
 
 class Push:
-    """Into one run's place. `progress` is told the bytes done, of files as far as they were not
-    there before.
+    """Uploads steps of one run. `say` receives the events, and `progress` the number of bytes of
+    each transfer; bytes that were in the store before are not counted.
     """
 
     def __init__(
@@ -87,30 +90,21 @@ class Push:
         )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Refused: it must not be written now. StepFailed: it changed meanwhile. StoreDamaged: the
-        store keeps other bytes than sent.
+        """Upload one step and return the result. The pointer is moved to it if `point` is True.
+
+        Raises Refused if it must not be written now, StepFailed if it changed in the meantime, and
+        StoreDamaged if the store holds other bytes than were sent.
         """
-        known = self._hashes.of(file.path for file in local.files)
-        stamps = {}
-        for path, (stamp, _) in known.items():
-            stamps[path] = stamp
+        paths = local.paths
+        known = self._hashes.of(paths.values())
         there = steps.look_at(self._store, self._layout, local.step)
-        manifest, mine = self._manifest(
-            local, origin, {path: sha1 for path, (_, sha1) in known.items()}, there
-        )
-        paths = {file.name: file.path for file in local.files}
-        # What is sent goes by the listing that the manifest was decided by: the one that counts
-        # comes afterwards.
-        entries = {}
-        if there is not None:
-            entries = {entry.name: entry for entry in there.entries}
-        sent = 0
-        if mine:
-            sent = self._send(manifest, paths, stamps, entries)
+        manifest, mine = self._manifest(local, origin, known, there)
+        # The files to send follow from the same listing as the manifest; a fresh listing verifies
+        # them afterwards.
+        entries = steps.by_name(() if there is None else there.entries)
+        sent = self._send(manifest, paths, known, entries) if mine else 0
         for again in range(_AGAIN + 1):
-            entries = {}
-            for entry in self._store.entries(self._layout.step(local.step)):
-                entries[entry.name] = entry
+            entries = steps.by_name(self._store.entries(self._layout.step(local.step)))
             why = steps.missing(self._layout, manifest, entries)
             if not why:
                 break
@@ -120,7 +114,7 @@ class Push:
                     "It is uploaded again by itself."
                 )
             self._store.write(self._layout.manifest(local.step), manifest.encode())
-            sent += self._send(manifest, paths, stamps, entries)
+            sent += self._send(manifest, paths, known, entries)
         self._say(
             "verified",
             step=local.step,
@@ -129,24 +123,20 @@ class Push:
             sent=sent,
             sha256=manifest.sha256,
         )
-        held = ""
-        if point:
-            held = self._point(manifest, local, origin)
+        held = self._point(manifest, local, origin) if point else ""
         return Pushed(local.step, len(manifest.files), manifest.bytes, sent, manifest.sha256, held)
 
     def _manifest(
         self,
         local: LocalSet,
         origin: Origin,
-        sha1: Mapping[Path, str],
+        known: Mapping[Path, tuple[Stamp, str]],
         there: steps.RemoteStep | None,
     ) -> tuple[Manifest, bool]:
-        """(the manifest that stands for the step in the store, whether its files may have to be
-        sent). Written before any data. `there`: the step as it was listed just now.
+        """Return the manifest that stands for the step in the store, and whether its files may have
+        to be sent. It is written before any data. `there` is the step as it was just listed.
         """
-        files = []
-        for file in local.files:
-            files.append(File(file.name, file.size, sha1[file.path]))
+        files = [File(file.name, file.size, known[file.path][1]) for file in local.files]
         launch = origin.launch
         if launch is not None:
             launch = replace(
@@ -183,16 +173,12 @@ class Push:
         return wanted, True
 
     def _leave(self, pointer: Pointer, origin: Origin, *, lossless: bool) -> None:
-        """Let the pointer name another step before this one is written over. `lossless`: what it
-        names is not whole any more (somebody removed it), so that without another one it is mended
-        in its place.
+        """Move the pointer to another step before this step is overwritten. If `lossless` is True,
+        the step in the store is incomplete already (somebody removed files), so without another
+        step it is repaired in its place.
         """
-        run = steps.look(self._store, self._layout)
-        other = None
-        for one in run.whole:
-            if one.step < pointer.step:
-                other = one
-                break
+        whole = steps.look(self._store, self._layout).whole
+        other = next((one for one in whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
             if lossless:
                 return
@@ -213,37 +199,35 @@ class Push:
         self,
         manifest: Manifest,
         paths: Mapping[str, Path],
-        stamps: Mapping[Path, Stamp],
+        known: Mapping[Path, tuple[Stamp, str]],
         entries: Mapping[str, Entry],
     ) -> int:
-        """Upload what `entries` do not show as it must be; the bytes of these files. StepFailed
-        when one is not what was hashed.
+        """Upload the files that `entries` does not have in the right state, and return their size
+        in bytes. Raises StepFailed if a file is not what was hashed.
         """
         try:
             sent = self._send_missing(manifest, paths, entries)
         except StoreError:
-            # the store was given other bytes than were announced: that is not its fault
-            self._unchanged(stamps)
+            # If a file changed meanwhile, that is the cause and not the store.
+            self._unchanged(known)
             raise
-        self._unchanged(stamps)
+        self._unchanged(known)
         return sent
 
     def _send_missing(
         self, manifest: Manifest, paths: Mapping[str, Path], entries: Mapping[str, Entry]
     ) -> int:
-        wanted = []
+        """Upload the files that `entries` does not have in the right state, and return their size
+        in bytes.
+        """
+        wanted, size = [], 0
         for file in sorted(manifest.files, key=lambda one: -one.size):
             name = self._layout.file(manifest.step, file.path)
             entry = entries.get(name)
             if entry is None or (entry.size, entry.sha1) != (file.size, file.sha1):
                 wanted.append((file, name))
-        self._say(
-            "sending",
-            step=manifest.step,
-            files=len(wanted),
-            bytes=sum(file.size for file, _ in wanted),
-            of=manifest.bytes,
-        )
+                size += file.size
+        self._say("sending", step=manifest.step, files=len(wanted), bytes=size, of=manifest.bytes)
         stop = threading.Event()
 
         def one(file: File, name: str) -> None:
@@ -254,7 +238,7 @@ class Push:
             pending = [pool.submit(one, file, name) for file, name in wanted]
             done, _ = wait(pending, return_when=FIRST_EXCEPTION)
             if any(future.exception() for future in done):
-                stop.set()  # those that have not begun
+                stop.set()  # skips uploads that have not begun
         for future in pending:
             try:
                 future.result()
@@ -263,11 +247,12 @@ class Push:
                     f"{error.filename} vanished while step {manifest.step} was uploaded; a "
                     "newer step is taken by itself."
                 ) from error
-        return sum(file.size for file, _ in wanted)
+        return size
 
     @staticmethod
-    def _unchanged(stamps: Mapping[Path, Stamp]) -> None:
-        for path, stamp in stamps.items():
+    def _unchanged(known: Mapping[Path, tuple[Stamp, str]]) -> None:
+        """Raise StepFailed if a file has changed since it was hashed."""
+        for path, (stamp, _) in known.items():
             try:
                 same = Stamp.of(path) == stamp
             except FileNotFoundError:
@@ -279,8 +264,8 @@ class Push:
                 )
 
     def _point(self, manifest: Manifest, local: LocalSet, origin: Origin) -> str:
-        """Move the pointer here. "" when it names this step now, otherwise why it stays where it
-        is.
+        """Move the pointer to this step. Return "" if it names this step now, otherwise why it
+        stays.
         """
         pointer, _ = steps.read_pointer(self._store, self._layout)
         if (
@@ -306,12 +291,9 @@ class Push:
         return ""
 
     def _write_pointer(self, manifest: Manifest) -> None:
-        config = ""
-        for file in manifest.files:
-            if file.path == manifest.config:
-                config = file.sha1
-                break
-        pointer = Pointer(
+        """Write the pointer and read it back. Raises StoreDamaged if it differs."""
+        sha1 = {file.path: file.sha1 for file in manifest.files}
+        data = Pointer(
             step=manifest.step,
             run=manifest.run,
             t=manifest.created_t,
@@ -320,9 +302,8 @@ class Push:
             bytes=manifest.bytes,
             trainer=manifest.trainer,
             wandb=manifest.wandb,
-            config_version=config,
-        )
-        data = pointer.encode()
+            config_version=sha1.get(manifest.config, ""),
+        ).encode()
         self._store.write(self._layout.pointer, data)
         if self._store.read(self._layout.pointer, pointers.MOST) != data:
             raise StoreDamaged(
@@ -332,31 +313,34 @@ class Push:
 
 
 def _same_data(there: Manifest, wanted: Manifest, local: LocalSet) -> bool:
-    """Whether the parts are the same. Configs are written anew at every start, and the step is no
-    other one for it.
+    """Return True if the parts of both manifests are the same. Configs are written anew at every
+    start and do not make another step.
     """
-    names = {file.name for file in local.data}
-    rows = []
-    for one in (there, wanted):
-        rows.append({f.path: (f.size, f.sha1) for f in one.files if f.path in names})
-    extra = {f.path for f in there.files} - {f.path for f in wanted.files}
-    inside = []
-    for name in extra:
+    before, now = _content(there), _content(wanted)
+    for file in local.data:
+        if before.get(file.name) != now.get(file.name):
+            return False
+    for name in before.keys() - now.keys():
         if any(name.startswith(f"{part}/") for part in there.parts.values()):
-            inside.append(name)
-    return rows[0] == rows[1] and not inside and set(there.parts) >= set(wanted.parts)
+            return False
+    return set(there.parts) >= set(wanted.parts)
+
+
+def _content(manifest: Manifest) -> dict[str, tuple[int, str]]:
+    """Return {path: (bytes, SHA-1)} of the files."""
+    return {file.path: (file.size, file.sha1) for file in manifest.files}
 
 
 def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
-    """Whether this run was deliberately resumed below what the pointer names, and has trained on
-    from there since.
+    """Return True if this run was deliberately resumed below the step that the pointer names, and
+    has trained on from there since.
     """
     return origin.resumed is not None and origin.resumed < local.step and local.t > pointer.t
 
 
 def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
-    """Logs and reports: `files` is name in the bucket -> path; the number that had to be sent. One
-    that vanished is left out.
+    """Upload logs and reports, and return how many had to be sent. `files` maps the name in the
+    bucket to the path. A file that vanished is left out.
     """
     sent = 0
     for name, path in files.items():

@@ -1,12 +1,12 @@
-"""Read the two bucket layouts of the scripts before us; they are never written.
+"""Reads the two bucket layouts of older scripts; they are never written.
 
     RUN/latest.json, RUN/step_N/..., RUN/config.toml   one script's: the content of a checkpoint
                                                        directory of the trainer
     RUN/checkpoints/step_N/...                         the other's, without any pointer
 
-Neither has a manifest: what a step should hold is not known, only what is there. The names say
-whether the trainer's writer came to its end (`.metadata` beside shards); no hash of theirs can be
-compared but the store's own.
+Neither has a manifest, so it is known what a step has, but not what it should have. The names show
+whether the trainer's writer came to its end (`.metadata` beside shards). The only hashes are those
+of the store.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
 @dataclass(frozen=True)
 class SeedStep:
-    """One step as it lies there. `root`: the names' beginning, with the slash; `files`: name behind
-    `root` -> its entry. `missing`: what a resume needs and is not there, "" when the trainer's part
-    is whole (these scripts never saved the orchestrator's).
+    """One step in an older layout. `root` is the beginning of its names, with the slash, and
+    `files` maps the rest of a name to its entry. `missing` is what a resume needs and is not there,
+    "" if the trainer's part is complete (these scripts never saved the orchestrator's part).
     """
 
     step: int
@@ -37,13 +37,14 @@ class SeedStep:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files, in bytes."""
         return sum(entry.size for entry in self.files.values())
 
 
 @dataclass(frozen=True)
 class SeedRun:
-    """What the scripts left of a run. `pointer` None without (or with an unreadable) latest.json;
-    `config` the entry of config.toml.
+    """A run in an older layout. `pointer` is None if there is no latest.json; `config` is the entry
+    of config.toml, or None.
     """
 
     steps: Sequence[SeedStep]
@@ -52,35 +53,38 @@ class SeedRun:
 
     @property
     def newest(self) -> SeedStep | None:
-        """The newest step whose trainer part is whole."""
+        """Return the newest step whose trainer part is complete, or None."""
         return max(
             (one for one in self.steps if not one.missing), key=lambda one: one.step, default=None
         )
 
 
 def read(store: Store, layout: Layout) -> SeedRun:
-    """Both layouts at once, oldest step first; no steps when neither is there. Errors of the store;
-    StoreDamaged for a broken pointer.
+    """Read both layouts at once; the steps are sorted, oldest first, and empty if neither layout is
+    there. Raises the store's errors, and StoreDamaged for a broken pointer.
     """
     found: dict[tuple[str, int], dict[str, Entry]] = {}
     config = None
     for entry in store.entries(layout.root):
         name = entry.name[len(layout.root) :]
         config = entry if name == "config.toml" else config
-        where = ""
-        if name.startswith("checkpoints/"):
-            where = "checkpoints/"
+        where = "checkpoints/" if name.startswith("checkpoints/") else ""
         directory, _, rest = name[len(where) :].partition("/")
         step = step_number(directory)
         if step is not None and rest:
             found.setdefault((f"{layout.root}{where}{directory}/", step), {})[rest] = entry
-    steps = [SeedStep(step, root, files, _missing(files)) for (root, step), files in found.items()]
     return SeedRun(
-        sorted(steps, key=lambda one: (one.step, one.root)), _pointer(store, layout), config
+        [
+            SeedStep(step, root, found[root, step], _missing(found[root, step]))
+            for root, step in sorted(found, key=lambda place: place[::-1])
+        ],
+        _pointer(store, layout),
+        config,
     )
 
 
 def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:
+    """Return the pointer, or None if there is none."""
     try:
         return pointers.Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer)
     except NotThere:
@@ -88,22 +92,14 @@ def _pointer(store: Store, layout: Layout) -> pointers.Pointer | None:
 
 
 def _missing(files: dict[str, Entry]) -> str:
-    metadata = []
-    for name in files:
-        if name.rpartition("/")[2] == ".metadata":
-            metadata.append(name)
-    shards = []
-    for name in files:
-        if _SHARD.fullmatch(name):
-            shards.append(name)
+    """Return what the trainer's part lacks, or ""."""
+    metadata = [name for name in files if name.rpartition("/")[2] == ".metadata"]
     if not metadata:
         return "no .metadata"
+    shards = [name for name in files if _SHARD.fullmatch(name)]
     if not shards:
         return "no shard beside .metadata"
-    empty = []
     for name in (*metadata, *shards):
         if not files[name].size:
-            empty.append(name)
-    if empty:
-        return f"{empty[0]} is empty"
+            return f"{name} is empty"
     return ""

@@ -1,5 +1,5 @@
-"""What of a run is in the store: each step with its manifest, and what is missing of it by the
-server's own listing.
+"""The steps of a run in the store: each with its manifest and, by the server's own listing, what it
+lacks.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from bs4_agent.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One step. `t`: server seconds of its manifest (of its newest file without one). `missing`:
-    why it is not whole, "" when it is.
+    """One step in the store. `t` is the server's time of its manifest, or of its newest file if it
+    has none. `missing` is why it is incomplete, "" if it is complete.
     """
 
     step: int
@@ -31,41 +31,44 @@ class RemoteStep:
 
     @property
     def whole(self) -> bool:
+        """Return True if the step is complete."""
         return not self.missing
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files of the step in the store, in bytes."""
         return sum(entry.size for entry in self.entries)
+
+    @property
+    def newest_t(self) -> float:
+        """Return the server's time of the step's newest file."""
+        return max((entry.t for entry in self.entries), default=0.0)
 
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """`pointer` None without latest.json; `pointer_why` says why one that is there cannot be
-    used.
+    """All of a run in the store. `pointer` is None if there is no usable latest.json; `pointer_why`
+    is why an existing one cannot be used, or "".
     """
 
     steps: Sequence[RemoteStep]
     pointer: Pointer | None
     pointer_why: str = ""
     others: Mapping[str, Entry] = field(default_factory=dict)
-    """Names below the run that are neither a step's nor the pointer: logs, reports, what other
-    programs left.
-    """
+    """The other names below the run: logs, reports, and files of other programs."""
 
     def step(self, number: int) -> RemoteStep | None:
-        for one in self.steps:
-            if one.step == number:
-                return one
-        return None
+        """Return the step with this number, or None."""
+        return next((one for one in self.steps if one.step == number), None)
 
     @property
     def whole(self) -> list[RemoteStep]:
-        """Newest step first."""
+        """Return the complete steps, newest first."""
         return sorted((one for one in self.steps if one.whole), key=lambda one: -one.step)
 
 
 def look(store: Store, layout: Layout) -> RemoteRun:
-    """Everything of the run, listed now; each manifest is read. Errors of the store."""
+    """List the run in the store now and read each manifest. Raises the store's errors."""
     found: dict[int, list[Entry]] = {}
     others: dict[str, Entry] = {}
     for entry in store.entries(layout.root):
@@ -75,20 +78,22 @@ def look(store: Store, layout: Layout) -> RemoteRun:
         elif entry.name != layout.pointer:
             others[entry.name] = entry
     pointer, why = read_pointer(store, layout)
-    steps = [_step(store, layout, step, entries) for step, entries in sorted(found.items())]
-    return RemoteRun(steps, pointer, why, others)
+    return RemoteRun(
+        [_step(store, layout, step, entries) for step, entries in sorted(found.items())],
+        pointer,
+        why,
+        others,
+    )
 
 
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
-    """One step, listed now; None when nothing of it is there."""
+    """List one step now. Return None if the store has no file of it."""
     entries = store.entries(layout.step(step))
-    if entries:
-        return _step(store, layout, step, entries)
-    return None
+    return _step(store, layout, step, entries) if entries else None
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
-    """(the pointer, "" or why what is there cannot be used)."""
+    """Return the pointer (or None) and why an existing one cannot be used (or "")."""
     try:
         return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
     except NotThere:
@@ -98,11 +103,11 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
-    """The first thing of `manifest` that `entries` (by name) do not show as it must be, "" when
-    there is none.
+    """Return the first part of `manifest` that `entries` (by name) does not have in the right
+    state, or "".
 
-    A file of which the server has no SHA-1 is only as good as its size: that counts as missing, it
-    is uploaded again.
+    A file for which the server has no SHA-1 counts as missing, because its size alone proves
+    little; it is uploaded again.
     """
     data = manifest.encode()
     own = entries.get(layout.manifest(manifest.step))
@@ -123,16 +128,21 @@ def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) ->
 
 
 def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> RemoteStep:
-    by_name = {entry.name: entry for entry in entries}
-    own = by_name.get(layout.manifest(step))
+    """Return the step with its manifest and what it lacks."""
+    names = by_name(entries)
+    own = names.get(layout.manifest(step))
     if own is None:
         return RemoteStep(step, max(entry.t for entry in entries), entries, None, "no manifest")
     try:
         manifest = Manifest.decode(store.read(own.name, manifests.MOST), own.name)
     except (NotThere, StoreDamaged) as error:
         return RemoteStep(step, own.t, entries, None, error.message)
+    why = missing(layout, manifest, names)
     if manifest.step != step:
         why = f"its manifest is of step {manifest.step}"
-    else:
-        why = missing(layout, manifest, by_name)
     return RemoteStep(step, own.t, entries, manifest, why)
+
+
+def by_name(entries: Sequence[Entry]) -> dict[str, Entry]:
+    """Return the entries by their names."""
+    return {entry.name: entry for entry in entries}

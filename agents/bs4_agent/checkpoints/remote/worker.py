@@ -1,15 +1,14 @@
-"""The process that uploads: one job, told on standard input, its progress as NDJSON on standard
-output.
+"""The process that uploads: it reads one job from standard input and writes its progress as NDJSON
+to standard output.
 
-It is apart from the agent because b2sdk and TLS cost more memory than the agent may have, and
-because it may be killed: what the store's pointer names stays whole, and the next one goes on. It
-reads the key itself, from the 0600 file. When its input ends, the agent has, and so does it: the
-new agent starts another one.
+It is apart from the agent because b2sdk and TLS need more memory than the agent may use, and
+because it may be killed: the step that the store's pointer names stays complete, and the next
+worker goes on. It reads the key itself, from the 0600 file. When its input ends, the agent has
+ended, so the worker ends too; the new agent starts another one. The job is
 
     {"run", "to", "home", "spec", "attempt", "resumed", "steps": [N, ...], "point", "weights",
-    "rate",
-     "keep_remote", "milestones", "wandb": {side: id}, "launch": Launched.as_dict() or None,
-     "others": {name: path}, "look"}
+     "rate", "keep_remote", "milestones", "wandb": {side: id},
+     "launch": Launched.as_dict() or None, "others": {name: path}, "look"}
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push, upload_others
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.sets import StepSet, complete_sets, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, set_of, step_sets, verify
 from bs4_agent.checkpoints.sync_set import LocalSet, local_set, wandb_ids
 from bs4_agent.errors import AgentError, Busy, NotApplicable, Refused, StepFailed
 from bs4_agent.paths import Home
@@ -45,30 +44,32 @@ from bs4_agent.setup.credentials import private, stored
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Seconds between two lines about progress.
+#: Seconds between two progress events.
 _SAY_S = 1.0
-#: Seconds that a new worker waits for an earlier one of the same run to notice that its agent is
+#: Seconds that a new worker waits for an earlier worker of the same run to notice that its agent is
 #: gone.
 _TURN_S = 60.0
 _FAILED, _ORPHANED = 1, 2
 
 
 class Told:
-    """What goes to the agent: whole lines, from any thread."""
+    """Writes events to the agent as whole lines. May be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done, self._total, self._began, self._said = 0, 0, time.monotonic(), 0.0
 
     def __call__(self, event: str, **fields: Any) -> None:
+        """Write one event with its fields. The event "sending" starts a new count of bytes."""
         if event == "sending":
             with self._lock:
                 self._done, self._total, self._began = 0, fields["bytes"], time.monotonic()
         with self._lock:
-            # Standard output is how the agent is told.
+            # The agent reads the events from standard output.
             print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
+        """Count `count` more bytes and write a "progress" event, at most every `_SAY_S` seconds."""
         with self._lock:
             self._done += count
             now = time.monotonic()
@@ -80,19 +81,17 @@ class Told:
 
 
 def main() -> int:
+    """Carry out the job on standard input and return the exit code: 0, or 1 if it failed."""
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
-    os.nice(
-        19
-        # the run comes first; who starts this says the same for the disk, without loading psutil
-        # for it once more
-    )
+    # The run comes first. The agent sets the priority for the disk, which would load psutil here.
+    os.nice(19)
     tell = Told()
     home = Home(Path(job["home"]))
     try:
         with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
-            # b2sdk's import and the store's first answers take as long as it takes to hash some
-            # hundred MB: both at once.
+            # b2sdk's import and the store's first answers take as long as hashing some hundred MB,
+            # so both are done at once.
             opening = beside.submit(open_store, home, job)
             work(home, job, opening, tell)
     except (AgentError, OSError) as error:
@@ -103,11 +102,11 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told) -> None:
-    """The steps of the job, newest first, then logs and reports, then what may go from the store,
-    and a look at what is there now.
+    """Upload the steps of the job, newest first, then logs and reports; then remove what may go
+    from the store, and list what is there.
 
-    `opening`: the store, once its first answers are there, or why it cannot be had, which ends the
-    work at once.
+    `opening` is the store, which is available once its first answers are there, or the reason why
+    it is not, which ends the work at once.
     """
 
     def still_wanted(_: int) -> None:
@@ -118,16 +117,13 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
     hashes = Hashes(home.run(layout.run) / "sync-hashes.json")
     spec = spec_from_dict(job["spec"])
     trainer = registry.get(spec.trainer)
-    launch = None
-    if job.get("launch"):
-        launch = Launched.from_dict(job["launch"])
     origin = Origin(
         layout.run,
         spec.trainer,
         job["attempt"],
         job["resumed"],
         wandb_ids(trainer, spec) | job.get("wandb", {}),
-        launch,
+        Launched.from_dict(job["launch"]) if job.get("launch") else None,
     )
     source = _Source(home, job, trainer, spec, tell)
     for number, step in enumerate(job["steps"]):
@@ -136,14 +132,14 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             began = time.monotonic()
             point = number == 0 and bool(job["point"])
             try:
-                # what is known is not read again when it is pushed
-                hashes.of((file.path for file in local.files), still_wanted)
+                # The push does not read the files again.
+                hashes.of(local.paths.values(), still_wanted)
                 push = Push(opening.result(), layout, hashes, tell, tell.moved)
                 tell("started", step=one.step, bytes=local.bytes, files=len(local.files))
                 pushed = push.step(local, origin, point=point)
             except StepFailed:
                 if why := verify(one):
-                    # under our hold: somebody else rotates here
+                    # It vanished under our hold, so somebody else removes steps here.
                     tell("vanished", step=one.step, detail=why)
                 raise
         seconds = max(0.001, time.monotonic() - began)
@@ -161,9 +157,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
             sha256=pushed.manifest_sha256,
         )
     store = opening.result()
-    others = {}
-    for name, path in job["others"].items():
-        others[layout.root + name] = Path(path)
+    others = {layout.root + name: Path(path) for name, path in job["others"].items()}
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if job["keep_remote"] is not None:
@@ -173,7 +167,7 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told)
 
 
 class _Source:
-    """The run's steps on disk, each taken under a hold."""
+    """The run's steps on the disk. Each step is taken under a hold."""
 
     def __init__(
         self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told
@@ -186,19 +180,15 @@ class _Source:
         )
 
     def take(self, held: ExitStack, step: int, *, newer: bool) -> tuple[StepSet, LocalSet]:
-        """`step`, held until `held` ends. With `newer` the newest complete one where it was rotated
-        away before its turn came: a run may save faster than a process starts. StepFailed, Refused:
-        it cannot be uploaded.
+        """Return `step` and its files, held until `held` ends. If `newer` is True and the step was
+        removed before its turn came, return the newest complete step: a run may save faster than a
+        process starts. Raises StepFailed or Refused if it cannot be uploaded.
         """
         while True:
             one, why = None, "it is being removed"
             with contextlib.suppress(Busy):
                 held.enter_context(hold(self._home, self._run, step, self._who))
-                one = None
-                for found in step_sets(self._trainer, self._spec):
-                    if found.step == step:
-                        one = found
-                        break
+                one = set_of(step_sets(self._trainer, self._spec), step)
                 why = "gone" if one is None else verify(one)
             if one is not None and not why:
                 return one, self._local(one)
@@ -214,6 +204,7 @@ class _Source:
             step = newest.step
 
     def _local(self, one: StepSet) -> LocalSet:
+        """Return the files of the set, or report why it cannot be uploaded."""
         try:
             return local_set(self._trainer, self._spec, one, weights=self._weights)
         except Refused as error:
@@ -222,13 +213,13 @@ class _Source:
 
 
 def _look(store: Store, layout: Layout, tell: Told) -> None:
-    """What of the run is there, by the server's own listing: whole steps by number, and what is
-    missing of the others.
+    """Report what the store has of the run, by its own listing: the complete steps by number, and
+    what the others lack.
     """
     try:
         found = steps.look(store, layout)
     except StoreError as error:
-        # what was uploaded was verified; this is asked again with the next one
+        # The uploads were verified; the listing is repeated with the next job.
         tell("unlisted", detail=error.message)
         return
     torn = []
@@ -245,13 +236,17 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
                     "of": len(files) if one.manifest else None,
                 }
             )
-    pointer = found.pointer.step if found.pointer else None
-    tell("listed", pointer=pointer, steps=sorted(one.step for one in found.whole), torn=torn)
+    tell(
+        "listed",
+        pointer=found.pointer.step if found.pointer else None,
+        steps=sorted(one.step for one in found.whole),
+        torn=torn,
+    )
 
 
 def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:
-    """A key that may not delete is what a pod should have: then it is the console's work, and no
-    failure.
+    """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
+    is the console's work and no failure.
     """
     try:
         done = prune.prune(store, layout, job["keep_remote"], job["milestones"])
@@ -269,8 +264,8 @@ def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> 
 
 
 def open_store(home: Home, job: Mapping[str, Any]) -> Store:
-    """B2 with the key of this pod. NotApplicable without one, StoreAuth where everybody can read
-    it.
+    """Open B2 with the key of this pod. Raises NotApplicable if there is no key, and StoreAuth if
+    others can read its file.
     """
     from bs4_agent.checkpoints.remote import b2
 
@@ -286,18 +281,23 @@ def open_store(home: Home, job: Mapping[str, Any]) -> Store:
             f"There is no key for the store ({path}); put it there with `bs4-console pods "
             "setup --credentials`."
         )
-    pace = Pace(job.get("rate"))
     return b2.B2Store.open(
-        Place.parse(job["to"]).bucket, key["key_id"], key["key"], at=b2.realm(), pace=pace
+        Place.parse(job["to"]).bucket,
+        key["key_id"],
+        key["key"],
+        at=b2.realm(),
+        pace=Pace(job.get("rate")),
     )
 
 
 def failure(error: AgentError | OSError) -> dict[str, Any]:
-    """`type`, `detail`, `passing` (whether the same may work soon), as the journal has them."""
+    """Return the fields `error` (its type), `detail` and `passing` (True if the same may work soon)
+    for the journal.
+    """
     if isinstance(error, AgentError):
-        passing = (isinstance(error, StoreError) and error.passing) or isinstance(
-            error, (StepFailed, Busy, StoreDamaged)
-        )
+        passing = isinstance(error, (StepFailed, Busy, StoreDamaged))
+        if isinstance(error, StoreError):
+            passing = passing or error.passing
         return {"error": error.type, "detail": error.message, "passing": passing}
     return {
         "error": "disk",
@@ -310,8 +310,8 @@ def failure(error: AgentError | OSError) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _turn(home: Home, run: str) -> Any:
-    """Alone for this run: two workers would write the pointer in turns. The kernel lets go with the
-    process, however it ends.
+    """Hold the run alone: two workers would overwrite each other's pointer. The kernel releases the
+    lock with the process, however it ends.
     """
     path = home.run(run) / "sync.lock"
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -334,8 +334,8 @@ def _turn(home: Home, run: str) -> Any:
 
 
 def _job() -> dict[str, Any]:
-    """The first line of standard input, by its descriptor: a thread that waits in sys.stdin would
-    abort the interpreter at its end.
+    """Return the job in the first line of standard input. It is read by its descriptor, because a
+    thread that waits in sys.stdin would abort the interpreter at its end.
     """
     raw = b""
     while not raw.endswith(b"\n"):
@@ -343,11 +343,11 @@ def _job() -> dict[str, Any]:
         if not more:
             os._exit(_ORPHANED)
         raw += more
-    found: dict[str, Any] = json.loads(raw)
-    return found
+    return dict(json.loads(raw))
 
 
 def _end_with_agent() -> None:
+    """End this process when the agent closes its input."""
     while os.read(0, 1 << 16):
         pass
     os._exit(_ORPHANED)

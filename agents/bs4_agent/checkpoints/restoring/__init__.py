@@ -1,0 +1,1 @@
+"""Restores a checkpoint step from an object store."""

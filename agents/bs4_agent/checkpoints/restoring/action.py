@@ -1,5 +1,5 @@
-"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and gone on
-with after a kill -9.
+"""A restore as an action: its plan with a hash, carried out by the runner of playbooks, and how it
+goes on after a kill -9.
 """
 
 from __future__ import annotations
@@ -10,26 +10,34 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
 from bs4_agent.checkpoints.restoring.restore import Asked, Prepared, Restoring
 from bs4_agent.clock import boot_id
-from bs4_agent.errors import AgentError, PlanChanged, PlanExpired, Refused
+from bs4_agent.errors import PlanChanged
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
+from bs4_agent.playbooks.world import (
+    Planned,
+    hashed_steps,
+    picked,
+    steps_as_dicts,
+    steps_from_dicts,
+    targets_at,
+)
 from bs4_agent.runs.registry import Runs
 
-#: What stands where a playbook's id does: no playbook may be called so.
+#: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "restore"
 Rest = Callable[[], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """`identity`: of the manifest, which names every file with its size and hash. `shown`: what a
-    person reads beside the steps.
+    """The plan of one restore. `identity` is the hash of the manifest, which names every file with
+    its size and hash. `shown` has the facts that a person reads beside the steps.
     """
 
     asked: Asked
@@ -37,22 +45,22 @@ class RestorePlan:
     identity: str
     steps: Sequence[Planned]
     shown: Mapping[str, Any]
+    expires_m: float = 0.0
 
     @property
     def hash(self) -> str:
-        steps = []
-        for s in self.steps:
-            steps.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
+        """Return the hash that a person confirms."""
         return digest(
             {
                 "restore": self.asked.body(),
                 "step": self.step,
                 "identity": self.identity,
-                "steps": steps,
+                "steps": hashed_steps(self.steps),
             }
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled and shown."""
         return {
             "playbook": NAME,
             "title": f"Restore step {self.step} of {self.asked.run} from {self.asked.source}",
@@ -63,25 +71,26 @@ class RestorePlan:
             "resume": self.step,
             "asked": self.asked.body(),
             "identity": self.identity,
-            "steps": [step.as_dict() for step in self.steps],
+            "steps": steps_as_dicts(self.steps),
             "verify": {},
             **self.shown,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        shown = {}
-        for name in ("skipped", "notes", "bytes", "missing", "free", "launch"):
-            shown[name] = data[name]
-        steps = []
-        for step in data["steps"]:
-            steps.append(Planned.from_dict(step))
-        return cls(Asked.read(data["asked"]), data["resume"], data["identity"], steps, shown)
+        """Return the plan that `as_dict` has written."""
+        return cls(
+            Asked.read(data["asked"]),
+            data["resume"],
+            data["identity"],
+            steps_from_dicts(data["steps"]),
+            picked(data, "skipped", "notes", "bytes", "missing", "free", "launch"),
+        )
 
 
 def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
-    """What a restore would do now. NotApplicable: no such step; Refused: the run lives, the disk is
-    full.
+    """Return the plan of what a restore would do now. Raises NotApplicable if the store has no such
+    step, and Refused if the run is running or the disk is full.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -91,12 +100,12 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
     here = restoring.here(prepared)
     missing, free = restoring.missing(prepared)
     restoring.refuse_full(prepared)
-    fetched = "nothing is fetched"
-    if missing:
-        fetched = "only its config is fetched"
     notes = []
     if here:
-        notes = [f"Step {step} is complete here already, so {fetched} and nothing is moved."]
+        fetched = "only its config" if missing else "nothing"
+        notes.append(
+            f"Step {step} is complete here already, so {fetched} is fetched and nothing is moved."
+        )
     if newer := place.above(trainer, spec, step):
         notes.append(
             f"Step {newer[-1]} is complete here and newer: a launch resumes that one unless "
@@ -109,21 +118,27 @@ def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
         )
     elif left_out := prepared.found.launch.left_out:
         notes.append(f"Of how the run was started the store does not have {'; '.join(left_out)}.")
-    shown = {
-        "skipped": [list(one) for one in prepared.skipped],
-        "notes": notes,
-        "bytes": prepared.found.bytes,
-        "missing": missing,
-        "free": free,
-        "launch": prepared.launch,
-    }
     return RestorePlan(
-        asked, step, prepared.found.identity, planned(prepared, missing, here=here), shown
+        asked,
+        step,
+        prepared.found.identity,
+        planned(prepared, missing, here=here),
+        {
+            "skipped": prepared.skipped_rows,
+            "notes": notes,
+            "bytes": prepared.found.bytes,
+            "missing": missing,
+            "free": free,
+            "launch": prepared.launch,
+        },
+        time.monotonic() + LIFETIME_S,
     )
 
 
 def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
-    """The two steps of every restore."""
+    """Return the two steps of every restore: fetch, and place. `missing` is the number of bytes to
+    fetch; `here` is True if the step is complete on the pod already.
+    """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
     size = f"{len(found.files)} files, {found.bytes / 1e9:.2f} GB" + (
@@ -138,35 +153,42 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
         [],
         {"staging": str(where.staging), "bytes": found.bytes, "missing": missing},
     )
-    finals = [str(one.final) for one in where.directories]
-    parameters = {**names, "directories": finals, "aside": [str(path) for path in clashing]}
-    moving = "".join(f"mv {path} <trash>/; " for path in clashing)
+    parameters = {**names, "directories": where.finals, "aside": texts(clashing)}
     title = f"Put it where {prepared.spec.trainer} looks for it"
     if clashing:
         title += f"; {len(clashing)} that lie there incomplete go to the run's trash"
-    else:
-        title += ""
-    command = moving + "; ".join(f"mv {one.staged} {one.final}" for one in where.directories)
-    return [bring, Planned("place", title, command, parameters, [], {"directories": finals})]
+    moves = [f"mv {path} <trash>/" for path in clashing]
+    moves += [f"mv {one.staged} {one.final}" for one in where.directories]
+    return [
+        bring,
+        Planned("place", title, "; ".join(moves), parameters, [], {"directories": where.finals}),
+    ]
 
 
 @dataclass(frozen=True)
 class RestoreContext:
+    """The context of the steps of a restore. `action` is the action's key."""
+
     restoring: Restoring
     action: str
 
     def prepared(self, planned: Planned) -> Prepared:
+        """Return what the planned step restores."""
         return self.restoring.again(
             Asked.read(planned.parameters["asked"]), planned.parameters["identity"]
         )
 
 
 class Fetch:
+    """The step that fetches the files from the store."""
+
     def done(self, context: RestoreContext, planned: Planned) -> bool:
+        """Return True if the files are fetched or in their place already."""
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises Refused if the run is running."""
         context.restoring.refuse_live(planned.parameters["asked"]["run"])
         return []
 
@@ -177,25 +199,29 @@ class Fetch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Fetch the files and return a sentence about the result."""
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 
 
 class Put:
+    """The step that puts the fetched files in their place."""
+
     def done(self, context: RestoreContext, planned: Planned) -> bool:
+        """Return True if the step is in its place and the run is known to the agent."""
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        prepared = context.prepared(planned)
-        found = []
-        for path in place.in_the_way(prepared.where):
-            found.append(str(path))
+        """Return the directories that will be moved aside. Raises PlanChanged if one of them was
+        not there when the plan was made.
+        """
+        found = texts(place.in_the_way(context.prepared(planned).where))
         if more := sorted(set(found) - set(planned.parameters["aside"])):
             raise PlanChanged(
                 f"{more[0]} is there by now, and was not when the plan was made; nothing was "
                 "moved. Make a new plan."
             )
-        return [{"path": path} for path in found]
+        return targets_at(found)
 
     def act(
         self,
@@ -204,6 +230,7 @@ class Put:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Put the files in their place and return a sentence about the result."""
         return context.restoring.put(context.prepared(planned), context.action)
 
 
@@ -211,6 +238,8 @@ STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
 class RestoreRunner(StepRunner):
+    """Carries out the plan of one restore."""
+
     def __init__(
         self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
     ) -> None:
@@ -226,81 +255,47 @@ class RestoreRunner(StepRunner):
         self._restoring, self._plan = restoring, plan
 
     def _verify(self) -> bool:
+        """Journal the end of the action and return True if the step is complete on the pod."""
         prepared = self._restoring.again(self._plan.asked, self._plan.identity)
         whole = self._restoring.placed(prepared)
-        if whole:
-            detail = f"step {self._plan.step} is complete here"
-        else:
-            detail = f"step {self._plan.step} is not complete here any more"
+        state = "complete here" if whole else "not complete here any more"
         result = {"restored": whole, "step": self._plan.step, "launch": self._plan.shown["launch"]}
-        self._event("done" if whole else "failed", sync=True, detail=detail, result=result)
-        return whole
+        return self._end(f"step {self._plan.step} is {state}", result, reached=whole)
 
 
 class Restores:
-    """Restores as actions.Actions sees them: it accepts, holds and starts threads; here is what is
-    done then.
+    """Plans and carries out restores; one per pod. `actions.Actions` accepts and holds the actions
+    and starts their threads.
     """
 
     def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
         self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
 
     def plan(self, key: str, asked: Asked) -> None:
-        """Journals the plan, or why there is none."""
-        try:
-            plan = make(self.restoring, self._runs, asked)
-        except AgentError as error:
-            self._record(
-                "plan",
-                action=key,
-                playbook=NAME,
-                run=asked.run,
-                plan_hash="",
-                refused=error.message,
-            )
-            self._record(
-                "action",
-                action=key,
-                run=asked.run,
-                event="failed",
-                detail=error.message,
-                result={"error": error.type},
-            )
-            return
-        self._record(
-            "plan",
-            action=key,
-            playbook=NAME,
-            run=asked.run,
-            attempt=0,
-            plan_hash=plan.hash,
-            expires_m=time.monotonic() + LIFETIME_S,
-            expires_t=time.time() + LIFETIME_S,
-            plan=plan.as_dict(),
-        )
-        self._record(
-            "action", action=key, run=asked.run, event="done", result={"plan_hash": plan.hash}
+        """Make the plan of the action `key` and journal it, or journal why there is none."""
+        journal_plan(
+            self._record, key, NAME, asked.run, lambda: make(self.restoring, self._runs, asked)
         )
 
     def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
-        """The plan with the body's hash; Refused, PlanExpired say why not."""
-        view = self._ledger.plans.get(str(body.get("plan_hash")))
-        if view is None or view.refused or view.playbook != NAME:
-            raise Refused(
-                "No plan of a restore has that hash; make one with `checkpoints restore "
-                "--plan` and confirm that."
-            )
-        if view.boot != boot_id() or time.monotonic() > view.expires_m:
-            raise PlanExpired(
-                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
-                "new plan."
-            )
+        """Return the plan with the body's hash. Raises Refused if no restore plan has that hash,
+        and PlanExpired if it is older than 15 minutes or the pod was rebooted.
+        """
+        view = confirmed_plan(
+            self._ledger,
+            body.get("plan_hash"),
+            NAME,
+            boot_id(),
+            "No plan of a restore has that hash; make one with `checkpoints restore --plan` and "
+            "confirm that.",
+        )
         return RestorePlan.from_dict(view.plan)
 
     def carry_out(
         self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None
     ) -> None:
-        """`rest`: the boundary between two steps. It raises Cancelled when the restore is to end
-        there.
+        """Carry out the plan to its end. `rest` is the safe point between two steps; it raises
+        Cancelled if the restore is to end there. `before` is the state of the action that an
+        earlier agent began, or None.
         """
         RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)

@@ -1,5 +1,5 @@
-"""Bring one step from a store into a staging directory: only what is missing there, every file
-verified, nothing put in its place yet.
+"""Fetches one step from a store into a staging directory: only the files that are missing there,
+each verified. Nothing is put in its final place yet.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.store import Store
 from bs4_agent.checkpoints.restoring.source import RemoteFile
@@ -18,17 +19,17 @@ from bs4_agent.errors import StepFailed
 from bs4_agent.runs.files import sync_directory, write_json
 
 _CHUNK = 4 * 1024 * 1024
-#: In the staging directory, once every file of it was read back and has the hash that it must have.
+#: A file in the staging directory that exists once every file there was read back and has the right
+#: hash.
 VERIFIED = "verified.json"
-#: Left free on the disk beside what is fetched: a file system that is full to the last byte stops
-#: the agent and the run's logs.
+#: Bytes that stay free on the disk: a full file system stops the agent and the run's logs.
 MARGIN = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Target:
-    """One file: where it is staged, and where it belongs and may lie already (`present`), from an
-    earlier restore or a torn step.
+    """One file to fetch. `staged` is its path in the staging directory. `present` is its final
+    path, where it may exist already from an earlier restore or an incomplete step.
     """
 
     file: RemoteFile
@@ -37,7 +38,7 @@ class Target:
 
 
 Say = Callable[[int, int, int, int], None]
-"""Told (files done, files in all, bytes done, bytes in all)."""
+"""Called with (files done, files in all, bytes done, bytes in all)."""
 
 
 def fetch(
@@ -47,24 +48,26 @@ def fetch(
     identity: str,
     say: Say = lambda *_: None,
 ) -> int:
-    """All of `targets` below `staging`, verified; the bytes that had to be fetched.
+    """Fetch all of `targets` into `staging`, verified, and return the number of bytes that had to
+    be fetched.
 
-    Raises the store's errors, StoreDamaged (a file is not what its manifest says), StepFailed (the
-    disk is full).
+    `identity` is the hash of the step's manifest. `say` receives the progress. Raises the store's
+    errors, StoreDamaged if a file is not what its manifest says, and StepFailed if the disk is
+    full.
     """
     wanted = list(targets)
+    total = got = fetched = 0
     try:
-        there = [_there(target) for target in wanted]
-        _refuse_full(
-            staging,
-            sum(target.file.size for target, has in zip(wanted, there, strict=True) if not has),
-        )
-        total = sum(target.file.size for target in wanted)
-        got = fetched = 0
-        for number, (target, has) in enumerate(zip(wanted, there, strict=True), 1):
-            if not has:
-                _download(store, target)
+        lacking = set()
+        for target in wanted:
+            total += target.file.size
+            if not _there(target):
+                lacking.add(target.staged)
                 fetched += target.file.size
+        _refuse_full(staging, fetched)
+        for number, target in enumerate(wanted, 1):
+            if target.staged in lacking:
+                _download(store, target)
             got += target.file.size
             say(number, len(wanted), got, total)
         for directory in {target.staged.parent for target in wanted}:
@@ -84,7 +87,9 @@ def fetch(
 
 
 def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
-    """Size and time of each file, by which it is known again without reading it."""
+    """Return {name: [size, mtime in ns]} of each file, by which it is recognised again without
+    reading it.
+    """
     found = {}
     for target in targets:
         status = target.staged.stat()
@@ -93,13 +98,13 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
 
 
 def unchanged(staging: Path, record: Mapping[str, object]) -> str:
-    """Why a staging directory is not what its receipt says any more; "" when it is."""
+    """Return why a staging directory differs from its receipt, or "" if it does not."""
     files = record.get("files")
     for name, kept in files.items() if isinstance(files, dict) else ():
         try:
             status = (staging / name).stat()
         except FileNotFoundError:
-            continue  # placed already; whoever places looks there
+            continue  # it is in its place already, and is checked there
         if [status.st_size, status.st_mtime_ns] != kept:
             return f"{staging / name} has changed since it was verified"
     if isinstance(files, dict):
@@ -108,7 +113,7 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
 
 
 def missing_bytes(targets: Iterable[Target]) -> int:
-    """What a fetch would have to bring, by sizes alone: nothing is read."""
+    """Return the number of bytes that a fetch would transfer, by sizes alone; no file is read."""
     return sum(
         target.file.size
         for target in targets
@@ -117,13 +122,13 @@ def missing_bytes(targets: Iterable[Target]) -> int:
 
 
 def free_bytes(staging: Path) -> int:
-    """On the disk where `staging` is or will be."""
-    place = next(path for path in (staging, *staging.parents) if path.exists())
-    found = os.statvfs(place)
+    """Return the free bytes of the disk on which `staging` is or will be."""
+    found = os.statvfs(nearest(staging))
     return found.f_bavail * found.f_frsize
 
 
 def _refuse_full(staging: Path, needed: int) -> None:
+    """Raise StepFailed if `needed` bytes do not fit on the disk."""
     free = free_bytes(staging)
     if needed and needed + MARGIN > free:
         raise StepFailed(
@@ -133,8 +138,8 @@ def _refuse_full(staging: Path, needed: int) -> None:
 
 
 def _there(target: Target) -> bool:
-    """In the staging directory with the right content; a file that lies elsewhere on this disk with
-    the right content is linked there.
+    """Return True if the file is in the staging directory with the right content. A file with the
+    right content in its final place is linked there.
     """
     if sized(target.staged, target.file) and _same(target.staged, target.file):
         return True
@@ -149,12 +154,12 @@ def _there(target: Target) -> bool:
     try:
         os.link(target.present, target.staged)
     except OSError:
-        return False  # another disk, or one without links: it is fetched
+        return False  # it is on another disk, or the disk has no links: it is fetched
     return True
 
 
 def sized(path: Path | None, file: RemoteFile) -> bool:
-    """Whether a file of this size is there, and no link."""
+    """Return True if `path` is a file of this size and no symbolic link."""
     try:
         return path is not None and not path.is_symlink() and path.stat().st_size == file.size
     except OSError:
@@ -162,8 +167,8 @@ def sized(path: Path | None, file: RemoteFile) -> bool:
 
 
 def _same(path: Path, file: RemoteFile) -> bool:
-    """Whether the bytes are those of the manifest; where no hash is known nothing proves it, so it
-    is fetched again.
+    """Return True if the bytes match the manifest. Without a known hash nothing proves that, so the
+    file is fetched again.
     """
     if file.sha1 is None:
         return False
@@ -172,8 +177,8 @@ def _same(path: Path, file: RemoteFile) -> bool:
 
 
 def hashes(path: Path) -> tuple[str, str]:
-    """(SHA-1, SHA-256), hex. SHA-1 is what B2 keeps; it is no protection against somebody, only
-    against damage.
+    """Return the SHA-1 and the SHA-256 digest of a file, in hex. B2 keeps SHA-1, which protects
+    against damage but not against an attacker.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     with path.open("rb") as handle:
@@ -184,6 +189,7 @@ def hashes(path: Path) -> tuple[str, str]:
 
 
 def _download(store: Store, target: Target) -> None:
+    """Fetch one file and verify it. Raises StoreDamaged if it does not match the manifest."""
     file = target.file
     store.download(file.name, target.staged)
     size = target.staged.stat().st_size
@@ -191,8 +197,8 @@ def _download(store: Store, target: Target) -> None:
     if size == file.size and file.sha1 in (None, sha1) and file.sha256 in (None, sha256):
         with target.staged.open("rb") as handle:
             os.fsync(handle.fileno())
-        # b2sdk gives it the time of its upload, by which it would be what a run has left behind:
-        # the first to be freed again.
+        # b2sdk gives the file the time of its upload. With that time it would look like an old
+        # step, and would be the first to be removed.
         os.utime(target.staged)
         return
     target.staged.unlink()

@@ -1,5 +1,5 @@
-"""Where a restored step belongs under the trainer that will resume it, and putting it there: one
-rename a directory, no overwriting.
+"""Finds the place of a restored step under the trainer that will resume it, and puts it there: one
+rename for each directory, and nothing is overwritten.
 """
 
 from __future__ import annotations
@@ -9,25 +9,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from bs4_agent.checkpoints.inventory import nearest, texts
 from bs4_agent.checkpoints.restoring.fetch import Target, sized
 from bs4_agent.checkpoints.restoring.source import RemoteSet
-from bs4_agent.checkpoints.sets import StepSet, step_sets, verify
+from bs4_agent.checkpoints.sets import StepSet, set_of, step_sets, verify
 from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import sync_directory
 from bs4_agent.runs.trash import rename
 from bs4_agent.trainers.base import LaunchSpec, Trainer
 
-#: Optional parts go first and the trainer's own last: while any of it is missing nobody can take
-#: the step for whole.
+#: The order in which parts are put in place: optional parts first and the trainer's own last. While
+#: that is missing, nobody takes the step for complete.
 _ORDER = ("weights", "broadcast", "orchestrator", "trainer")
-#: Below the staging directory: what belongs to no part.
+#: The directory in the staging directory for files that belong to no part.
 _BESIDE = "beside"
 
 
 @dataclass(frozen=True)
 class Directory:
-    """One step directory that the set fills: `staged` becomes `final` by one rename."""
+    """One step directory that the set fills. One rename turns `staged` into `final`."""
 
     staged: Path
     final: Path
@@ -35,9 +36,11 @@ class Directory:
 
 @dataclass(frozen=True)
 class Placement:
-    """All of a set under one run: `directories` in the order in which they are put, `targets` its
-    files, `beside` where what belongs to no part goes, `configs` among it: where each of the set's
-    goes.
+    """The places of all files of a set.
+
+    `staging` is the directory into which the set is fetched. `directories` are in the order in
+    which they are put in place, and `targets` are the set's files. `beside` is the directory for
+    files that belong to no part. `configs` maps each of the set's configs to its path there.
     """
 
     staging: Path
@@ -48,29 +51,29 @@ class Placement:
 
     @property
     def extra(self) -> Sequence[Target]:
-        """Those of `targets` that go to `beside`."""
-        found = []
-        for target in self.targets:
-            if self.staging / _BESIDE in target.staged.parents:
-                found.append(target)
-        return found
+        """Return those of `targets` that belong to `beside`."""
+        return [t for t in self.targets if self.staging / _BESIDE in t.staged.parents]
+
+    @property
+    def finals(self) -> list[str]:
+        """Return the final paths of the directories."""
+        return texts(one.final for one in self.directories)
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
-    """Where everything of `found` goes. Refused when a part has no place under this generation, or
-    lies on another filesystem.
+    """Return the place of every file of `found`. Raises Refused if a part has no place under this
+    trainer generation, or its place is on another file system.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
     places = _places(trainer, spec)
     roots: dict[Path, Path] = {}
     targets = []
-    # One by itself lies where a person looks for it; several keep their places to each other, by
-    # which they include each other.
-    names = found.configs
-    configs = {}
-    for path in names:
-        configs[path] = beside / (Path(path).name if len(names) == 1 else path)
+    # A single config goes where a person looks for it. Several configs keep their relative
+    # positions, by which they include each other.
+    configs = {path: beside / path for path in found.configs}
+    if len(configs) == 1:
+        configs = {path: beside / final.name for path, final in configs.items()}
     for file in found.files:
         part, inside = _part_of(found, file.path)
         if part is None or file.path in configs:
@@ -101,38 +104,32 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
-    """The step as it lies here, when it is whole, content and all."""
-    for one in step_sets(trainer, spec):
-        if one.step == step and one.complete and not verify(one):
-            return one
-    return None
+    """Return the step on the pod if it is complete and its files verify, otherwise None."""
+    one = set_of(step_sets(trainer, spec), step)
+    return one if one is not None and not verify(one) else None
 
 
 def in_the_way(where: Placement) -> list[Path]:
-    """What lies where the set is to be put, and has not come from it: empty directories too, as a
-    trainer sees them.
+    """Return the directories that occupy the place of a staged directory. Empty directories count
+    too, because a trainer sees them.
     """
-    found = []
-    for one in where.directories:
-        if os.path.lexists(one.final) and os.path.lexists(one.staged):
-            found.append(one.final)
-    return found
+    return [
+        one.final
+        for one in where.directories
+        if os.path.lexists(one.staged) and os.path.lexists(one.final)
+    ]
 
 
 def clashing(where: Placement) -> list[Path]:
-    """As `in_the_way`, before anything is fetched."""
-    found = []
-    for one in where.directories:
-        if os.path.lexists(one.final):
-            found.append(one.final)
-    return found
+    """Return the directories that occupy a place of the set, before anything is fetched."""
+    return [one.final for one in where.directories if os.path.lexists(one.final)]
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
-    """Rename each directory to its place; what is in the way goes `aside` first. Again after a
-    kill: only what is not there yet.
+    """Rename each directory to its place, and return the new paths. `aside` moves away what
+    occupies a place. After a kill, only the directories that are not in place yet are renamed.
 
-    PlanChanged when a directory is neither staged nor in its place.
+    Raises PlanChanged if a directory is neither staged nor in its place.
     """
     placed = []
     for one in where.directories:
@@ -149,8 +146,8 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 
 
 def put_beside(where: Placement) -> None:
-    """The config, and what else belongs to no part, beside the run's trash and archive: a person's
-    own config is never touched.
+    """Put the config, and other files that belong to no part, beside the run's trash and archive. A
+    person's own config is never touched.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():
@@ -160,21 +157,21 @@ def put_beside(where: Placement) -> None:
 
 
 def beside(where: Placement) -> bool:
-    """Whether all of that is there, by sizes."""
+    """Return True if all files that belong to no part are in their place, by their sizes."""
     return all(sized(target.present, target.file) for target in where.extra)
 
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
-    """Steps that are complete here and newer: a launch that is not told otherwise resumes those."""
-    found = []
-    for one in step_sets(trainer, spec):
-        if one.complete and one.step > step:
-            found.append(one.step)
-    return found
+    """Return the complete steps on the pod that are newer than `step`. A launch without an explicit
+    step resumes from these.
+    """
+    return [one.step for one in step_sets(trainer, spec) if one.complete and one.step > step]
 
 
 def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]]:
-    """Part -> (root, what is below `root/step_N`), those included that a resume does not need."""
+    """Return {part: (root, path below `root/step_N`)}, including the parts that a resume does not
+    need.
+    """
     layout = trainer.layout(spec)
     places = {"broadcast": (layout.broadcasts, "")}
     if layout.weights is not None:
@@ -183,13 +180,12 @@ def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]
 
 
 def _turn(part: str) -> int:
-    if part in _ORDER:
-        return _ORDER.index(part)
-    return len(_ORDER)
+    """Return the position of the part in the order in which parts are put in place."""
+    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
 
 
 def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
-    """(the part that a file belongs to, its path inside it)."""
+    """Return the part to which a file belongs (or None) and its path inside that part."""
     whole = PurePosixPath(path)
     for part, directory in sorted(found.parts.items(), key=lambda item: -len(item[1])):
         if PurePosixPath(directory) in whole.parents:
@@ -198,11 +194,8 @@ def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:
 
 
 def _refuse_other_disk(root: Path, base: Path) -> None:
-    """One rename must be able to put it there."""
-    here, there = (
-        next(path for path in (one, *one.parents) if path.exists()) for one in (root, base)
-    )
-    if here.stat().st_dev != there.stat().st_dev:
+    """Raise Refused if one rename cannot move a file from `base` to `root`."""
+    if nearest(root).stat().st_dev != nearest(base).stat().st_dev:
         raise Refused(
             f"{root} is on another filesystem than {base}, so nothing can be put there in "
             "one rename; give another --output-dir."

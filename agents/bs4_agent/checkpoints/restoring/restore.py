@@ -1,7 +1,7 @@
-"""Restoring a step from an object store: what would be brought, from where, to where; and each of
-the three things that do it.
+"""Restores a step from an object store: finds out what would be fetched, from where and to where,
+and carries out the steps.
 
-The store is asked by `worker.py`, a program of its own: the agent neither speaks TLS nor
+`worker.py` talks to the store. It is a program of its own, because the agent neither has TLS nor
 holds the store's key.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.remote import process
 from bs4_agent.checkpoints.remote.launched import Launched
 from bs4_agent.checkpoints.remote.layout import Place
@@ -32,16 +33,17 @@ from bs4_agent.launch import validation
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs import trash
 from bs4_agent.runs.files import read_json, write_json
+from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
 from bs4_agent.setup.jobs import Jobs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
-#: Seconds for a listing of a whole run: B2 lists 10,000 names a call.
+#: Seconds for the listing of a whole run.
 FIND_S = 120.0
-#: How often a fetch is begun when its worker was killed or the store did not answer, and seconds
-#: between two times.
+#: How often a fetch is tried if its worker was killed or the store did not answer, and the seconds
+#: between two tries, times the number of the try.
 TRIES, PAUSE_S = 3, 5.0
 _WORKER = "bs4_agent.checkpoints.restoring.worker"
 
@@ -50,8 +52,10 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One restore as it is asked for. `step` None: the newest whole one. `trainer`, `config` "": as
-    the manifest says, and the config that was saved with it. Relative paths count as in a launch.
+    """The request for one restore.
+
+    `step` None means the newest complete step. `trainer` "" means the trainer in the manifest, and
+    `config` "" the config that was saved with the step. Relative paths count as in a launch.
     """
 
     run: str
@@ -64,7 +68,7 @@ class Asked:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Asked:
-        """From an action's body. BadRequest says what is wrong with it."""
+        """Return the request in an action's body. Raises BadRequest if it is malformed."""
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to restore; give a number.")
@@ -79,6 +83,7 @@ class Asked:
         )
 
     def body(self) -> dict[str, Any]:
+        """Return the request in the form in which `read` takes it."""
         return {
             "run": self.run,
             "from": str(self.source),
@@ -92,8 +97,8 @@ class Asked:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A step that was found, and where all of it goes. `spec` is what a launch would start, its W&B
-    ids included.
+    """A step that was found in the store, and the places of all its files. `spec` is what a launch
+    would start, with its W&B ids. `skipped` has (step, reason) of steps that were passed over.
     """
 
     asked: Asked
@@ -103,10 +108,17 @@ class Prepared:
     skipped: Sequence[tuple[int, str]]
 
     @property
+    def skipped_rows(self) -> list[list[Any]]:
+        """Return `skipped` as lists, for a plan."""
+        return [list(one) for one in self.skipped]
+
+    @property
     def launch(self) -> dict[str, Any]:
-        """The launch that continues it, as an action's body: W&B's ids it has from the run.
-        `recorded`: whether the store knows how the run was started; otherwise it is by its config
-        alone.
+        """Return the launch that continues the run, as an action's body. Its W&B ids come from the
+        registered run.
+
+        `recorded` is True if the store knows how the run was started; otherwise the launch has only
+        its config.
         """
         recorded = self.found.launch or Launched()
         return {
@@ -125,36 +137,39 @@ class Prepared:
 
 
 class Restoring:
-    """`jobs` runs the fetch, so that it goes on while the agent is replaced or killed."""
+    """Restores steps; one per pod. `jobs` runs the fetch, so that it goes on while the agent is
+    replaced or killed.
+    """
 
     def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
         self._home, self._runs, self._jobs = home, runs, jobs
 
     def find(self, asked: Asked) -> Prepared:
-        """What `asked` would restore now. Nothing but our own notes is written.
+        """Return what `asked` would restore now. Only our own notes are written.
 
-        NotApplicable when the store has no step that can be restored; the store's errors; Refused
-        as `place.placement`.
+        Raises NotApplicable if the store has no step that can be restored, StepFailed with the
+        store's error, and Refused as `place.placement` does.
         """
         found = self._ask_store(asked)
-        told = "; ".join(
-            f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
-        )
         if found.chosen is None:
-            what = "any step that is whole"
-            if asked.step is not None:
-                what = f"step {asked.step}"
+            what = "any step that is whole" if asked.step is None else f"step {asked.step}"
+            told = "; ".join(
+                f"step {step}: {why}" if step >= 0 else why for step, why in found.skipped[:8]
+            )
+            if told:
+                told = f" ({told})"
             raise NotApplicable(
-                f"{asked.source} does not hold {what} of "
-                f"{asked.run}{f' ({told})' if told else ''}; nothing was restored and nothing is "
-                "started afresh. Look with `bs4-console checkpoints remote`, or name another "
-                "place with --from."
+                f"{asked.source} does not hold {what} of {asked.run}{told}; nothing was restored "
+                "and nothing is started afresh. Look with `bs4-console checkpoints remote`, or "
+                "name another place with --from."
             )
         write_json(self._notes(asked.run) / f"{found.chosen.identity}.json", found.chosen.as_dict())
         return self._prepared(asked, found.chosen, found.skipped)
 
     def again(self, asked: Asked, identity: str) -> Prepared:
-        """What `find` has found, without asking the store: after a restart of the agent."""
+        """Return what `find` has found earlier, without a query to the store. This is for a restart
+        of the agent. Raises PlanChanged if our notes are gone.
+        """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
             raise PlanChanged(
@@ -163,34 +178,38 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(data), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """What a planned step names by `asked` and `identity`."""
+        """Return what a planned step names by its parameters `asked` and `identity`."""
         return self.again(Asked.read(parameters["asked"]), parameters["identity"])
 
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """What a restore of `body` would bring, as data: `playbooks.world.World.remote_step`."""
+        """Return what a restore of `body` would fetch, as data; see
+        `playbooks.world.World.remote_step`.
+        """
         prepared = self.find(Asked.read(body))
-        aside = []
-        if not self.here(prepared):
-            aside = [str(path) for path in restore_place.clashing(prepared.where)]
+        aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
         return {
             "step": prepared.found.step,
             "identity": prepared.found.identity,
             "asked": prepared.asked.body(),
-            "aside": aside,
-            "finals": [str(one.final) for one in prepared.where.directories],
+            "aside": texts(aside),
+            "finals": prepared.where.finals,
             "bytes": prepared.found.bytes,
             "missing": self.missing(prepared)[0],
-            "skipped": [list(one) for one in prepared.skipped],
+            "skipped": prepared.skipped_rows,
         }
 
     def missing(self, prepared: Prepared) -> tuple[int, int]:
-        """(bytes that would be fetched, bytes that are free there)."""
+        """Return the number of bytes that would be fetched and the number of bytes that are free
+        there.
+        """
         return restore_fetch.missing_bytes(self._wanted(prepared)), restore_fetch.free_bytes(
             prepared.where.staging
         )
 
     def refuse_full(self, prepared: Prepared) -> None:
-        """Before anything is fetched, by sizes."""
+        """Raise Refused if the missing bytes do not fit on the disk. The check uses sizes, before
+        anything is fetched.
+        """
         missing, free = self.missing(prepared)
         if missing and missing + restore_fetch.MARGIN > free:
             raise Refused(
@@ -200,9 +219,7 @@ class Restoring:
             )
 
     def fetched(self, prepared: Prepared) -> bool:
-        """Whether all of it that is wanted lies verified in the staging directory or in its
-        place.
-        """
+        """Return True if all wanted files are verified in the staging directory or in place."""
         staging = prepared.where.staging
         record = read_json(staging / VERIFIED)
         if (
@@ -216,20 +233,23 @@ class Restoring:
             target.staged.exists() or restore_fetch.sized(target.present, target.file)
             for target in wanted
         ):
-            return False  # what was verified has gone since
+            return False  # a verified file is gone
         return {str(target.staged.relative_to(staging)) for target in wanted} <= set(
             record["files"]
         )
 
     def _wanted(self, prepared: Prepared) -> Sequence[Target]:
-        """What has to come: of a step that is whole here only what lies beside it."""
+        """Return the files that must be fetched. If the step is complete on the pod, these are only
+        the files beside it.
+        """
         if self.here(prepared):
             return prepared.where.extra
         return prepared.where.targets
 
     def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
-        """Everything that is missing, verified, into the staging directory. The store's errors;
-        StepFailed.
+        """Fetch every missing file, verified, into the staging directory, and return a sentence
+        about the result. A passing failure is tried again. Raises StepFailed, also with the store's
+        error.
         """
         where, found = prepared.where, prepared.found
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)
@@ -247,18 +267,25 @@ class Restoring:
             ]
             for one in self._wanted(prepared)
         ]
-        order = {
-            "from": str(prepared.asked.source),
-            "identity": found.identity,
-            "staging": str(where.staging),
-            "targets": targets,
-        }
-        write_json(request, order)
+        write_json(
+            request,
+            {
+                "from": str(prepared.asked.source),
+                "identity": found.identity,
+                "staging": str(where.staging),
+                "targets": targets,
+            },
+        )
         for number in range(1, TRIES + 1):
             answer = request.with_name(f"{found.identity}.{key}.{number}.answer.json")
-            argv = process.command(self._home, _WORKER, "fetch", str(request), str(answer))
             try:
-                self._jobs.run(key, argv, self._home.root, {"BS4_HOME": str(self._home.root)}, say)
+                self._jobs.run(
+                    key,
+                    process.command(self._home, _WORKER, "fetch", str(request), str(answer)),
+                    self._home.root,
+                    {"BS4_HOME": str(self._home.root)},
+                    say,
+                )
             except StepFailed as failure:
                 told = (read_json(answer) or {}).get("error") or {}
                 if number == TRIES or not told.get("passing", not told):
@@ -274,8 +301,8 @@ class Restoring:
         raise AssertionError("the last try returns or raises")
 
     def here(self, prepared: Prepared) -> bool:
-        """Whether the step is whole where the trainer looks, and nothing of it waits in the staging
-        directory.
+        """Return True if the step is complete where the trainer looks for it, and nothing of it
+        waits in the staging directory.
         """
         found = restore_place.local(
             self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step
@@ -285,12 +312,14 @@ class Restoring:
         )
 
     def placed(self, prepared: Prepared) -> bool:
-        """The same, and the config that a launch continues it with is beside it."""
+        """Return True if `here` is True and the config with which a launch continues the run is
+        there too.
+        """
         return self.here(prepared) and restore_place.beside(prepared.where)
 
     def put(self, prepared: Prepared, key: str) -> str:
-        """Into its place. PlanChanged, Refused; StepFailed when it is not whole there
-        afterwards.
+        """Put the fetched files in their place and return a sentence about the result. Raises
+        PlanChanged or Refused, and StepFailed if the step is not complete afterwards.
         """
         where, spec, step = prepared.where, prepared.spec, prepared.found.step
         trainer = self._runs.trainer(spec)
@@ -311,8 +340,8 @@ class Restoring:
                 f"launch with --resume {step}."
             )
         self.enrol(prepared)
-        # First the config: from the last rename on the step counts as complete, and whoever resumes
-        # it needs all of it.
+        # The config goes first: after the last rename, the step counts as complete, and a resume
+        # needs its config.
         restore_place.put_beside(where)
         done = restore_place.put(
             where,
@@ -330,43 +359,29 @@ class Restoring:
         )
 
     def enrol(self, prepared: Prepared) -> None:
-        """Make the run known with the W&B ids that it had, which the next launch continues; a run
-        that has attempts keeps its own.
+        """Register the run with the W&B ids that it had, which the next launch continues. A run
+        that has attempts keeps its own ids.
         """
-        known = None
-        for run in self._runs.all():
-            if run.name == prepared.spec.run:
-                known = run
-                break
+        known = self._known(prepared.spec.run)
         if known is None or not known.attempts:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        known = None
-        for run in self._runs.all():
-            if run.name == prepared.spec.run:
-                known = run
-                break
+        """Return True if the run is registered as `enrol` leaves it."""
+        known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
 
     def refuse_live(self, name: str) -> None:
-        run = None
-        for one in self._runs.all():
-            if one.name == name:
-                run = one
-                break
+        """Raise Refused if the run is running or has left processes behind."""
+        run = self._known(name)
         if run is not None and (run.live or self._runs.leftovers(name)):
             raise Refused(
                 f"{name} is running, and may write where it would be restored; stop it first."
             )
 
     def refuse_taken(self, spec: LaunchSpec) -> None:
-        """A name that is another run's is not given a second meaning."""
-        run = None
-        for one in self._runs.all():
-            if one.name == spec.run:
-                run = one
-                break
+        """Raise Refused if the run's name belongs to another run on this pod."""
+        run = self._known(spec.run)
         if (
             run is not None
             and run.attempts
@@ -377,18 +392,24 @@ class Restoring:
                 f"{run.spec.output_dir}. Restore with --output-dir {run.spec.output_dir}."
             )
 
+    def _known(self, name: str) -> Run | None:
+        """Return the run with this name, or None if the agent does not know it."""
+        return next((run for run in self._runs.all() if run.name == name), None)
+
     def _ask_store(self, asked: Asked) -> Found:
-        notes = self._notes(asked.run)
-        answer = notes / f"found-{ulid()}.json"
-        step = [] if asked.step is None else [str(asked.step)]
+        """Query the store with the worker and return what it has found. Raises StepFailed if there
+        is no answer within `FIND_S` seconds.
+        """
+        answer = self._notes(asked.run) / f"found-{ulid()}.json"
         argv = process.command(
-            self._home, _WORKER, "find", str(asked.source), asked.run, str(answer), *step
+            self._home, _WORKER, "find", str(asked.source), asked.run, str(answer)
         )
-        environment = {"BS4_HOME": str(self._home.root)}
+        if asked.step is not None:
+            argv.append(str(asked.step))
         try:
             done = subprocess.run(
                 argv,
-                env=_with(environment),
+                env={**os.environ, "BS4_HOME": str(self._home.root)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -403,12 +424,10 @@ class Restoring:
         finally:
             answer.unlink(missing_ok=True)
         if told is None:
-            last = done.stdout.decode("utf-8", "replace").strip().splitlines()[-1:] or [
-                "it said nothing"
-            ]
+            said = done.stdout.decode("utf-8", "replace").strip() or "it said nothing"
             raise StepFailed(
                 f"The program that asks {asked.source} ended with exit code {done.returncode}: "
-                f"{last[0][:300]}. Try again."
+                f"{said.splitlines()[-1][:300]}. Try again."
             )
         if (error := told.get("error")) is not None:
             raise StepFailed(str(error["message"]))
@@ -417,6 +436,9 @@ class Restoring:
     def _prepared(
         self, asked: Asked, found: RemoteSet, skipped: Sequence[tuple[int, str]]
     ) -> Prepared:
+        """Return the step with its places and its launch spec. Raises NotApplicable if the step
+        lacks a part that the trainer needs.
+        """
         notes = self._notes(asked.run)
         spec = self._spec(asked, found, lambda path: kept_config(notes, found, path))
         self.refuse_taken(spec)
@@ -435,15 +457,13 @@ class Restoring:
         where = restore_place.placement(trainer, spec, found)
         if not asked.config and found.config:
             spec = dataclasses.replace(spec, config=where.configs[found.config])
-        launch = found.launch or Launched()
-        words = launch.words(lambda path: where.configs[path])
-        # What stands behind the recorded ones are W&B's ids, which were given by what the config
-        # itself says.
+        words = (found.launch or Launched()).words(lambda path: where.configs[path])
+        # The words after the recorded ones are W&B's ids, which depend on the config itself.
         spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
         return Prepared(asked, spec, found, where, skipped)
 
     def _spec(self, asked: Asked, found: RemoteSet, place: Callable[[str], Path]) -> LaunchSpec:
-        """What a launch would start, with the configs that lie where `place` says."""
+        """Return what a launch would start. `place` returns the path of a config of the set."""
         trainer = asked.trainer or found.trainer
         if trainer not in registry.ids():
             raise BadRequest(
@@ -468,10 +488,7 @@ class Restoring:
         return with_tracking(validation.spec_of(body), found.wandb)
 
     def _notes(self, run: str) -> Path:
+        """Return the directory of our notes about the run."""
         place = self._home.root / "restore" / safe_name(run, "run")
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return place
-
-
-def _with(environment: Mapping[str, str]) -> dict[str, str]:
-    return {**os.environ, **environment}

@@ -1,7 +1,7 @@
-"""Which step of a run a new pod can start from: what a store holds, judged by the newest pointer,
-the manifests and one listing.
+"""Finds the step of a run from which a new pod can start, from the newest pointer, the manifests
+and one listing of the store.
 
-Runs in a process of its own (`worker.py`): the agent speaks no TLS.
+It runs in a process of its own (`worker.py`), because the agent has no TLS.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from bs4_agent.checkpoints.remote.store import Store
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """`path` relative to the output directory that it came from, `name` whole, as the store has it.
-    `sha1` None: the store has none for it (a large file of another program), so only its size can
-    be compared.
+    """One file in the store. `path` is relative to the output directory from which it came, `name`
+    is its full name in the store. `sha1` is None if the store has none for it (a large file of
+    another program), so that only its size can be compared.
     """
 
     path: str
@@ -38,8 +38,9 @@ class RemoteFile:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteSet:
-    """One step that can be restored. `parts`, `config`, `wandb`, `launch` as in a manifest.
-    `identity`: SHA-256 of the manifest's bytes, of the listing where another program wrote it.
+    """One step that can be restored. `parts`, `config`, `wandb` and `launch` are as in a manifest.
+    `identity` is the SHA-256 of the manifest's bytes, or of the listing if another program wrote
+    the step.
     """
 
     step: int
@@ -55,20 +56,22 @@ class RemoteSet:
 
     @property
     def bytes(self) -> int:
+        """Return the size of all files, in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def configs(self) -> list[str]:
-        """The files that the run was started with: its config first, then those that its launch
-        names and those that they include.
+        """Return the config files with which the run was started: its config first, then the files
+        that its launch names and those that they include.
         """
-        more = []
+        found = dict.fromkeys([self.config] if self.config else [])
         for file in self.files:
-            if file.path.startswith(f"{CONFIGS}/") and file.path != self.config:
-                more.append(file.path)
-        return ([self.config] if self.config else []) + more
+            if file.path.startswith(f"{CONFIGS}/"):
+                found[file.path] = None
+        return list(found)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the set as a dictionary, for our notes and the worker's answer."""
         return {
             "step": self.step,
             "run": self.run,
@@ -86,6 +89,7 @@ class RemoteSet:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RemoteSet:
+        """Return the set that `as_dict` has written."""
         return cls(
             step=data["step"],
             run=data["run"],
@@ -104,8 +108,9 @@ class RemoteSet:
 
 @dataclass(frozen=True)
 class Found:
-    """`chosen` None: no step can be restored. `skipped`: (step, why) of what is newer or was asked
-    for; `pointed`: the pointer's step.
+    """The result of a search in the store. `chosen` is None if no step can be restored. `skipped`
+    has (step, reason) of steps that are newer or were requested. `pointed` is the step of the
+    pointer, or None.
     """
 
     chosen: RemoteSet | None
@@ -113,28 +118,26 @@ class Found:
     pointed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        chosen = None
-        if self.chosen is not None:
-            chosen = self.chosen.as_dict()
+        """Return the result as a dictionary."""
         return {
-            "chosen": chosen,
+            "chosen": None if self.chosen is None else self.chosen.as_dict(),
             "skipped": [list(one) for one in self.skipped],
             "pointed": self.pointed,
         }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Found:
-        chosen = None
-        if data["chosen"] is not None:
-            chosen = RemoteSet.from_dict(data["chosen"])
+        """Return the result that `as_dict` has written."""
         return cls(
-            chosen, [(int(step), str(why)) for step, why in data["skipped"]], data["pointed"]
+            None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
+            [(int(step), str(why)) for step, why in data["skipped"]],
+            data["pointed"],
         )
 
 
 def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
-    """Where one of `found.configs` is kept on the pod before all of the set is: what the trainer
-    writes where, its config says.
+    """Return the path at which the pod keeps one of `found.configs` before the whole set is
+    fetched. The config is needed early, because it says where the trainer writes its files.
     """
     if found.configs == [path]:
         return notes / f"{found.identity}.config"
@@ -142,20 +145,19 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
 
 
 def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
-    """The newest step of `run` that is whole in the store, or exactly `step`.
+    """Find the newest step of `run` that is complete in the store, or exactly `step`.
 
-    Whole: its manifest can be read (and is the one that the pointer names, where it names this
-    step), and every file of it is listed with that size and SHA-1. A step above the pointer's is
-    passed over unless it is asked for: it was never verified there, or the run was set back since.
-    Raises StoreAuth, StoreUnreachable, StoreThrottled, NotThere (no such bucket).
+    A step is complete if its manifest can be read (and is the one that the pointer names, if it
+    names this step), and every file of it is listed with that size and SHA-1. A step above the
+    pointer's step is passed over unless it is requested: it was never verified there, or the run
+    was set back since. Raises StoreAuth, StoreUnreachable, StoreThrottled or NotThere (no such
+    bucket).
     """
     layout = Layout(place.prefix, run)
     left = look(store, layout)
     pointer = left.pointer
     pointed = None if pointer is None else pointer.step
-    skipped: list[tuple[int, str]] = []
-    if left.pointer_why:
-        skipped = [(-1, left.pointer_why)]
+    skipped = [(-1, left.pointer_why)] if left.pointer_why else []
     if (
         pointer is not None
         and pointer.manifest
@@ -177,7 +179,7 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
 
 
 def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
-    """Why a step that looks whole is not taken, "" when it is."""
+    """Return why a step that looks complete is not taken, or ""."""
     if pointer is None or not pointer.manifest or one.manifest is None:
         return ""
     if one.step == pointer.step and one.manifest.sha256 != pointer.manifest_sha256:
@@ -191,18 +193,15 @@ def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
 
 
 def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
-    files = []
-    for file in manifest.files:
-        files.append(
-            RemoteFile(
-                file.path, layout.file(one.step, file.path), file.size, file.sha1, file.sha256
-            )
-        )
+    """Return the step as a set that can be restored."""
     return RemoteSet(
         step=one.step,
         run=manifest.run,
         trainer=manifest.trainer,
-        files=files,
+        files=[
+            RemoteFile(f.path, layout.file(one.step, f.path), f.size, f.sha1, f.sha256)
+            for f in manifest.files
+        ],
         parts=manifest.parts,
         identity=manifest.sha256,
         config=manifest.config,
@@ -215,13 +214,13 @@ def _set(layout: Layout, one: RemoteStep, manifest: Manifest) -> RemoteSet:
 def _older_layout(
     store: Store, layout: Layout, step: int | None, skipped: list[tuple[int, str]]
 ) -> RemoteSet | None:
-    """The newest whole step, or `step`, of what the scripts before us left: without a manifest, so
-    what is listed is all that is known.
+    """Return the newest complete step, or `step`, from the layouts of older scripts. They have no
+    manifest, so only the listing is known.
     """
     try:
         left = seeds.read(store, layout)
     except StoreDamaged:
-        return None  # its pointer is among `skipped` already
+        return None  # the reason is in `skipped` already
     for one in sorted(left.steps, key=lambda one: -one.step):
         if step is not None and one.step != step:
             continue
@@ -233,15 +232,13 @@ def _older_layout(
 
 
 def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> RemoteSet:
-    """These scripts kept the content of a checkpoint directory, with or without the directory
-    `trainer` around the shards.
+    """Return a step of the older layouts as a set. Their scripts kept the content of a checkpoint
+    directory, with or without the directory `trainer` around the shards.
     """
     top = f"checkpoints/step_{one.step}"
-    bare = ".metadata" in one.files
+    place = f"{top}/trainer" if ".metadata" in one.files else top
     files = [
-        RemoteFile(
-            f"{top}/trainer/{name}" if bare else f"{top}/{name}", entry.name, entry.size, entry.sha1
-        )
+        RemoteFile(f"{place}/{name}", entry.name, entry.size, entry.sha1)
         for name, entry in sorted(one.files.items())
     ]
     parts = {}
@@ -252,17 +249,14 @@ def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> Remot
     if left.config is not None:
         config = "config.toml"
         files.append(RemoteFile(config, left.config.name, left.config.size, left.config.sha1))
-    identity = manifests.digest(
-        repr([(file.name, file.size, file.sha1) for file in files]).encode()
-    )
-    wandb = left.pointer.wandb if left.pointer is not None else {}
+    listing = repr([(file.name, file.size, file.sha1) for file in files])
     return RemoteSet(
         step=one.step,
         run=layout.run,
         trainer="",
         files=files,
         parts=parts,
-        identity=identity,
+        identity=manifests.digest(listing.encode()),
         config=config,
-        wandb=wandb,
+        wandb={} if left.pointer is None else left.pointer.wandb,
     )

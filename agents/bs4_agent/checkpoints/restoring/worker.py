@@ -1,9 +1,9 @@
-"""The program that talks to the store for a restore: `find` says which step can be restored,
-`fetch` brings it into the staging directory.
+"""The program that talks to the store for a restore: `find` finds the step that can be restored,
+`fetch` fetches it into the staging directory.
 
-A process of its own: b2sdk and TLS would cost the agent more memory than it has, and the key is
-read here, from its 0600 file, and by nobody else. What it has to say goes into the answer file:
-`{"error": {"type", "message", "passing"}}`, or what was asked for.
+It is a process of its own, because b2sdk and TLS would need more memory than the agent may use. The
+key is read only here, from its 0600 file. The result goes into the answer file: what was requested,
+or `{"error": {"type", "message", "passing"}}`.
 
     python -m bs4_agent.checkpoints.restoring.worker find b2://BUCKET/PREFIX RUN ANSWER [STEP]
     python -m bs4_agent.checkpoints.restoring.worker fetch REQUEST ANSWER
@@ -28,22 +28,22 @@ from bs4_agent.paths import Home
 from bs4_agent.runs.files import read_json, write_json
 
 FAILED = 1
-#: A config that is larger is none.
+#: The most bytes of a config.
 _CONFIG_BYTES = 1 << 20
-#: Seconds between two lines about how far it is; the last one is shown.
+#: Seconds between two lines about the progress; the last one is shown.
 _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the command in the arguments, write its result to the answer file, and return the exit
+    code: 0, or FAILED.
+    """
     verb, *rest = arguments
     answer = Path(rest[2] if verb == "find" else rest[1])
     home = Home.from_environment()
-    os.nice(10)  # the run that may still train elsewhere on this machine comes first
+    os.nice(10)  # a run that still trains on this machine comes first
     try:
-        if verb == "find":
-            told = _find(home, rest)
-        else:
-            told = _fetch(home, rest)
+        told = _find(home, rest) if verb == "find" else _fetch(home, rest)
     except (AgentError, OSError) as error:
         failure = _failure(error)
         print(failure["message"], flush=True)  # noqa: T201  (standard output is this program's log)
@@ -54,6 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    """Find the step, keep its configs, and return the result."""
     place, run = Place.parse(arguments[0]), arguments[1]
     step = int(arguments[3]) if len(arguments) > 3 else None
     store = open_store(home, {"to": str(place)})
@@ -69,51 +70,54 @@ def _find(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
+    """Fetch the files in the request and return the number of bytes that were fetched."""
     order = read_json(Path(arguments[0]))
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
     store = open_store(home, {"to": order["from"]})
-    targets = []
-    for row in order["targets"]:
-        targets.append(
-            Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
-        )
+    targets = [
+        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        for row in order["targets"]
+    ]
     return {
         "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
     }
 
 
 class _Told:
-    """A line about how far it is, now and then."""
+    """Prints the progress from time to time."""
 
     def __init__(self) -> None:
         self._began = self._said = time.monotonic()
 
     def say(self, files: int, of_files: int, done: int, total: int) -> None:
+        """Print the progress, at most every `_SAY_S` seconds and at the end."""
         now = time.monotonic()
         if now - self._said < _SAY_S and files < of_files:
             return
         self._said = now
         rate = done / max(now - self._began, 0.001)
-        progress = (
+        print(  # noqa: T201
             f"{files} of {of_files} files, {done / 1e9:.2f} of {total / 1e9:.2f} GB, "
-            f"{rate / 1e6:.0f} MB/s"
+            f"{rate / 1e6:.0f} MB/s",
+            flush=True,
         )
-        print(progress, flush=True)  # noqa: T201
 
 
 def _failure(error: AgentError | OSError) -> dict[str, Any]:
+    """Return the type and the message of the error, and whether it may pass by itself."""
     if isinstance(error, AgentError):
         return {**error.as_dict(), "passing": isinstance(error, StoreError) and error.passing}
-    message = (
-        f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put that "
-        "right, then restore again."
-    )
-    return {"type": "step-failed", "message": message, "passing": False}
+    return {
+        "type": "step-failed",
+        "message": f"{error.filename or 'A file'} of the pod cannot be used: {error.strerror}; put "
+        "that right, then restore again.",
+        "passing": False,
+    }
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """A config may hold what others should not read."""
+    """Write a file of mode 0600, because a config may hold what others should not read."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(fd, "wb") as handle:

@@ -1,23 +1,18 @@
-"""The typed steps, one module each. A playbook can use nothing else."""
+"""The typed steps. A playbook can use nothing else."""
 
 from __future__ import annotations
 
 from bs4_agent.playbooks.steps.archive_logs import ArchiveLogs
-from bs4_agent.playbooks.steps.edit_config import EditConfig
-from bs4_agent.playbooks.steps.end_port_holder import EndPortHolder
-from bs4_agent.playbooks.steps.end_processes import EndProcesses
+from bs4_agent.playbooks.steps.leftovers import EndPortHolder, EndProcesses
 from bs4_agent.playbooks.steps.move_files import MoveFiles
 from bs4_agent.playbooks.steps.move_run import MoveRun
 from bs4_agent.playbooks.steps.move_steps import MoveSteps
 from bs4_agent.playbooks.steps.notify import Notify
-from bs4_agent.playbooks.steps.probe import Probe
-from bs4_agent.playbooks.steps.relaunch import Relaunch
-from bs4_agent.playbooks.steps.relaunch_companion import RelaunchCompanion
+from bs4_agent.playbooks.steps.relaunch import Relaunch, RelaunchCompanion
 from bs4_agent.playbooks.steps.restore_set import RestoreSet
-from bs4_agent.playbooks.steps.set_limit import SetLimit
+from bs4_agent.playbooks.steps.settings import EditConfig, SetLimit
 from bs4_agent.playbooks.steps.stop_run import StopRun
-from bs4_agent.playbooks.steps.wait_gpu_free import WaitGpuFree
-from bs4_agent.playbooks.steps.wait_until import WaitUntil
+from bs4_agent.playbooks.steps.waits import Probe, WaitGpuFree, WaitUntil
 from bs4_agent.playbooks.world import Step
 
 STEPS: dict[str, Step] = {

@@ -1,15 +1,18 @@
-"""archive_logs: keep the attempt's logs before anything starts that could delete them."""
+"""archive_logs: keeps the attempt's logs before a process starts that could delete them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, Stepping
 
 
-class ArchiveLogs:
+class ArchiveLogs(Stepping):
+    """Archives the logs of the run."""
+
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned step."""
         return Planned(
             "archive_logs",
             f"Archive the logs of {context.run} (the trainer deletes them when it starts)",
@@ -20,13 +23,10 @@ class ArchiveLogs:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Archiving is idempotent and cheap (hard links), and the logs may have grown since: always
-        done again.
+        """Return False, so that the logs are always archived again: it is idempotent and cheap
+        (hard links), and the logs may have grown since.
         """
         return False
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        return []
 
     def act(
         self,
@@ -35,4 +35,5 @@ class ArchiveLogs:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Archive the logs and return a sentence about the result."""
         return context.world.archive_logs(context.run)

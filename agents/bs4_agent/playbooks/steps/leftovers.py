@@ -1,5 +1,6 @@
-"""What ending the leftovers of a dead run has in common, whatever they hold: each by identity, and
-only while it still is one.
+"""The steps that end processes of dead runs of ours: end_port_holder those that hold a port that
+the run needs, end_processes those that still hold GPU memory. Each process is ended by its
+identity, and only while it still is a leftover.
 """
 
 from __future__ import annotations
@@ -7,26 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.errors import PlanChanged
+from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect.facts import Holder
+from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.identity import Identity
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, World, shown_processes
+from bs4_agent.runs.model import Member
 
 
 class EndLeftovers:
-    """`targets` of the plan are identities, each with its `dead_run`."""
+    """Base class of steps that end leftover processes. The `targets` of the plan are process
+    identities, each with its `dead_run`.
+    """
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if none of the planned processes is alive."""
         return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        alive = []
-        for t in planned.targets:
-            if Identity.from_dict(dict(t)).alive():
-                alive.append(t)
-        left = set()
+        """Return the planned processes that are still alive. Raises PlanChanged if one of them is
+        no leftover of its dead run any more.
+        """
+        alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
+        left: set[Identity] = set()
         for run in {t["dead_run"] for t in alive}:
-            for member in context.world.leftovers(run):
-                left.add(member.identity)
+            left.update(member.identity for member in context.world.leftovers(run))
         for target in alive:
             if Identity.from_dict(dict(target)) not in left:
                 raise PlanChanged(
@@ -42,4 +48,100 @@ class EndLeftovers:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """End the processes and return a sentence about the result."""
         return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)
+
+
+class EndPortHolder(EndLeftovers):
+    """Ends the processes of dead runs that hold a port of this run, together with the rest of their
+    dead attempts.
+
+    Only descent decides whether a process is ours. A listener of somebody else is named and left
+    alone; then another port must be chosen, or its owner must end it.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned end of the processes, or None if no port is held by another run.
+        Raises NotApplicable if a holder is not provably left from a run of ours.
+        """
+        dead, ports, others = set(), set(), []
+        for holder in context.world.port_holders(context.run):
+            if holder.run == context.run:
+                continue
+            ports.add(holder.port)
+            if holder.dead_run is None or not holder.same_user:
+                others.append(holder.line())
+            else:
+                dead.add(holder.dead_run)
+        if not ports:
+            return None
+        if others:
+            raise NotApplicable(
+                f"A port of {context.run} is held by {'; '.join(others)}, which "
+                "is not provably left of a run of ours. End it by hand if it is yours, or choose "
+                "another port in the config."
+            )
+        holding = f" and hold port {', '.join(map(str, sorted(ports)))}"
+        return _ending(
+            "end_port_holder", context.world, sorted(dead), {"ports": sorted(ports)}, holding
+        )
+
+
+class EndProcesses(EndLeftovers):
+    """Ends the processes of dead attempts that hold GPU memory, together with the rest of their
+    attempts: a router that lives on would hold the port.
+
+    Only descent decides whether a process is ours. A holder that cannot be proved ours is named in
+    the plan and left alone.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned end of the processes. Raises NotApplicable if no holder is provably
+        left from a run of ours.
+        """
+        dead, others = set(), []
+        for holder in context.world.gpu_facts().holders:
+            if holder.run is not None:
+                continue
+            if holder.dead_run is None:
+                others.append(_line(holder))
+            elif holder.same_user:
+                dead.add(holder.dead_run)
+        if not dead:
+            raise NotApplicable(
+                f"GPU memory is held by {'; '.join(others) or 'no visible process'}, and none of "
+                "it is provably left from a run of ours. Look at it and end it by hand, or "
+                "release the pod."
+            )
+        return _ending("end_processes", context.world, sorted(dead), {"left_alone": others})
+
+
+def _ending(
+    kind: str, world: World, dead: Sequence[str], shown: Mapping[str, Any], holding: str = ""
+) -> Planned:
+    """Return the planned end of the living processes of the dead runs. `holding` ends its title."""
+    members: list[Member] = []
+    targets = []
+    for run in dead:
+        for member in world.leftovers(run):
+            members.append(member)
+            targets.append({**member.identity.as_dict(), "dead_run": run})
+    return Planned(
+        kind,
+        f"End the {len(members)} processes that are left of {', '.join(dead)}{holding}",
+        "kill -TERM " + " ".join(str(t["pid"]) for t in targets),
+        {},
+        targets,
+        {"processes": shown_processes(members), **shown},
+    )
+
+
+def _line(holder: Holder) -> str:
+    """Return the holder as text: its pid, command, memory and GPU."""
+    memory = "unknown memory"
+    if holder.mem is not None:
+        memory = f"{holder.mem / (1 << 30):.1f} GiB"
+    return (
+        f"pid {holder.identity.pid} {shown_command(holder.cmdline, 80)} ({memory} on GPU "
+        f"{holder.gpu})"
+    )

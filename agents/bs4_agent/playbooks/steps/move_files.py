@@ -1,4 +1,4 @@
-"""move_files: move what a named selector finds to the run's trash."""
+"""move_files: moves the files that a named selector finds to the run's trash."""
 
 from __future__ import annotations
 
@@ -6,31 +6,41 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
 
-#: So many entries at most where a playbook names no limit.
+#: The most entries, if the playbook names no limit.
 _LIMIT = 64
 
 
 class MoveFiles:
-    """Confirmed is the selector with its limits; the concrete list is journalled before it moves,
-    since a dying run may still add to it.
+    """Moves the files of a selector. A person confirms the selector with its limits. The concrete
+    list is journalled before the files move, because a dying run may still add to it.
 
-    `corrupt-checkpoint`: the step that the failed attempt was told to resume from and of which it
-    never made a step. By its markers it may be the newest complete one, which nothing else may
-    move; here the attempt itself has shown that it cannot be loaded, and an older complete one must
-    be there. `torn-checkpoint`: step directories above the newest complete step.
-    `partial-broadcast`: broadcasts without their STABLE marker. `rejection-note`: 2026-01's
-    configs/error.txt, the evidence, which the next start deletes when it succeeds. `stale-shm`:
-    shared memory of ours that nobody has open; it is another file system, so those bytes are copied
-    and compared before they go.
+    The selectors are:
+    * `corrupt-checkpoint`: the step from which the failed attempt was started and after which it
+      never
+      made a step. By its markers it may be the newest complete step, which nothing else may move.
+        Here
+      the attempt itself has shown that it cannot be loaded, and an older complete step must exist.
+    * `torn-checkpoint`: step directories above the newest complete step.
+    * `partial-broadcast`: broadcasts without their STABLE marker.
+    * `rejection-note`: configs/error.txt of 2026-01. It is evidence, and the next start deletes it
+      if
+      it succeeds.
+    * `stale-shm`: shared memory of ours that no process has open. It is on another file system, so
+      the
+      bytes are copied and compared before they are deleted.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned move, or None if the selector finds nothing. Raises NotApplicable if a
+        corrupt checkpoint is not proved, and PlanChanged if more files are found than the limits
+        allow.
+        """
         hashed: dict[str, Any] = {
             "select": parameters["select"],
             "limit": int(parameters.get("limit", _LIMIT)),
@@ -41,27 +51,27 @@ class MoveFiles:
         if not found:
             return None
         _within(found, hashed)
-        title = (
-            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
-            "to the run's trash"
-        )
-        shown = {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]}
         return Planned(
             "move_files",
-            title,
-            "; ".join(f"mv {path} <trash>/" for path in found),
+            f"Move {len(found)} {parameters['select']} entr{'y' if len(found) == 1 else 'ies'} "
+            "to the run's trash",
+            moves_to_trash(found),
             hashed,
             [],
-            shown,
+            {"entries": [{"path": str(path), "bytes": _bytes(path)} for path in found]},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the selector finds nothing any more."""
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the files that the selector finds now. Raises PlanChanged if they exceed the
+        confirmed limits.
+        """
         found = _find(context, planned.parameters)
         _within(found, planned.parameters)
-        return [{"path": str(path)} for path in found]
+        return targets_at(found)
 
     def act(
         self,
@@ -70,6 +80,7 @@ class MoveFiles:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Move the files and return how many were moved."""
         for target in targets:
             path = Path(target["path"])
             say(f"moved {path} to {_move(context, planned.parameters, path)}")
@@ -77,15 +88,13 @@ class MoveFiles:
 
 
 def _frozen(context: Context, select: str) -> dict[str, Any]:
-    """What of a selector is decided when the plan is made."""
+    """Return the parameters of a selector that are decided when the plan is made. Raises
+    NotApplicable if a corrupt checkpoint is not proved.
+    """
     if select != "corrupt-checkpoint":
         return {}
     facts = context.facts()
     step = facts.spec.resume
-    complete = []
-    for c in facts.checkpoints:
-        if c.complete:
-            complete.append(c.step)
     loading = facts.state not in ("ended", "lost") and (
         facts.alive("rank") or facts.alive("trainer")
     )
@@ -95,7 +104,7 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
             "attempt did not fail on an explicit resume step. Resume from the step in question "
             "first, or move it aside by hand."
         )
-    if not any(other < step for other in complete):
+    if min(complete_steps(facts.checkpoints), default=step) >= step:
         raise NotApplicable(
             f"Step {step} of {context.run} cannot be loaded and no older step is complete. "
             f"Fetch step {step} from the object store, or use start-afresh."
@@ -104,6 +113,7 @@ def _frozen(context: Context, select: str) -> dict[str, Any]:
 
 
 def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
+    """Return the paths that the selector finds now."""
     select = parameters["select"]
     if select == "stale-shm":
         return sharedmemory.stale(context.world.shared_memory())
@@ -111,29 +121,24 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     layout = facts.layout
     if select == "corrupt-checkpoint":
         roots = dict.fromkeys([layout.trainer_checkpoints, layout.orchestrator_checkpoints])
-        rows = []
-        for root in roots:
-            if (path := root / f"step_{parameters['step']}").is_dir():
-                rows.append(path)
-        return rows
+        name = f"step_{parameters['step']}"
+        return [root / name for root in roots if (root / name).is_dir()]
     if select == "torn-checkpoint":
-        newest = max((c.step for c in facts.checkpoints if c.complete), default=-1)
-        return [
-            path
-            for c in facts.checkpoints
-            if not c.complete and c.step > newest
-            for path in c.directories.values()
-        ]
+        newest = max(complete_steps(facts.checkpoints), default=-1)
+        torn: list[Path] = []
+        for checkpoint in facts.checkpoints:
+            if not checkpoint.complete and checkpoint.step > newest:
+                torn += checkpoint.directories.values()
+        return torn
     if select == "partial-broadcast":
-        return [
-            path
-            for _, path in sorted(step_directories(layout.broadcasts).items())
-            if not (path / "STABLE").exists()
-        ]
-    return [path for path in (layout.run_dir / "configs" / "error.txt",) if path.is_file()]
+        published = sorted(step_directories(layout.broadcasts).items())
+        return [path for _, path in published if not (path / "STABLE").exists()]
+    note = layout.run_dir / "configs" / "error.txt"
+    return [note] if note.is_file() else []
 
 
 def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
+    """Move one path to the run's trash and return its new path."""
     if parameters["select"] != "stale-shm":
         return context.world.trash(
             context.run,
@@ -153,6 +158,7 @@ def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
 
 
 def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
+    """Raise PlanChanged if the paths exceed the limit of entries or bytes."""
     if len(found) > parameters["limit"]:
         raise PlanChanged(
             f"{len(found)} entries are {parameters['select']} by now, more than "
@@ -167,6 +173,7 @@ def _within(found: Sequence[Path], parameters: Mapping[str, Any]) -> None:
 
 
 def _bytes(path: Path) -> int:
+    """Return the size of a file or of a directory with its files, in bytes."""
     if path.is_dir():
         return size_of(path)[0]
     return path.stat().st_size

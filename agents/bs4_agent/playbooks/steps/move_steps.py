@@ -1,5 +1,5 @@
-"""move_steps: put what a resume must not find into the run's trash: every step above it, and what
-no checkpoint needs.
+"""move_steps: moves what a resume must not find to the run's trash: every step above the resume
+step, and what no checkpoint needs.
 """
 
 from __future__ import annotations
@@ -8,30 +8,35 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.checkpoints.inventory import size_of, step_directories
+from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
-#: The step before the first: nothing is saved.
+#: The resume step of a run that has saved nothing.
 _NOTHING = -1
 
 
 class MoveSteps:
-    """Which directories exist above the resume step may grow while the run is being stopped (a
-    dying orchestrator saves once more), so what is confirmed is the selector: these roots, above
-    this step, at most so many entries. The concrete list is journalled before it moves.
+    """Moves step directories that are in the way of a resume.
 
-    Two kinds go although they lie below: hand-off directories that the trainer empties at its
-    start, and broadcasts of steps that are no checkpoint, which it deletes one by one as it goes
-    on. Whoever looks for them later finds them in the trash.
+    More directories may appear above the resume step while the run is being stopped (a dying
+    orchestrator saves once more). So a person confirms the selector: these roots, above this step,
+    at most a number of entries. The concrete list is journalled before the directories move.
 
-    A run that has not saved anything yet is at step -1: whatever lies there goes. Where the trainer
-    wants an empty directory for a new start, that is move_run's, which takes the directory as a
+    Two kinds of directories move although they are below the resume step: hand-off directories that
+    the trainer empties when it starts, and broadcasts of steps that are no checkpoint, which it
+    deletes one by one as it goes on. Both can be found in the trash later.
+
+    A run that has not saved anything yet is at step -1, so everything moves. If the trainer wants
+    an empty directory for a new start, the step move_run does that, which moves the directory as a
     whole.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned move, or None if move_run does the work. Raises NotApplicable if there
+        are checkpoints but none is complete.
+        """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
             raise NotApplicable(
@@ -40,28 +45,33 @@ class MoveSteps:
             )
         if context.resume is None and facts.layout.fresh_needs_empty:
             return None
-        if context.resume is None:
-            above = _NOTHING
-        else:
-            above = context.resume
         selector = selector_of(facts.layout, context.resume)
         found = in_the_way(selector, _kept(context))
         selector["limit"] = 2 * len(found) + 8
-        wanted = "a new start"
-        if above != _NOTHING:
-            wanted = f"step {above}"
+        wanted = f"step {selector['above']}"
+        if selector["above"] == _NOTHING:
+            wanted = "a new start"
         title = (
             f"Move {len(found)} director{'y' if len(found) == 1 else 'ies'} that {wanted} does "
             "not need to the run's trash"
         )
-        command = "; ".join(f"mv {path} <trash>/" for path in found)
-        shown = {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]}
-        return Planned("move_steps", title, command, selector, [], shown)
+        return Planned(
+            "move_steps",
+            title,
+            moves_to_trash(found),
+            selector,
+            [],
+            {"directories": [{"path": str(path), "bytes": size_of(path)[0]} for path in found]},
+        )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if nothing is in the way any more."""
         return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the directories to move now. Raises PlanChanged if the newest complete step is
+        another one, or if there are more directories than were confirmed.
+        """
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
             raise PlanChanged(
@@ -74,7 +84,7 @@ class MoveSteps:
                 f"{len(found)} directories lie above step {above} by now, more than were "
                 "confirmed; make a new plan."
             )
-        return [{"path": str(path)} for path in found]
+        return targets_at(found)
 
     def act(
         self,
@@ -83,6 +93,7 @@ class MoveSteps:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Move the directories and return how many were moved."""
         for target in targets:
             moved = context.world.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
@@ -90,17 +101,13 @@ class MoveSteps:
 
 
 def _kept(context: Context) -> set[int]:
-    """The steps that are complete on every side."""
-    rows = set()
-    for c in context.facts().checkpoints:
-        if c.complete:
-            rows.add(c.step)
-    return rows
+    """Return the steps that are complete on every side."""
+    return set(complete_steps(context.facts().checkpoints))
 
 
 def _roots(layout: RunLayout) -> list[Path]:
-    """Where this generation keeps step directories that a resume looks at; each once, and none that
-    goes whole.
+    """Return the directories in which this generation keeps step directories that matter to a
+    resume, without repeats. Directories that move as a whole are left out.
     """
     roots = [
         layout.orchestrator_checkpoints,
@@ -110,44 +117,32 @@ def _roots(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         roots.append(layout.weights)
-    rows = []
-    for root in dict.fromkeys(roots):
-        if root not in layout.wiped:
-            rows.append(root)
-    return rows
+    return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
-    """Where to look for what a start from step `resume` (None: a new start, nothing is saved) must
-    not find.
+    """Return the selector of what a start from step `resume` must not find. `resume` is None for a
+    new start, for which nothing is saved.
     """
     return {
         "above": _NOTHING if resume is None else resume,
-        "roots": [str(root) for root in _roots(layout)],
+        "roots": texts(_roots(layout)),
         "broadcasts": str(layout.broadcasts),
-        "wiped": [str(path) for path in layout.wiped],
+        "wiped": texts(layout.wiped),
     }
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """What a selector means now; `kept`: the steps that are complete."""
-    above = [
-        path
-        for root in selector["roots"]
-        for step, path in _steps(Path(root))
-        if step > selector["above"]
-    ]
-    stray = [
-        path
-        for step, path in _steps(Path(selector["broadcasts"]))
-        if step <= selector["above"] and step not in kept
-    ]
-    wiped = []
+    """Return the directories that the selector finds now. `kept` has the complete steps."""
+    found = []
+    for root in selector["roots"]:
+        for step, path in sorted(step_directories(Path(root)).items()):
+            if step > selector["above"]:
+                found.append(path)
+    for step, path in sorted(step_directories(Path(selector["broadcasts"])).items()):
+        if step <= selector["above"] and step not in kept:
+            found.append(path)
     for text in selector["wiped"]:
         if (path := Path(text)).is_dir() and any(path.iterdir()):
-            wiped.append(path)
-    return [*above, *stray, *wiped]
-
-
-def _steps(root: Path) -> list[tuple[int, Path]]:
-    return sorted(step_directories(root).items())
+            found.append(path)
+    return found

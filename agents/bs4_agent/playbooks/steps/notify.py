@@ -1,26 +1,27 @@
-"""notify: leave a word in the journal for whoever looks at the run next."""
+"""notify: writes a note into the journal for the person who looks at the run next."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, Stepping
 
 
-class Notify:
-    """The note carries the action's key, so that it is written once whatever dies in between."""
+class Notify(Stepping):
+    """Writes a note. It carries the action's key, so that it is written once even if the agent dies
+    in between.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned note."""
         return Planned(
             "notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {}
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has written the note already."""
         return context.world.noted(context.run, planned.parameters["text"], context.action)
-
-    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        return []
 
     def act(
         self,
@@ -29,5 +30,6 @@ class Notify:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Write the note and return "noted"."""
         context.world.note(context.run, planned.parameters["text"], context.action)
         return "noted"

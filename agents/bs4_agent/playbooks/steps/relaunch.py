@@ -1,5 +1,6 @@
-"""relaunch: start the next attempt with the same command, from the step that was decided when the
-plan was made.
+"""The steps that start the next attempt with the same command: relaunch starts the run's, from the
+step that was decided when the plan was made, and relaunch_companion that of the inference server
+that was started apart from the run and has ended.
 """
 
 from __future__ import annotations
@@ -10,40 +11,48 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, living, shown_processes
 from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """`resume`: "resumable" (the newest complete step; NotApplicable without one), "previous" (the
-    newest complete one below that which the failed attempt asked for), "same" (resumable when there
-    is one, otherwise as the failed attempt was started, which must not have written a checkpoint),
-    "none" (afresh: everything was moved aside before).
+    """Starts the next attempt. The parameter `resume` is one of
+
+    * "resumable": the newest complete step; NotApplicable if there is none;
+    * "previous": the newest complete step below the step from which the failed attempt was started;
+    * "same": the newest complete step if there is one, otherwise the start of the failed attempt,
+      which
+      must not have written a checkpoint;
+    * "none": afresh, after everything was moved aside.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned launch. Raises NotApplicable if the run cannot be resumed."""
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.world.command(spec))
-        where = "afresh"
-        if spec.resume is not None:
-            where = f"from step {spec.resume}"
-        hashed = {
-            "resume": spec.resume,
-            "command": command,
-            "cwd": str(spec.cwd),
-            "overrides": list(spec.overrides),
-        }
+        where = "afresh" if spec.resume is None else f"from step {spec.resume}"
         return Planned(
-            "relaunch", f"Start {context.run} {where}", command, hashed, [], {"cwd": str(spec.cwd)}
+            "relaunch",
+            f"Start {context.run} {where}",
+            command,
+            {
+                "resume": spec.resume,
+                "command": command,
+                "cwd": str(spec.cwd),
+                "overrides": list(spec.overrides),
+            },
+            [],
+            {"cwd": str(spec.cwd)},
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has started an attempt already."""
         return context.world.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        facts = context.facts()
-        if any(m.alive for m in facts.members):
+        """Return no targets. Raises PlanChanged if the run is running again."""
+        if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing more was done. Make a new "
                 "plan if it still fails."
@@ -57,16 +66,20 @@ class Relaunch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Start the attempt and return a sentence with its number."""
         spec = dataclasses.replace(
             context.facts().spec,
             resume=planned.parameters["resume"],
             overrides=tuple(planned.parameters["overrides"]),
         )
-        attempt = context.world.launch(spec, context.action)
-        return f"attempt {attempt} is starting"
+        return f"attempt {context.world.launch(spec, context.action)} is starting"
 
 
 def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> LaunchSpec:
+    """Return the spec of the next attempt. `resumable` is the newest complete step or None, `wrote`
+    is True if the failed attempt has written a checkpoint. Raises NotApplicable if the run cannot
+    be resumed.
+    """
     overrides = tuple(_without_resume(spec.overrides))
     if how == "none":
         return dataclasses.replace(spec, resume=None, overrides=overrides)
@@ -81,16 +94,88 @@ def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> Lau
 
 
 def _without_resume(overrides: Sequence[str]) -> list[str]:
-    """A bare `--resume` takes the largest directory, which is how the run got here; the explicit
-    step replaces it.
+    """Return the overrides without their resume options. A bare `--resume` takes the largest
+    directory, which is how the run came to fail; the explicit step replaces it.
     """
     kept: list[str] = []
-    skip = False
-    for word in overrides:
-        if skip:
-            skip = False
-        elif word in ("--resume.step", "--resume.dir", "--ckpt.resume-step"):
-            skip = True
+    words = iter(overrides)
+    for word in words:
+        if word in ("--resume.step", "--resume.dir", "--ckpt.resume-step"):
+            next(words, None)
         elif word != "--resume":
             kept.append(word)
     return kept
+
+
+class RelaunchCompanion:
+    """Starts the run's inference server again. To the agent, the server is a run of its own. It is
+    started first and with the same command as before, because the run that uses it waits for it.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned launch, or None if the run has no such server or it is alive. Raises
+        NotApplicable if the agent has never seen the server.
+        """
+        server = context.world.companion(context.run)
+        if server is None and not context.facts().ever("inference"):
+            raise NotApplicable(
+                f"{context.run} used an inference server that was started apart and that the "
+                "agent has never seen, so it cannot start it again. Start it by hand; the run "
+                "goes on, or can be resumed then."
+            )
+        if server is None or server.alive("inference"):
+            return None
+        command, left = shlex.join(context.world.command(server.spec)), living(server)
+        title = f"Start the inference server {server.name} again"
+        if left:
+            title += f", after ending the {len(left)} left of it"
+        return Planned(
+            "relaunch_companion",
+            title,
+            command,
+            {
+                "run": server.name,
+                "attempt": server.attempt,
+                "command": command,
+                "cwd": str(server.spec.cwd),
+            },
+            [],
+            {"processes": shown_processes(left)},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if this action has started the server already."""
+        return context.world.launched(planned.parameters["run"], context.action) is not None
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return no targets. Raises PlanChanged if the server is alive again or has another
+        attempt.
+        """
+        server = context.world.companion(context.run)
+        if (
+            server is None
+            or server.attempt != planned.parameters["attempt"]
+            or server.alive("inference")
+        ):
+            raise PlanChanged(
+                f"{planned.parameters['run']} is not as it was when the plan was made; make "
+                "a new plan."
+            )
+        return []
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Start the server, after ending what is left of it, and return a sentence with its
+        attempt.
+        """
+        name = planned.parameters["run"]
+        if living(context.world.run_facts(name)):
+            # an orphaned router or engine holds the port and the memory
+            context.world.stop(name, say)
+        spec = context.world.run_facts(name).spec
+        return f"{spec.run} attempt {context.world.launch(spec, context.action)} is starting"

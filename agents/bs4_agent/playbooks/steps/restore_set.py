@@ -1,5 +1,5 @@
-"""restore_set: when no step is complete here any more, bring the newest whole one back from the
-run's store.
+"""restore_set: fetches the newest complete step from the run's store if no step is complete on the
+pod any more.
 """
 
 from __future__ import annotations
@@ -8,15 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned
+from bs4_agent.playbooks.world import Context, Planned, living, picked
 
 
 class RestoreSet:
-    """What is confirmed is the step by the hash of its manifest, which names every file with its
-    size and hash. A run whose own disk has a complete step has no use for this step.
+    """Restores one step. A person confirms the step by the hash of its manifest, which names every
+    file with its size and hash. A run that has a complete step on its own disk does not need this
+    step.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned restore, or None if a step is complete on the pod. Raises
+        NotApplicable if no store is known that has a complete step.
+        """
         if any(c.complete for c in context.facts().checkpoints):
             return None
         remote = context.world.remote_step(context.run)
@@ -26,27 +30,24 @@ class RestoreSet:
                 "Restore it by hand with `bs4-console checkpoints restore`, or start afresh with "
                 "the playbook start-afresh."
             )
-        hashed = {}
-        for name in ("step", "identity", "asked", "aside"):
-            hashed[name] = remote[name]
-        title = (
-            f"Restore step {remote['step']} from {remote['asked']['from']}: "
-            f"{remote['missing'] / 1e9:.2f} GB to fetch"
+        place = remote["asked"]["from"]
+        return Planned(
+            "restore_set",
+            f"Restore step {remote['step']} from {place}: "
+            f"{remote['missing'] / 1e9:.2f} GB to fetch",
+            f"fetch {place}; " + "; ".join(f"mv <staging> {path}" for path in remote["finals"]),
+            picked(remote, "step", "identity", "asked", "aside"),
+            [],
+            picked(remote, "bytes", "missing", "finals", "skipped"),
         )
-        command = f"fetch {remote['asked']['from']}; " + "; ".join(
-            f"mv <staging> {path}" for path in remote["finals"]
-        )
-        shown = {}
-        for name in ("bytes", "missing", "finals", "skipped"):
-            shown[name] = remote[name]
-        return Planned("restore_set", title, command, hashed, [], shown)
 
     def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the step is complete on the pod."""
         return context.world.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        facts = context.facts()
-        if any(m.alive for m in facts.members):
+        """Return no targets. Raises PlanChanged if the run is running again."""
+        if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing was restored. Make a new "
                 "plan if it still fails."
@@ -60,4 +61,5 @@ class RestoreSet:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
+        """Restore the step and return a sentence about the result."""
         return context.world.restore(context.run, planned.parameters, context.action, say)

@@ -1,4 +1,4 @@
-"""The typed steps of a set-up, in the order in which they need each other."""
+"""The typed steps of a set-up, in the order of their dependencies."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from bs4_agent.setup.place import SetupStep
 from bs4_agent.setup.steps.checkout import Checkout
 from bs4_agent.setup.steps.credential import Credential
 from bs4_agent.setup.steps.environment import Environments
-from bs4_agent.setup.steps.limits import Limits
-from bs4_agent.setup.steps.profile import Profile
+from bs4_agent.setup.steps.launches import Limits, Profile, Variables
+from bs4_agent.setup.steps.programs import Tools, Uv
 from bs4_agent.setup.steps.sync import Sync
-from bs4_agent.setup.steps.tools import Tools
-from bs4_agent.setup.steps.uv import Uv
-from bs4_agent.setup.steps.variables import Variables
 
 STEPS: dict[str, SetupStep] = {
     "tools": Tools(),

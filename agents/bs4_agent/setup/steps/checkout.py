@@ -1,5 +1,5 @@
-"""prime-rl at one revision. A clone grows under another name and gets its own when it is whole:
-half a clone is never used.
+"""Checks prime-rl out at one revision. A clone is made under a temporary name and renamed when it
+is complete, so that half a clone is never used.
 """
 
 from __future__ import annotations
@@ -9,17 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged, StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
-#: A connection that brings less than this for a minute is dead, not slow.
+#: git gives up if less than 1000 bytes per second arrive for a minute: such a connection is dead,
+#: not slow.
 _CLONE = ("git", "-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60", "-c", "gc.auto=0")
 
 _SSH = "git@github.com:"
 
 
 class Checkout(Stepping):
+    """Clones prime-rl, or switches an existing checkout to the recipe's revision."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step: clone, switch to the revision, or nothing to do. Raises
+        NotApplicable if somebody's own work is in the directory.
+        """
         recipe, place = context.recipe, context.place
         way, now = _way(context)
         directory = place.shown(recipe.directory)
@@ -34,26 +40,28 @@ class Checkout(Stepping):
             "none": f"git -C {directory} checkout --detach {recipe.revision}",
         }[way]
         parameters = {"repository": recipe.repository, "revision": recipe.revision}
+        target = {"directory": str(recipe.directory)}
         if way != "none":
-            targets = [{"directory": str(recipe.directory), "way": way}]
-        else:
-            targets = [{"directory": str(recipe.directory)}]
-        shown = {"now": now, "done": way == "none"}
+            target["way"] = way
         return [
             Planned(
                 "checkout",
                 f"Check prime-rl out at {recipe.revision[:12]}",
                 command,
                 parameters,
-                targets,
-                shown,
+                [target],
+                {"now": now, "done": way == "none"},
             )
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the directory is at the recipe's revision."""
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the planned targets. Raises PlanChanged if the directory now needs another
+        treatment than the plan says.
+        """
         try:
             way, now = _way(context)
         except NotApplicable as error:
@@ -72,6 +80,9 @@ class Checkout(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Clone or switch the checkout with its submodules and return a sentence about its state.
+        Raises StepFailed if git fails or another revision is there afterwards.
+        """
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory
         if targets[0]["way"] == "clone":
@@ -110,36 +121,32 @@ class Checkout(Stepping):
 
 
 def _way(context: SetupContext) -> tuple[str, str]:
-    """clone, switch or none, and what is there. NotApplicable where somebody's own work lies in the
-    way.
+    """Return what must be done ("clone", "switch" or "none") and a sentence about what is there.
+    Raises NotApplicable if somebody's own work is in the directory.
     """
     directory, place, revision = context.recipe.directory, context.place, context.recipe.revision
     name = place.shown(directory)
     if not directory.exists() or (directory.is_dir() and not any(directory.iterdir())):
-        half = ""
-        if _part(directory).exists():
-            half = " (half a clone, which is replaced)"
+        half = " (half a clone, which is replaced)" if _part(directory).exists() else ""
         return "clone", f"{name} is not there{half}"
     if not (directory / ".git").exists():
         raise NotApplicable(
             f"{name} is there and is no checkout of git; move it aside, or choose another "
             "directory with --dir."
         )
-    code, text = place.ask(["git", "-C", str(directory), "rev-parse", "--show-toplevel"])
+    code, text = _git(context, directory, "rev-parse", "--show-toplevel")
     if code != 0:
         raise NotApplicable(
             f"git cannot say what {name} is ({text[:200]}); put that right, or choose "
             "another directory with --dir."
         )
-    _, head = place.ask(["git", "-C", str(directory), "rev-parse", "HEAD"])
-    code, wanted = place.ask(
-        ["git", "-C", str(directory), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"]
+    _, head = _git(context, directory, "rev-parse", "HEAD")
+    code, wanted = _git(
+        context, directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"
     )
     if code == 0 and head == wanted:
         return "none", f"{name} is at {head[:12]}"
-    _, changes = place.ask(
-        ["git", "-C", str(directory), "status", "--porcelain", "--untracked-files=no"]
-    )
+    _, changes = _git(context, directory, "status", "--porcelain", "--untracked-files=no")
     if changes:
         raise NotApplicable(
             f"{name} is at {head[:12]} with {len(changes.splitlines())} changed files, which "
@@ -150,35 +157,31 @@ def _way(context: SetupContext) -> tuple[str, str]:
 
 
 def _read_over_https(context: SetupContext, tree: Path) -> None:
-    """prime-rl names its submodules by addresses that want an SSH key, which a pod has not and
-    public repositories do not need. Only this clone's own configuration is changed.
+    """Make git fetch the submodules over https. prime-rl names them by addresses that need an SSH
+    key, which a pod does not have and public repositories do not need. Only this clone's own
+    configuration is changed.
     """
-    context.place.ask(["git", "-C", str(tree), "submodule", "init"])
-    _, listed = context.place.ask(
-        ["git", "-C", str(tree), "config", "--get-regexp", r"^submodule\..*\.url$"]
-    )
+    _git(context, tree, "submodule", "init")
+    _, listed = _git(context, tree, "config", "--get-regexp", r"^submodule\..*\.url$")
     for line in listed.splitlines():
         name, _, address = line.partition(" ")
         if address.startswith(_SSH):
-            context.place.ask(
-                [
-                    "git",
-                    "-C",
-                    str(tree),
-                    "config",
-                    name,
-                    "https://github.com/" + address.removeprefix(_SSH),
-                ]
-            )
+            _git(context, tree, "config", name, "https://github.com/" + address.removeprefix(_SSH))
+
+
+def _git(context: SetupContext, tree: Path, *words: str) -> tuple[int, str]:
+    """Run a short git command in the tree and return its exit code and its output."""
+    return context.place.ask(["git", "-C", str(tree), *words])
 
 
 def _part(directory: Path) -> Path:
+    """Return the path of the clone until it is complete."""
     return directory.with_name(f".{directory.name}.bs4-part")
 
 
 def _remove(tree: Path) -> None:
-    """Only ever a clone that was never whole, under the name that is ours (`_part`): there is
-    nothing in it that the repository has not.
+    """Delete an incomplete clone. The path must come from `_part`: nothing is in it that the
+    repository does not have.
     """
     import shutil
 

@@ -1,5 +1,5 @@
-"""A secret at the one place where the program that needs it looks by itself, readable by its owner
-only.
+"""Puts a secret into the one file from which the program that needs it reads it, readable by its
+owner only.
 """
 
 from __future__ import annotations
@@ -9,65 +9,58 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, Stepping
 from bs4_agent.setup import credentials
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
 TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2": "the B2 key"}
 
 
 class Credential(Stepping):
-    """A step for each secret that comes, and for each file that others can read; what is missing is
-    a step that only says so.
+    """Stores the secrets that came with the confirmation and makes files private that others can
+    read. A missing secret gets a step that only says so.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        found = []
-        for name in credentials.NAMES:
-            found.append(self._one(context, name))
-        return found
+        """Return one planned step for each credential that exists."""
+        return [self._one(context, name) for name in credentials.NAMES]
 
     def _one(self, context: SetupContext, name: str) -> Planned:
+        """Return the planned step for the credential `name`."""
         place = context.place
         path = credentials.place(name, place.home)
-        there, private, given = (
-            credentials.stored(name, place.home) is not None,
-            credentials.private(path),
-            name in context.recipe.secrets,
-        )
+        there = credentials.stored(name, place.home) is not None
+        private, given = credentials.private(path), name in context.recipe.secrets
         now = f"{'there' if there else 'none'} in {place.shown(path)}"
         if there and not private:
             now += ", which others can read"
         if not there and not given:
             now += f", and none was given: runs do without {TITLES[name]}"
-        todo = given or not private
+        command = ""
         if given:
             command = f"write {place.shown(path)}, mode 0600"
         elif not private:
             command = f"chmod 600 {place.shown(path)}"
-        else:
-            command = ""
-        if there or given:
-            title = f"Keep {TITLES[name]}"
-        else:
-            title = f"Go without {TITLES[name]}"
         return Planned(
             "credential",
-            title,
+            f"{'Keep' if there or given else 'Go without'} {TITLES[name]}",
             command,
             {"name": name, "given": given},
             [{"file": str(path)}],
-            {"now": now, "done": not todo},
+            {"now": now, "done": private and not given},
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the file is private and, if a secret came with the confirmation, holds
+        that secret.
+        """
         name = planned.parameters["name"]
         if not credentials.private(Path(planned.targets[0]["file"])):
             return False
+        if not planned.parameters["given"]:
+            return True
         value = context.incoming().get(name)
-        return not planned.parameters["given"] or (
-            value is not None and value == credentials.stored(name, context.place.home)
-        )
+        return value is not None and value == credentials.stored(name, context.place.home)
 
     def act(
         self,
@@ -76,6 +69,9 @@ class Credential(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Store the secret if one came, make its file private and return where it is. Raises
+        StepFailed if the secret did not come with the confirmation.
+        """
         name, path = planned.parameters["name"], Path(targets[0]["file"])
         if planned.parameters["given"]:
             value = context.incoming().get(name)

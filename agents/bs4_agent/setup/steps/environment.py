@@ -1,5 +1,5 @@
-"""The environments that a run trains in: installed into the training environment, and imported
-there before that is believed.
+"""Installs the environments that a run trains in into the training environment, and verifies each
+by importing it there.
 """
 
 from __future__ import annotations
@@ -10,36 +10,34 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.world import Planned, Stepping
 from bs4_agent.probes import imports
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 from bs4_agent.setup.recipe import Environment, environment
 
 
 class Environments(Stepping):
+    """Installs each environment of the recipe into the checkout's `.venv`."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        rows = []
-        for wanted in context.recipe.environments:
-            rows.append(self._one(context, wanted))
-        return rows
+        """Return one planned step for each environment of the recipe."""
+        return [self._one(context, wanted) for wanted in context.recipe.environments]
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
+        """Return the planned step for the environment `wanted`."""
         loads, now = _loads(context, wanted)
-        command = (
-            f"cd {context.place.shown(context.recipe.directory)} && "
-            f"{shlex.join(_install(context, wanted))}"
-        )
-        shown = {"now": now, "done": loads}
         return Planned(
             "environment",
             f"Install the environment {wanted.source}",
-            command,
+            f"cd {context.place.shown(context.recipe.directory)} && "
+            f"{shlex.join(_install(context, wanted))}",
             {"source": wanted.source},
             [],
-            shown,
+            {"now": now, "done": loads},
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the training environment can import the wanted version."""
         return _loads(context, environment(planned.parameters["source"]))[0]
 
     def act(
@@ -49,6 +47,9 @@ class Environments(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Install the environment and return a sentence with its version. Raises StepFailed if it
+        cannot be imported afterwards.
+        """
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
         context.run(
             _install(context, wanted),
@@ -66,6 +67,7 @@ class Environments(Stepping):
 
 
 def _install(context: SetupContext, wanted: Environment) -> list[str]:
+    """Return the argv that installs the environment."""
     uv = context.place.which("uv") or "uv"
     if wanted.from_hub:
         return [uv, "tool", "run", "prime", "env", "install", wanted.source]
@@ -80,18 +82,17 @@ def _install(context: SetupContext, wanted: Environment) -> list[str]:
 
 
 def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
-    """Whether the training environment's own interpreter can import it, in the wanted version; and
-    in words what it said.
+    """Return whether the training environment's own interpreter can import the environment in the
+    wanted version, and a sentence about the result.
     """
     venv = context.recipe.directory / ".venv"
     if not (venv / "bin" / "python").exists():
         return False, "there is no training environment yet"
-    variables = context.place.environment(context.recipe.variables)
     found = imports.probe(
         str(venv / "bin" / "python"),
         [wanted.module],
         cwd=str(context.recipe.directory),
-        more=variables,
+        more=context.place.environment(context.recipe.variables),
     )
     if (problem := found[wanted.module]) is not None:
         return False, f"import {wanted.module} fails: {problem[:200]}"
@@ -102,12 +103,11 @@ def _loads(context: SetupContext, wanted: Environment) -> tuple[bool, str]:
 
 
 def _version(venv: Path, wanted: Environment) -> str:
-    """By the metadata that every installer leaves: the name in lower case, with underscores."""
+    """Return the installed version, or "of no known version". It is read from the metadata that
+    every installer leaves, whose directory name is in lower case and with underscores.
+    """
     prefix = wanted.module.lower() + "-"
-    names = []
     for path in venv.glob("lib/python3*/site-packages/*.dist-info"):
-        names.append(path.name.lower())
-    for name in names:
-        if name.startswith(prefix):
-            return name.removeprefix(prefix).removesuffix(".dist-info")
+        if path.name.lower().startswith(prefix):
+            return path.name.lower().removeprefix(prefix).removesuffix(".dist-info")
     return "of no known version"

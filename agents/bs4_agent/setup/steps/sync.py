@@ -1,4 +1,4 @@
-"""`uv sync`: prime-rl's own environment, as its lock file says."""
+"""Runs `uv sync`, which makes prime-rl's own environment from its lock file."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned
-from bs4_agent.setup.place import Say, SetupContext, Stepping
+from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.setup.place import Say, SetupContext
 
-#: In the environment itself, so that it goes with it: what the last whole sync was of.
+#: A file in the environment, deleted together with it, that has the digest of the last complete
+#: sync.
 _STAMP = ".bs4-synced"
 
 
 class Sync(Stepping):
+    """Installs the training environment in the checkout's `.venv`."""
+
     def plan(self, context: SetupContext) -> Sequence[Planned]:
+        """Return the planned step with what is in `.venv` now."""
         directory = context.place.shown(context.recipe.directory)
-        venv = context.recipe.directory / ".venv"
+        now = "is not there"
         if _synced(context):
-            now = f"{directory}/.venv is what the lock file says"
-        else:
-            if venv.exists():
-                now = f"{directory}/.venv is there, whole or not: uv adds what is missing"
-            else:
-                now = f"{directory}/.venv is not there"
-        command = f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}"
-        parameters = {"arguments": list(context.recipe.sync)}
+            now = "is what the lock file says"
+        elif (context.recipe.directory / ".venv").exists():
+            now = "is there, whole or not: uv adds what is missing"
         return [
             Planned(
                 "sync",
                 "Install the training environment",
-                command,
-                parameters,
+                f"cd {directory} && uv {shlex.join(['sync', *context.recipe.sync])}",
+                {"arguments": list(context.recipe.sync)},
                 [],
-                {"now": now, "done": _synced(context)},
+                {"now": f"{directory}/.venv {now}", "done": _synced(context)},
             )
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
+        """Return True if the last complete sync was for the same lock file, project file and
+        arguments.
+        """
         return _synced(context)
 
     def act(
@@ -51,6 +53,9 @@ class Sync(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
+        """Run `uv sync` and return a sentence about the result. Raises StepFailed if it fails or
+        the environment lacks a program afterwards.
+        """
         directory = context.recipe.directory
         uv = context.place.which("uv")
         if uv is None:
@@ -67,6 +72,9 @@ class Sync(Stepping):
 
 
 def _synced(context: SetupContext) -> bool:
+    """Return True if the environment's stamp matches the current lock file, project file and
+    arguments.
+    """
     venv = context.recipe.directory / ".venv"
     stamp = venv / _STAMP
     return (
@@ -77,8 +85,8 @@ def _synced(context: SetupContext) -> bool:
 
 
 def _digest(context: SetupContext) -> str:
-    """Of the lock file, the project and the arguments: another revision with the same lock needs no
-    sync.
+    """Return the SHA-256 digest of the lock file, the project file and the arguments of the sync.
+    Another revision with the same files needs no sync.
     """
     found = hashlib.sha256(shlex.join(context.recipe.sync).encode())
     for name in ("uv.lock", "pyproject.toml"):

@@ -1,0 +1,163 @@
+"""The steps that change what the run's next attempts start with: edit_config changes keys of the
+run's own config, whose old content goes to the run's trash, and set_limit raises the limit of open
+files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.errors import NotApplicable, PlanChanged
+from bs4_agent.paths import storage
+from bs4_agent.playbooks import configfile
+from bs4_agent.playbooks.world import Context, Planned, Stepping
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
+
+
+class EditConfig:
+    """Changes keys of a config file.
+
+    The digest of the file is one of the targets that a person confirms, so that a config that
+    somebody has changed since is left alone. The parameter `for` has the trainer generations whose
+    keys these are; for another generation there is no step.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned change, or None if the config is already as wanted. Raises
+        NotApplicable if the config is not known, or if the command line overrides one of the keys.
+        """
+        facts = context.facts()
+        if facts.spec.trainer not in parameters.get("for", (facts.spec.trainer,)):
+            return None
+        if facts.spec.config == UNKNOWN_CONFIG:
+            raise NotApplicable(
+                f"It is not known which config {context.run} was started with; change it by hand."
+            )
+        values, gone = dict(parameters.get("set", {})), list(parameters.get("unset", ()))
+        _refuse_overridden(facts.spec.overrides, [*values, *gone])
+        path = facts.spec.config_path
+        raw = configfile.read(path)
+        _, changes = configfile.edited(raw, values, gone)
+        if not changes:
+            return None
+        words = []
+        for c in changes:
+            words.append(f"no {c['key']}" if c["after"] is None else f"{c['key']} = {c['after']!r}")
+        return Planned(
+            "edit_config",
+            f"Change {path.name}: {', '.join(words)}",
+            f"edit {path}: {'; '.join(words)}",
+            {
+                "path": str(path),
+                "set": values,
+                "unset": gone,
+                "output_dir": str(facts.layout.output_dir),
+            },
+            [{"path": str(path), "sha256": configfile.fingerprint(raw)}],
+            {"changes": changes},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the config has the planned values already."""
+        return not _changes(planned)[1]
+
+    def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
+        """Return the file to change. Raises PlanChanged if it has changed since the plan."""
+        (target,) = planned.targets
+        if configfile.fingerprint(configfile.read(Path(target["path"]))) != target["sha256"]:
+            raise PlanChanged(
+                f"{target['path']} was changed since the plan was made; make a new plan."
+            )
+        return [target]
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Change the file and return how many keys were changed. The old content goes to the run's
+        trash.
+        """
+        path = Path(planned.parameters["path"])
+        new, changes = _changes(planned)
+        kept = (
+            storage(Path(planned.parameters["output_dir"]), context.run)
+            / "trash"
+            / context.action
+            / "config"
+            / path.name
+        )
+        configfile.replace(path, new, kept)
+        say(f"the old {path.name} lies in {kept}")
+        return f"{len(changes)} keys of {path} changed"
+
+
+def _changes(planned: Planned) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return the new bytes of the config and the keys that still have to change."""
+    wanted = planned.parameters
+    return configfile.edited(configfile.read(Path(wanted["path"])), wanted["set"], wanted["unset"])
+
+
+def _refuse_overridden(overrides: Sequence[str], keys: Sequence[str]) -> None:
+    """Raise NotApplicable if the command line sets one of `keys`. The command line wins over the
+    file, so the edit would have no effect.
+    """
+    given = parse_arguments(overrides)
+    if hidden := [key for key in keys if given.last(key) is not None]:
+        raise NotApplicable(
+            f"The command line sets {', '.join(hidden)} and wins over the config; launch it "
+            "again without that option."
+        )
+
+
+#: With fewer open files, a run with several environment workers fails soon anyway.
+_ENOUGH = 4096
+
+
+class SetLimit(Stepping):
+    """Orders a limit of open files. The order is kept with the run and carried out at every start,
+    so that it also holds after the agent itself was replaced. The limit is at most the hard limit,
+    which a tenant cannot raise; if that is reached already, there is no step.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
+        """Return the planned limit, or None if the run has it already. Raises NotApplicable if the
+        hard limit is too low.
+        """
+        soft, hard = context.world.nofile(context.run), context.world.hard_nofile()
+        wanted = min(int(parameters["nofile"]), hard)
+        if wanted < _ENOUGH:
+            raise NotApplicable(
+                f"The pod's hard limit of open files is {hard}, and only its provider can raise "
+                "it (`--ulimit nofile` of the container). Choose another pod, or run fewer "
+                "environment workers."
+            )
+        if soft >= wanted:
+            return None
+        return Planned(
+            "set_limit",
+            f"Start {context.run} with {wanted} open files allowed",
+            f"ulimit -n {wanted}",
+            {"nofile": wanted},
+            [],
+            {},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the run's next attempt would start with the limit."""
+        return context.world.nofile(context.run) >= int(planned.parameters["nofile"])
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Write the order and return a sentence about it."""
+        context.world.set_nofile(context.run, planned.parameters["nofile"])
+        return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

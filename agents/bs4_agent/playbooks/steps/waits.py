@@ -1,0 +1,206 @@
+"""The steps that wait: wait_gpu_free until no process without a live run holds GPU memory,
+wait_until until a condition of the machine holds, and probe until a component of the run answers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import nearest
+from bs4_agent.errors import StepFailed
+from bs4_agent.playbooks.world import Context, Planned, Stepping
+
+#: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
+#: longer needs a reset, which a tenant cannot do.
+LIMIT_S = 60.0
+#: Seconds between two polls.
+_POLL_S = 0.5
+
+
+class WaitGpuFree(Stepping):
+    """Waits until the GPUs that no live run uses are free."""
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned wait. The parameter `below_mb` is the memory in MB that a free GPU may
+        still use.
+        """
+        limit = int(parameters.get("below_mb", 1000))
+        return Planned(
+            "wait_gpu_free",
+            f"Wait until every free GPU uses less than {limit} MB",
+            "",
+            {"below_mb": limit},
+            [],
+            {},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the machine has no GPU, or if no leftover of a dead run holds a GPU and
+        every GPU without a live run is below the limit.
+        """
+        gpus = context.world.gpu_facts()
+        if gpus.state != "ok":
+            return gpus.state == "absent"
+        limit, used = planned.parameters["below_mb"] * 1_000_000, dict(gpus.used)
+        for holder in gpus.holders:
+            if holder.run is not None:
+                used.pop(holder.gpu, None)
+            elif holder.dead_run is not None:
+                return False
+        return all(amount < limit for amount in used.values())
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Poll the GPUs until they are free. Raises StepFailed after `LIMIT_S` seconds."""
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            if self.done(context, planned):
+                return "GPU memory is free"
+            context.pause(_POLL_S)
+        raise StepFailed(
+            f"GPU memory is still in use {LIMIT_S:.0f} s after its holders ended. Only the "
+            "provider can reset the GPU: release this pod."
+        )
+
+
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_NEXT = {
+    "disk-free": (
+        "Free space on that mount (old steps that are in the object store first), then try again."
+    ),
+    "port-free": "See who holds it with `ss -ltnp`, then try again.",
+    "server-ready": "Read the inference log.",
+}
+
+
+class WaitUntil(Stepping):
+    """Waits for a condition. `disk-free`: less than `percent` of the file system of the run's
+    output is used. `port-free`: no process listens on a port of the run. `server-ready`: the run's
+    inference server answers /health with 200.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned wait."""
+        hashed = {
+            "condition": parameters["condition"],
+            "percent": int(parameters.get("percent", 85)),
+            "within": seconds(parameters.get("within", "5m")),
+        }
+        return Planned(
+            "wait_until",
+            f"Wait until {_words(hashed)} (at most {hashed['within']:.0f} s)",
+            "",
+            hashed,
+            [],
+            {},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return True if the condition holds."""
+        return _holds(context, planned.parameters)
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Poll until the condition holds, and return it in words. Raises StepFailed after the
+        planned number of seconds.
+        """
+        deadline = time.monotonic() + planned.parameters["within"]
+        while time.monotonic() < deadline:
+            if _holds(context, planned.parameters):
+                return _words(planned.parameters)
+            context.pause(_POLL_S)
+        raise StepFailed(
+            f"It did not come about within {planned.parameters['within']:.0f} s that "
+            f"{_words(planned.parameters)}. " + _NEXT[planned.parameters["condition"]]
+        )
+
+
+def _words(parameters: Mapping[str, Any]) -> str:
+    """Return the condition in words."""
+    return {
+        "disk-free": f"less than {parameters['percent']} % of the run's disk is used",
+        "port-free": "the run's ports are free",
+        "server-ready": "the inference server is ready",
+    }[str(parameters["condition"])]
+
+
+def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
+    """Return True if the condition holds now."""
+    condition = parameters["condition"]
+    if condition == "port-free":
+        return not context.world.port_holders(context.run)
+    if condition == "server-ready":
+        return context.world.server_answers(context.run)
+    return used_percent(context.facts().layout.output_dir) < int(parameters["percent"])
+
+
+def used_percent(path: Path) -> float:
+    """Return how full the file system of `path` is for an ordinary user, in percent, as df counts.
+    If `path` does not exist, the nearest existing directory above it counts.
+    """
+    status = os.statvfs(nearest(path))
+    used = status.f_blocks - status.f_bfree
+    return 100.0 * used / max(1, used + status.f_bavail)
+
+
+def seconds(text: Any) -> float:
+    """Return a duration in seconds. A text like "90s", "10m" or "2h" is converted; a number is in
+    seconds already.
+    """
+    if isinstance(text, (int, float)):
+        return float(text)
+    return float(text[:-1]) * _SECONDS[text[-1]]
+
+
+class Probe(Stepping):
+    """Probes a component. `server` means /health of the run's inference server. The probe is always
+    made anew, because an earlier answer says nothing about now.
+    """
+
+    def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
+        """Return the planned probe."""
+        return Planned(
+            "probe",
+            f"Ask the inference server of {context.run} whether it is well",
+            "",
+            {"what": parameters["what"], "within": seconds(parameters.get("within", "60s"))},
+            [],
+            {},
+        )
+
+    def done(self, context: Context, planned: Planned) -> bool:
+        """Return False, so that the probe is always made."""
+        return False
+
+    def act(
+        self,
+        context: Context,
+        planned: Planned,
+        targets: Sequence[Mapping[str, Any]],
+        say: Callable[[str], None],
+    ) -> str:
+        """Poll the server until it answers, and return "it answers". Raises StepFailed if it does
+        not answer within the planned number of seconds.
+        """
+        deadline = time.monotonic() + planned.parameters["within"]
+        while not context.world.server_answers(context.run):
+            if time.monotonic() > deadline:
+                raise StepFailed(
+                    f"The inference server of {context.run} does not answer; read its log."
+                )
+            context.pause(_POLL_S)
+        return "it answers"
