@@ -1,4 +1,4 @@
-"""The rules as data: configs/rules.toml."""
+"""Load the rules of config lint from configs/rules.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from bs4_console.configs.findings import Edit, Finding, Level
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """`needs`: the option without which the rule cannot speak, or "" for the file alone."""
+    """One rule of config lint. `needs` is the option without which the rule cannot be checked, or
+    "" if the file is enough.
+    """
 
     id: str
     applies: str
@@ -25,6 +27,7 @@ class Rule:
 
 @functools.cache
 def rules() -> dict[str, Rule]:
+    """Return all rules by id."""
     with (find("configs") / "rules.toml").open("rb") as handle:
         found = {}
         for name, fields in tomllib.load(handle).items():
@@ -40,7 +43,9 @@ def finding(
     edits: tuple[Edit, ...] = (),
     level: Level | None = None,
 ) -> Finding:
-    """A finding of a rule; its level and fix unless others are given."""
+    """Return a finding of a rule, with the rule's own level and fix unless others are given. `line`
+    is 1-based.
+    """
     known = rules()[rule]
     return Finding(
         id=rule,

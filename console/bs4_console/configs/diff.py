@@ -1,4 +1,4 @@
-"""diff: how two configs differ by meaning. Order, comments, spelling of numbers and tables do not
+"""Compare two configs by meaning. Order, comments and the spelling of numbers and tables do not
 count.
 """
 
@@ -16,7 +16,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """`before` is None for what was added, `after` for what was removed."""
+    """One difference between two configs. `before` is None for a value that was added, `after` for
+    a value that was removed.
+    """
 
     kind: Literal["added", "removed", "changed"]
     key: str
@@ -25,7 +27,9 @@ class Change:
 
 
 def valid(file: File) -> Document:
-    """Return a config file that is read. UsageError when it is no TOML."""
+    """Return the document of a config file. Raises UsageError if the file cannot be read or is no
+    TOML.
+    """
     document = read_toml(file)
     if document.findings:
         raise UsageError(
@@ -36,11 +40,14 @@ def valid(file: File) -> Document:
 
 
 def values(file: File) -> dict[str, Any]:
-    """Return the values of a config file. UsageError when it is no TOML."""
+    """Return the values of a config file. Raises UsageError if the file cannot be read or is no
+    TOML.
+    """
     return valid(file).data
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """Return the differences between two configs, sorted by key. Empty if both mean the same."""
     old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
@@ -55,7 +62,9 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield every plain value, list of plain values and empty table, with its place."""
+    """Yield every plain value, list of plain values and empty table, with its path. `path` is the
+    path of `value` itself.
+    """
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from leaves(item, (*path, key))

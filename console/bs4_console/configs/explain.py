@@ -1,4 +1,6 @@
-"""What the schema refuses, told as the rule that knows it, or as `schema` where no rule does."""
+"""Explain what the schema refuses: as the rule that knows the mistake, or as `schema` if no rule
+does.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _ENVIRONMENTS = {
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """One finding for one problem."""
+    """Return the finding for one problem of the schema."""
     line = view.at(problem.path)
     if problem.kind == "extra":
         return _unknown(view, problem, line)
@@ -162,9 +164,9 @@ def _unwrapped(view: View, problem: Problem) -> tuple[Edit, ...]:
     """Return the edits that take a [config] table away and keep the settings in it.
 
     TOML counts every key below the header as the table's, up to the next header, so settings that
-    were written for the top of the file stand in it. They go back there. What the trainer has no
-    key for is about the file, and goes with the table. No edits when a setting stands at the top as
-    well.
+    were written for the top of the file stand in it. They go back there. A key that the trainer
+    does not have is about the file, and goes with the table. There are no edits if a setting stands
+    at the top as well.
     """
     inside = {}
     if isinstance(problem.value, dict):
@@ -204,6 +206,9 @@ def _misspelt(view: View, problem: Problem, line: int) -> Finding:
 def _of_january(
     problem: Problem, names: tuple[str, ...], line: int, remove: tuple[Edit, ...]
 ) -> Finding | None:
+    """Return the finding of the rule that knows this unknown key in January 2026, or None if no
+    rule does.
+    """
     key, parent, where = names[-1], names[:-1], dotted(problem.path)
     if key == "top_p" and "sampling" in parent:
         return finding("R05", line, f"{where} is refused by the trainer.", edits=remove)
@@ -272,8 +277,8 @@ def _offload(view: View, problem: Problem) -> tuple[Edit, ...]:
 
 
 def _rename(view: View, path: Path) -> tuple[Edit, ...]:
-    """A rename is certain only for a plain value at a plain place; whole generations are for
-    `config migrate`.
+    """Return the edit that renames a key, or () if that is not certain. It is certain only for a
+    plain value at a plain place; whole generations are for `config migrate`.
     """
     from bs4_console.configs.names import RENAMES
 
@@ -295,7 +300,9 @@ def _rename(view: View, path: Path) -> tuple[Edit, ...]:
 
 
 def _sure(wrong: str, right: str) -> bool:
-    """One slip of the finger: the same letters but for one, or only - for _."""
+    """Return True if `wrong` is one slip of the finger away from `right`: one letter differs, is
+    missing or is too many, or - stands for _.
+    """
     if wrong.replace("-", "_") == right:
         return True
     if abs(len(wrong) - len(right)) > 1:
@@ -310,6 +317,7 @@ def _sure(wrong: str, right: str) -> bool:
 
 
 def _shown(value: Any) -> str:
+    """Return a value for a message, in at most 60 characters."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):

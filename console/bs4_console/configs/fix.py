@@ -1,5 +1,5 @@
-"""fix: make the edits that are certain, keep every comment, and keep the file as it was beside
-it.
+"""Make the edits of findings that are certain. Every comment stays, and the old file is kept beside
+the new one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,21 @@ from bs4_console.configs.toml_lines import comments_of, lines_of
 from bs4_console.configs.view import Given
 from bs4_console.errors import NotApplicableError
 
-#: What lint says of a text.
+#: Returns the findings of lint about a text.
 Linted = Callable[[str], list[Finding]]
 
-#: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better
-#: written anew.
+#: Every fix leaves fewer findings, so fixing ends by itself. A config that needs more fixes than
+#: this should be written anew.
 MOST = 200
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """`made`: findings that are gone; `left`: what lint says afterwards."""
+    """The result of fixing a config.
+
+    `before` and `after` are the texts. `made` are the findings whose edits were made, and `left`
+    are the findings of lint afterwards.
+    """
 
     before: str
     after: str
@@ -45,10 +49,11 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """Return what a config is with every fix made that is certain; nothing is written.
+    """Return a config's text with every certain fix made. Nothing is written.
 
-    Comments and line ends stay. `component`: whose config it is. NotApplicableError for verl and
-    for what is no TOML: there a person has to look.
+    Comments and line ends stay. `component` is the part of the training that the config is for.
+    Raises NotApplicableError for verl and for a text that is no TOML, because a person has to
+    correct those.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -83,7 +88,9 @@ def fix(file: File, trainer: str, given: Given | None = None, component: str = "
 
 
 def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
-    """The first finding whose edits leave less to find, and the text with them."""
+    """Return the first finding whose edits leave less to find, with the edited text. Return None if
+    there is no such finding.
+    """
     for item in linted(text):
         after = None
         if item.edits:
@@ -94,8 +101,8 @@ def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
 
 
 def _improved(text: str, item: Finding, linted: Linted) -> str | None:
-    """The text with a finding's edits made, or None when they cannot be made or would not leave
-    fewer findings than before.
+    """Return the text with a finding's edits made. Return None if they cannot be made or would not
+    leave fewer findings than before.
     """
     try:
         after = apply(text, item.edits)
@@ -112,8 +119,10 @@ def _improved(text: str, item: Finding, linted: Linted) -> str | None:
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
-    """Return TOML text with the edits made. Comments stay, but for those of a value that is
-    removed. KeyError or TypeError when a place is not there or not a table.
+    """Return a TOML text with the edits made. Comments stay, except those inside a value that is
+    removed.
+
+    Raises KeyError or TypeError if a path does not exist or leads through a value that is no table.
     """
     for edit in edits:
         if edit.op == "set":
@@ -221,8 +230,10 @@ def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
 
 
 def with_line_ends(raw: str, text: str) -> str:
-    """Return a text whose lines end with a newline alone as those of `raw` end: each line that is
-    there too as it ends there, others as most do.
+    """Return `text` with the line ends of `raw`.
+
+    `text` ends its lines with a newline alone. A line that `raw` has too ends as it does there;
+    other lines end as most lines of `raw` do.
     """
     returns, all_lines = raw.count("\r\n"), raw.count("\n")
     if returns == all_lines:
@@ -274,7 +285,9 @@ def _set(root: Any, path: Path, value: Any) -> None:
 
 
 def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
-    """A new key of the root has to stand before the first table."""
+    """Add a key to the root of a document, before the first table: below a header it would belong
+    to that table.
+    """
     tables = [
         item
         for name, item in root.body
@@ -293,8 +306,9 @@ def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
 
 
 def write(file: File, text: str) -> File:
-    """Replace the file whole, and return where the old one was kept: FILE.orig, or FILE.orig.N when
-    that is taken; never over another.
+    """Replace a file whole, and return the path of the copy of the old one: FILE.orig, or
+    FILE.orig.N if that name is taken. An older copy is never overwritten. Raises OSError if the
+    file cannot be written.
     """
     kept = keep(file)
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
@@ -314,6 +328,9 @@ def write(file: File, text: str) -> File:
 
 
 def keep(file: File) -> File:
+    """Copy a file beside itself and return the path of the copy: FILE.orig, or FILE.orig.N if that
+    name is taken. Raises NotApplicableError after a thousand copies.
+    """
     data = file.read_bytes()
     for number in range(1000):
         kept = file.with_name(f"{file.name}.orig" + (f".{number}" if number else ""))

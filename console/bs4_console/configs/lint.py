@@ -1,4 +1,4 @@
-"""lint: everything that is wrong with a config and can be known without starting it."""
+"""Find everything that is wrong with a config and can be known without starting the trainer."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 def lint(
     file: File, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Findings by line. `component`: whose config it is (prime-rl only). UsageError when the file
-    cannot be read at all.
+    """Return the findings about a config file, sorted by line.
+
+    `trainer` is one of TRAINERS. `component` is the part of the training that the config is for
+    (prime-rl only). Raises UsageError if the file cannot be read, or if `component` does not exist.
     """
     given = given or Given()
     if trainer == "verl":
@@ -44,6 +46,11 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
+    """Return the findings about a prime-rl config that is already read, sorted by line.
+
+    A text that is no TOML gives the finding `toml`, and otherwise only findings about launch
+    commands. Raises UsageError if `component` does not exist.
+    """
     given = given or Given()
     if component not in COMPONENTS:
         raise UsageError(
@@ -66,8 +73,8 @@ def lint_document(
         *document.findings,
         *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in own),
     ]
-    # What the schema refuses has been said; the rules read the rest, so that a wrong type is not
-    # reported a second time as a wrong number.
+    # The schema's refusals are reported already. The rules read the remaining values, so that a
+    # wrong type is not reported again as a wrong number.
     view = View(trainer, document, _without(values, problems), given, component)
     if component != "rl":
         found += rules_component.check(view, component)
@@ -85,7 +92,8 @@ def lint_document(
             else rules_current.check(view)
         ),
     ]
-    # What the command says is on line 1, and the rules of commands have said it already.
+    # Findings about the launch command are on line 1, and the rules of commands have reported them
+    # already.
     if overlaid:
         told = {item.id for item in said if item.line == 1}
     else:
@@ -94,8 +102,8 @@ def lint_document(
 
 
 def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
-    """A finding of a part as its own file has it: without the part's name before each key, and
-    without edits that lead out of the file.
+    """Return a finding about a component's own file as that file needs it: key names without the
+    component's name in front, and no edits if one of them leads out of the file.
     """
     if not prefix:
         return item
@@ -120,6 +128,7 @@ def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
 
 
 def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    """Return a copy of `values` without each value that the schema refuses."""
     bad = set()
     for problem in problems:
         if problem.kind not in ("missing", "extra", "ignored"):
@@ -141,5 +150,6 @@ def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
 
 
 def _sorted(found: list[Finding]) -> list[Finding]:
+    """Return the findings without duplicates, sorted by line. On each line errors come first."""
     unique = {(item.id, item.line, item.message): item for item in found}
     return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))

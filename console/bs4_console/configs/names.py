@@ -1,7 +1,8 @@
-"""Names that one generation has and the other has not, and the nearest name to a wrong one.
+"""Know the keys that one generation of prime-rl has and the other has not, and the nearest key to a
+wrong one.
 
-The table is that of prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August
-2026); there are no aliases either way.
+The table holds prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August 2026).
+Neither generation accepts a name of the other.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from bs4_console.configs.schema import exists, homes, tables
 
 @dataclass(frozen=True)
 class Rename:
-    """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken
-    over as it is; `needed`: without it the config would mean something else.
+    """One key that the two generations name differently.
+
+    `old` is the key of January 2026. `new` is the current key, or "" if there is none. `moved` is
+    True if the value stays as it is. `needed` is True if the config means something else without
+    the key.
     """
 
     old: str
@@ -217,7 +221,9 @@ _OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
-    """What to use instead when `path` is a key of the other generation, else None."""
+    """Return what to write instead of `path`, as a phrase, if it is a key of the other generation.
+    Return None if it is not.
+    """
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
         rename = _OLD[name]
@@ -244,7 +250,9 @@ def of_other_generation(generation: str, path: Path) -> str | None:
 
 
 def _in_translated_table(generation: str, name: str) -> str:
-    """The other generation's key in a table that already has this one's name: half a migration."""
+    """Return the right name of a key of the other generation that stands in a table of this one, as
+    after half a migration. Return "" if the key is no such key.
+    """
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
         if generation == "prime-rl":
@@ -264,8 +272,10 @@ def _in_translated_table(generation: str, name: str) -> str:
 def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
-    """(a sentence about where or how the key is written, the right name in the same table or "")
-    for an unknown key.
+    """Return (sentence, name) for an unknown key. The sentence says how or in which table the key
+    is written. The name is the right one in the same table. Each is "" if it is not known.
+
+    `known` are the keys that the table has.
     """
     key = str(path[-1])
     table = names_of(path[:-1])
@@ -288,6 +298,7 @@ def nearest(
 
 
 def _common(place: list[str], table: tuple[str, ...]) -> int:
+    """Return how many names from the start `place` and `table` have in common."""
     count = 0
     for mine, theirs in zip(place, table, strict=False):
         if mine != theirs:
@@ -297,4 +308,5 @@ def _common(place: list[str], table: tuple[str, ...]) -> int:
 
 
 def is_table(generation: str, path: Path) -> bool:
+    """Return True if a path is a table in the schema of a generation."""
     return names_of(path) in tables(generation)

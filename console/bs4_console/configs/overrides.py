@@ -1,5 +1,5 @@
-"""What the options and further files of a launch command make of a config: they win over it, and
-are refused by the same schema.
+"""Lay the options and further files of a launch command over a config. They win over the config,
+and the same schema refuses them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """The config with the command's words over it: its converted values, what the schema refuses in
-    it, and part files that are no TOML.
+    """A config with the launch command laid over it: its converted values, the problems of the
+    schema, and findings about files that cannot be read.
     """
 
     values: dict[str, Any]
@@ -33,7 +33,9 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Those of `before`, the problems of the file alone, that the command does not correct."""
+        """Return the problems in `before`, those of the file alone, that the command does not
+        correct.
+        """
         still = set()
         for problem in self.problems:
             still.add((problem.kind, problem.path))
@@ -44,7 +46,9 @@ class Overlaid:
         return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
-        """What the command adds to `before`. On line 1: it is in no file."""
+        """Yield a finding for each problem that the command adds to `before`, the problems of the
+        file alone. They are on line 1, because they are in no file.
+        """
         known = {(problem.kind, problem.path) for problem in before}
         overlaid = dataclasses.replace(view, data=self.values)
         for problem in self.problems:
@@ -60,7 +64,9 @@ class Overlaid:
 
 
 def overlay(view: View) -> Overlaid | None:
-    """None where the command that was given (`Given.launch`) has no words for the config."""
+    """Return the config with the launch command (`Given.launch`) laid over it. Return None if there
+    is no command, or if it changes nothing in the config.
+    """
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):
         return None
@@ -102,12 +108,14 @@ def _at(data: Any, path: Path) -> Any:
 
 
 def arguments_of(command: str) -> Arguments | None:
-    """The words behind `rl` of a launch command; None where it is none."""
+    """Return the arguments behind `rl` in a launch command. Return None if the text has no
+    arguments or cannot be split.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
         return None
-    # The first `@` belongs to the config itself; what stands before it is the program and its
+    # The first `@` belongs to the config itself. The words before it are the program and its
     # environment.
     start = None
     for n, word in enumerate(words):
@@ -126,8 +134,10 @@ def _file(view: View, name: str) -> dict[str, Any]:
 
 
 def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    """January's files replace each other's whole top-level tables; the current generation lays key
-    over key.
+    """Lay the values of a further file over the config at `path`.
+
+    In January 2026 the file replaces whole top-level tables. The current generation merges key by
+    key.
     """
     if generation == "prime-rl-2026-01":
         for key in reversed(path):
@@ -150,8 +160,10 @@ def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
 
 
 def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
-    """As both command lines do: a bare flag makes a table of its defaults or leaves the one that is
-    there, `--no-x` takes a table away, and JSON is understood.
+    """Set an option as both command lines do.
+
+    A bare flag makes a table of its defaults, or leaves the table that is there. `--no-x` takes a
+    table away. JSON in a value is understood.
     """
     names = tuple(path)
     for key in path[:-1]:

@@ -1,9 +1,10 @@
-"""Rules of a config that is one component's own: trainer.toml, orch.toml, infer.toml, sft.toml,
+"""Rules for the config of one component by itself: trainer.toml, orch.toml, infer.toml, sft.toml,
 eval.toml.
 
-A part's values stand in the view under its name, as in the config of the whole, so the rules of the
-whole that look at one side only are the rules here too. What has to agree between the sides cannot
-be seen in one file. Constraints of sft and eval: their classes at a24ec986b and 559b44772.
+The values of a component stand in the view under the component's name, as in the config of the
+whole training. So the rules of the whole that look at one side only are used here too. What the
+sides must have in common cannot be seen in one file. The constraints of sft and eval are those of
+their classes at a24ec986b and 559b44772.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Rules = Callable[[View], Iterator[Finding]]
 
 
 def check(view: View, component: str) -> Iterator[Finding]:
+    """Yield the findings of every rule that fits the config of `component`."""
     for rules in _rules(january(view), component):
         yield from rules(view)
     commands = rules_launch.launches(view)
@@ -33,6 +35,7 @@ def check(view: View, component: str) -> Iterator[Finding]:
 
 
 def _rules(old: bool, component: str) -> tuple[Rules, ...]:
+    """Return the rules for a component. `old` is True for the generation of January 2026."""
     if component == "orchestrator":
         shared: tuple[Rules, ...] = (
             rules_shared.answer_length,
@@ -74,7 +77,7 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Of a config that has its model at the top."""
+    """Yield a finding if the model is known to fail. For configs that have [model] at the top."""
     name = view.written("model.name")
     if isinstance(name, str) and (bad := known_bad(name, view.generation)):
         reason, here = bad
@@ -91,6 +94,9 @@ def _refuse(view: View, place: str, message: str, fix: str) -> Finding:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
+    """Yield findings about the trainer's weight broadcast: LoRA, and the NCCL limit of January
+    2026.
+    """
     kind = view.table("trainer.weight_broadcast").get("type", "filesystem")
     place = "trainer.weight_broadcast.type"
     if kind in ("nccl", "nixl") and isinstance(view.written("trainer.model.lora"), dict):
@@ -110,6 +116,7 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def levels(view: View) -> Iterator[Finding]:
+    """Yield a finding if the orchestrator's max_async_level does not go with NCCL."""
     kind = view.table("orchestrator.weight_broadcast").get("type", "filesystem")
     place = "orchestrator.max_async_level"
     if (
@@ -125,6 +132,7 @@ def levels(view: View) -> Iterator[Finding]:
 
 
 def ranks(view: View) -> Iterator[Finding]:
+    """Yield a finding if the inference server's adapter rank is higher than vLLM serves."""
     place = "inference.vllm.max_lora_rank"
     if january(view):
         place = "inference.max_lora_rank"
@@ -136,11 +144,14 @@ def ranks(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """As of one side: that the other resumes alike is for the config of the whole."""
+    """Yield findings about the [resume] tables of one side. That both sides resume alike is checked
+    in the config of the whole training.
+    """
     yield from rules_current.resume_tables(view)
 
 
 def inference_current(view: View) -> Iterator[Finding]:
+    """Yield findings about the current generation's inference config: nodes, router, KV cache."""
     kind = view.get("inference.deployment.type")
     if kind in ("multi_node", "disaggregated") and not view.has("inference.slurm"):
         yield _refuse(
@@ -160,6 +171,7 @@ def inference_current(view: View) -> Iterator[Finding]:
 
 
 def eval_january(view: View) -> Iterator[Finding]:
+    """Yield findings about an eval config of January 2026."""
     if not view.has("weights_dir") and view.written("eval_base") is False:
         yield _refuse(
             view,
@@ -186,12 +198,14 @@ def eval_january(view: View) -> Iterator[Finding]:
 
 
 def eval_current(view: View) -> Iterator[Finding]:
+    """Yield findings about the current generation's eval table."""
     yield from rules_current.sources_at(view, "eval")
     if isinstance(view.written("eval"), dict):
         yield from rules_current.inflight(view, "eval.concurrency", None)
 
 
 def replicas(view: View) -> Iterator[Finding]:
+    """Yield a finding if NCCL weight broadcast meets more than one inference replica."""
     kind = view.table("inference.weight_broadcast").get("type", "filesystem")
     if kind == "nccl" and view.number("inference.parallel.dp") != 1:
         yield finding(
@@ -202,6 +216,9 @@ def replicas(view: View) -> Iterator[Finding]:
 
 
 def data(view: View) -> Iterator[Finding]:
+    """Yield findings about the SFT data: batch sizes that do not divide, and lists of different
+    lengths.
+    """
     size, micro = view.number("data.batch_size"), view.number("data.micro_batch_size")
     size, micro = 128 if size is None else size, 1 if micro is None else micro
     if micro and size % micro:
@@ -229,6 +246,7 @@ def data(view: View) -> Iterator[Finding]:
 
 
 def trace(view: View) -> Iterator[Finding]:
+    """Yield findings about tracing too many steps, and about Muon with CPU offload."""
     steps = view.number("max_steps")
     if view.has("trace_path") and (steps is None or steps >= 10):
         yield _refuse(
@@ -244,6 +262,7 @@ def trace(view: View) -> Iterator[Finding]:
 
 
 def sft_january(view: View) -> Iterator[Finding]:
+    """Yield findings about an SFT config of January 2026."""
     packing = view.get("data.pack_function") or "cat"
     tokens = view.number("data.seq_len") or 128
     cp = view.number("model.cp") or 1
@@ -309,6 +328,7 @@ def sft_january(view: View) -> Iterator[Finding]:
 
 
 def sft_current(view: View) -> Iterator[Finding]:
+    """Yield findings about an SFT config of the current generation."""
     train, node = (
         view.number("deployment.num_train_gpus") or 1,
         view.number("deployment.gpus_per_node") or 8,

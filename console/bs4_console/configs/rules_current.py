@@ -1,5 +1,5 @@
-"""Rules of the current prime-rl beyond single values. Constraints: the validators of prime-rl at
-559b44772.
+"""Rules of the current prime-rl that go beyond single values. The constraints are those of the
+validators of prime-rl at 559b44772.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bs4_console.configs.rules_january import RANKS
 from bs4_console.configs.schema import load, refused
 from bs4_console.configs.view import View
 
-#: What the launcher sets itself, and refuses from a config.
+#: Environment variables that the launcher sets itself and refuses in a config.
 PROTECTED = {
     "CUDA_VISIBLE_DEVICES",
     "PRL_RUN_ID",
@@ -27,7 +27,7 @@ PROTECTED = {
     "WANDB_SHARED_FINISHER",
 }
 
-#: Shared value -> the components' own, which may not disagree with it.
+#: The components' own keys that may not disagree with a shared value, by its key.
 SHARED = {
     "model.name": ("trainer.model.name", "inference.vllm.model", "orchestrator.model.name"),
     "model.vlm": ("trainer.model.vlm", "orchestrator.model.vlm"),
@@ -68,6 +68,7 @@ SHARED = {
 
 
 def check(view: View) -> Iterator[Finding]:
+    """Yield the findings of every rule in this module about the config of a whole training."""
     yield from conflicts(view)
     yield from deployment(view)
     yield from batching(view)
@@ -85,10 +86,14 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
+    """Return a finding `schema`: the trainer refuses the value at `place`, a dotted key."""
     return finding("schema", view.line(place), message, fix)
 
 
 def conflicts(view: View) -> Iterator[Finding]:
+    """Yield a finding for each component's value that disagrees with the shared value, and for each
+    component's output_dir.
+    """
     for shared, targets in SHARED.items():
         for place in targets:
             if view.has(shared) and view.has(place) and view.written(shared) != view.written(place):
@@ -108,7 +113,9 @@ def conflicts(view: View) -> Iterator[Finding]:
 
 
 def handed_on(view: View) -> Iterator[Finding]:
-    """A shared value has to be one that its components take: they are stricter in places."""
+    """Yield a finding for each shared value that a component refuses. Components are stricter than
+    the shared tables in places.
+    """
     for shared, targets in SHARED.items():
         path = tuple(shared.split("."))
         for place in targets if view.has(shared) else ():
@@ -123,6 +130,9 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
+    """Yield findings about GPUs and nodes: more GPUs than there are, groups that do not divide, and
+    what a deployment over several nodes needs.
+    """
     place = "deployment"
     if view.get("deployment.type") == "multi_node":
         nodes = view.written("deployment.num_infer_nodes")
@@ -197,6 +207,7 @@ def deployment(view: View) -> Iterator[Finding]:
 
 
 def batching(view: View) -> Iterator[Finding]:
+    """Yield findings about batch sizes and about rollouts in flight of the orchestrator."""
     if view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"):
         yield refuse(
             view,
@@ -209,7 +220,11 @@ def batching(view: View) -> Iterator[Finding]:
 
 
 def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
-    """`group`: rollouts of one prompt, which have to fit; None where nothing is said of them."""
+    """Yield findings about the limits of rollouts in flight in `table`, a dotted key.
+
+    `group` is the number of rollouts of one prompt, which has to fit into the limits. None means
+    that it is not known.
+    """
     most = view.get(f"{table}.max_inflight")
     for key in ("max_inflight", "initial_inflight"):
         value = view.get(f"{table}.{key}")
@@ -232,6 +247,9 @@ def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
+    """Yield findings about how weights and rollouts are sent: LoRA, NCCL, quantized transfer, and
+    sides that do not match.
+    """
     shared = view.table("weight_broadcast").get("type")
     lora = isinstance(view.written("trainer.model.lora"), dict)
     own = view.table("trainer.weight_broadcast").get("type", "filesystem")
@@ -290,6 +308,9 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def adapter(view: View) -> Iterator[Finding]:
+    """Yield findings about LoRA values that differ from the trainer's, and about a rank that vLLM
+    does not serve.
+    """
     if isinstance(view.written("trainer.model.lora"), dict):
         for key in ("rank", "alpha"):
             place = f"orchestrator.model.lora.{key}"
@@ -313,6 +334,9 @@ def adapter(view: View) -> Iterator[Finding]:
 
 
 def _counts(view: View, shared: str, place: str) -> Any:
+    """Return the value that counts at `place`: the component's own, or the shared one, or the
+    default.
+    """
     if view.has(place):
         return view.written(place)
     if view.has(shared):
@@ -321,6 +345,9 @@ def _counts(view: View, shared: str, place: str) -> Any:
 
 
 def agreement(view: View) -> Iterator[Finding]:
+    """Yield a finding for each value that trainer, orchestrator and inference need to have in
+    common and do not.
+    """
     trainer_name = _counts(view, "model.name", "trainer.model.name")
     asks = _counts(view, "model.name", "orchestrator.model.name")
     if isinstance(view.written("inference"), dict):
@@ -399,6 +426,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def wandb(view: View) -> Iterator[Finding]:
+    """Yield findings about W&B: an offline shared run, one side without it, or two different
+    projects.
+    """
     if view.written("monitors.wandb.offline") is True:
         yield refuse(
             view, "monitors.wandb.offline", "The shared W&B run cannot be offline.", "Remove it."
@@ -428,6 +458,9 @@ def wandb(view: View) -> Iterator[Finding]:
 
 
 def resume_tables(view: View) -> Iterator[Finding]:
+    """Yield findings about each [resume] table by itself: step with dir, or a dir that is no
+    checkpoint's step directory.
+    """
     for table in ("resume", "trainer.resume", "orchestrator.resume"):
         step, directory = view.written(f"{table}.step"), view.written(f"{table}.dir")
         if step is not None and directory is not None:
@@ -449,6 +482,9 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
+    """Yield findings about resuming: tables that are wrong or differ between the sides, checkpoints
+    in another directory, and a dry run that would delete.
+    """
     yield from resume_tables(view)
     if not view.has("resume") and view.written("trainer.resume") != view.written(
         "orchestrator.resume"
@@ -487,6 +523,7 @@ def resuming(view: View) -> Iterator[Finding]:
 
 
 def metrics_port(view: View) -> Iterator[Finding]:
+    """Yield a finding if the trainer's metrics server has a port of the inference server."""
     if not isinstance(view.written("trainer.metrics_server"), dict):
         return
     port, server = (
@@ -509,12 +546,15 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
+    """Yield findings about the training and evaluation sources of the orchestrator."""
     yield from sources_at(view, "orchestrator.train")
     yield from sources_at(view, "orchestrator.eval")
 
 
 def sources_at(view: View, table: str) -> Iterator[Finding]:
-    """The sources of one table; an evaluation without any is refused."""
+    """Yield findings about the sources of one table, a dotted key. An evaluation table without a
+    source is refused.
+    """
     place = f"{table}.source"
     seen: set[str] = set()
     for n, entry in enumerate(view.tables(place)):
@@ -554,12 +594,13 @@ def sources_at(view: View, table: str) -> Iterator[Finding]:
 
 
 def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
+    """Yield findings about the difficulty pools and gates of one source."""
     curriculum = {}
     if isinstance(entry.get("curriculum"), dict):
         curriculum = entry["curriculum"]
     sampler = curriculum.get("sampler")
     if isinstance(sampler, dict) and sampler.get("type") == "difficulty_pool":
-        # unsaid, they are the trainer's own three
+        # Without `pools` the trainer uses its own three.
         written = sampler.get("pools", {"all": {"weight": 1}})
         pools = []
         for pool in (written or {}).values():
@@ -589,7 +630,9 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
 
 
 def algorithms(view: View) -> Iterator[Finding]:
-    """Which model is sampled from, and by what a frozen one is reached."""
+    """Yield findings about the algorithms: which model is sampled from, and at which address a
+    frozen model is reached.
+    """
     found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
     sources = ("orchestrator", "train", "source")
     for n, entry in enumerate(view.tables(dotted(sources))):
@@ -646,6 +689,7 @@ def algorithms(view: View) -> Iterator[Finding]:
 
 
 def renderer(view: View) -> Iterator[Finding]:
+    """Yield a warning if no renderer is known for the model and the config names none."""
     own, place = (
         "orchestrator.tokenizer.name",
         "tokenizer.name" if view.has("tokenizer.name") else "model.name",
@@ -671,6 +715,7 @@ def renderer(view: View) -> Iterator[Finding]:
 
 
 def variables(view: View) -> Iterator[Finding]:
+    """Yield a finding for each environment variable that only the launcher may set."""
     for table in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):
         for key in sorted(PROTECTED & set(view.table(table))):
             path = (*table.split("."), key)
@@ -684,12 +729,17 @@ def variables(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
+    """Yield findings about values that the trainer's class refuses, in the config of a whole
+    training.
+    """
     yield from trainer_at(view, "trainer.")
 
 
 def trainer_at(view: View, top: str) -> Iterator[Finding]:
-    """What the trainer's class refuses; `top`: where its table is, "" for sft, whose config has the
-    same tables at the top.
+    """Yield findings about values that the trainer's class refuses.
+
+    `top` is the prefix of the trainer's keys. It is "" for sft, whose config has the same tables at
+    the top.
     """
     model = top + "model."
     if view.has(top + "max_steps"):
@@ -793,6 +843,9 @@ def trainer_at(view: View, top: str) -> Iterator[Finding]:
 
 
 def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
+    """Yield a finding if the learning rate scheduler does not fit `steps`, the number of training
+    steps. `top` is the prefix of the trainer's keys.
+    """
     table = view.table(top + "scheduler")
     kind, place = table.get("type"), top + "scheduler.type"
     classes = {"linear": "LinearSchedulerConfig", "cosine": "CosineSchedulerConfig"}
@@ -831,7 +884,9 @@ def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
 
 
 def pictures(view: View, top: str) -> Iterator[Finding]:
-    """What training a vision-language model asks for."""
+    """Yield findings about values that training a vision-language model needs. `top` is the prefix
+    of the trainer's keys.
+    """
     model = top + "model."
     place = "model.vlm"
     if view.has(model + "vlm") or not view.has("model.vlm"):
@@ -871,6 +926,9 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
+    """Yield findings about options that do not go with the offloaded KV cache of the inference
+    server.
+    """
     if isinstance(view.written("inference.kv_cache_offload"), dict):
         place = "inference.kv_cache_offload"
         if not view.has(f"{place}.cpu"):

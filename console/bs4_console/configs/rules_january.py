@@ -1,5 +1,5 @@
-"""Rules of prime-rl 2026-01 beyond single values. Constraints: the validators of prime-rl at
-a24ec986b.
+"""Rules of prime-rl 2026-01 that go beyond single values. The constraints are those of the
+validators of prime-rl at a24ec986b.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from bs4_console.configs.catalog import finding
 from bs4_console.configs.findings import Edit, Finding
 from bs4_console.configs.view import View
 
-#: Shared GPU: place -> (largest value, the value to set). What fits 7B in 80 GB with both sides on
-#: it.
+#: The limits for both sides on one GPU, as (place, largest value, value to set): what fits 7B in 80
+#: GB.
 SMALL = (
     ("inference.gpu_memory_utilization", 0.5, 0.5),
     ("orchestrator.batch_size", 8, 8),
@@ -21,11 +21,12 @@ SMALL = (
     ("trainer.model.seq_len", 2048, 2048),
     ("inference.model.max_model_len", 4096, 4096),
 )
-#: vLLM serves adapters of these ranks.
+#: The highest rank of an adapter that vLLM serves.
 RANKS = 512
 
 
 def check(view: View) -> Iterator[Finding]:
+    """Yield the findings of every rule in this module about the config of a whole training."""
     yield from gpus(view)
     yield from adapter_name(view)
     yield from checkpoints(view)
@@ -38,6 +39,7 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def ids(view: View, place: str) -> list[int]:
+    """Return the list of GPU numbers at a place, from the file or the default."""
     value = view.get(place)
     if isinstance(value, list):
         rows = []
@@ -49,6 +51,9 @@ def ids(view: View, place: str) -> list[int]:
 
 
 def gpus(view: View) -> Iterator[Finding]:
+    """Yield findings about GPU numbers: twice the same, not on the pod, or shared by both sides
+    without the settings for it.
+    """
     inference = []
     if view.has("inference") or view.has("inference_gpu_ids"):
         inference = ids(view, "inference_gpu_ids")
@@ -89,6 +94,7 @@ def gpus(view: View) -> Iterator[Finding]:
 
 
 def shared_gpu(view: View) -> Iterator[Finding]:
+    """Yield a finding for each setting that is too large for both sides on one GPU."""
     anchor = view.line("inference_gpu_ids", "trainer_gpu_ids")
     for place, most, right in SMALL:
         value = view.number(place)
@@ -140,6 +146,7 @@ def shared_gpu(view: View) -> Iterator[Finding]:
 
 
 def adapter_name(view: View) -> Iterator[Finding]:
+    """Yield a finding if a LoRA adapter has no name."""
     if not isinstance(view.written("trainer.model.lora"), dict):
         return
     if not view.written("orchestrator.lora_name"):
@@ -167,6 +174,7 @@ def _ckpt(view: View, side: str, key: str) -> Any:
 
 
 def checkpoints(view: View) -> Iterator[Finding]:
+    """Yield findings about checkpoints that only one side sets or that differ between the sides."""
     sides = []
     for side in ("trainer", "orchestrator"):
         if _on(view, side):
@@ -199,7 +207,9 @@ def _said(value: Any) -> str:
 
 
 def kinds(view: View) -> dict[str, str]:
-    """Side -> filesystem or nccl, as it counts; the shared table replaces all three."""
+    """Return how each side sends or receives weights (`filesystem` or `nccl`), by side. The shared
+    table replaces the sides' own.
+    """
     sides = (
         ("trainer", "orchestrator", "inference")
         if view.has("inference")
@@ -216,6 +226,7 @@ def kinds(view: View) -> dict[str, str]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
+    """Yield findings about the weight broadcast: sides that disagree, and the limits of NCCL."""
     found = kinds(view)
     places = (
         "weight_broadcast.type",
@@ -268,7 +279,7 @@ def broadcast(view: View) -> Iterator[Finding]:
     replicas = view.number("inference.parallel.dp") or 1
     if len(inference) != replicas * tensor and tensor and len(inference) % tensor == 0:
         replicas = len(inference) // tensor
-    # the server's class looks before the GPUs are divided
+    # The server's class checks its replicas before the GPUs are divided.
     own = view.table("inference.weight_broadcast").get("type") == "nccl"
     if own and replicas == 1:
         replicas = view.number("inference.parallel.dp") or 1
@@ -288,6 +299,7 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def eager(view: View) -> Iterator[Finding]:
+    """Yield a finding if vLLM's CUDA graphs are on and the sides have GPUs of their own."""
     place = "inference.model.enforce_eager"
     shared = set(ids(view, "inference_gpu_ids")) & set(ids(view, "trainer_gpu_ids"))
     if view.has("inference") and view.written(place) is not True and not shared:
@@ -303,6 +315,7 @@ def eager(view: View) -> Iterator[Finding]:
 
 
 def cleaning(view: View) -> Iterator[Finding]:
+    """Yield a finding if the start removes logs and rollouts of the run before."""
     resumes = any(
         view.has(f"{table}ckpt.resume_step") for table in ("", "trainer.", "orchestrator.")
     )
@@ -322,7 +335,9 @@ def cleaning(view: View) -> Iterator[Finding]:
 
 
 def agreement(view: View) -> Iterator[Finding]:
-    """What has to be equal on both sides unless a shared value sets it."""
+    """Yield a finding for each value that must be equal on both sides and is not set by a shared
+    value.
+    """
     for shared, mine, theirs, word in (
         ("max_steps", "trainer.max_steps", "orchestrator.max_steps", "max_steps"),
         (
@@ -377,7 +392,7 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def overwritten(view: View) -> Iterator[Finding]:
-    """Shared values replace the components' own without a word."""
+    """Yield a warning for each component's value that a shared value replaces in silence."""
     for shared, targets in (
         ("model.name", ("trainer.model.name", "orchestrator.model.name", "inference.model.name")),
         ("max_steps", ("trainer.max_steps", "orchestrator.max_steps")),
@@ -399,7 +414,9 @@ def overwritten(view: View) -> Iterator[Finding]:
 
 
 def details(view: View) -> Iterator[Finding]:
-    """The rest of the validators, one refusal each."""
+    """Yield the findings of the remaining validators: GPU groups, adapter ranks, teacher, trainer
+    and buffer.
+    """
 
     def refuse(place: str, message: str, fix: str) -> Finding:
         return finding("schema", view.line(place), message, fix)
@@ -449,7 +466,7 @@ def details(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """What the trainer's own class refuses."""
+    """Yield findings about values that the trainer's own class refuses."""
 
     def refuse(place: str, message: str, fix: str) -> Finding:
         return finding("schema", view.line(place), message, fix)
@@ -503,6 +520,9 @@ def trainer(view: View) -> Iterator[Finding]:
 
 
 def buffer(view: View) -> Iterator[Finding]:
+    """Yield findings about the orchestrator's buffer: thresholds, ratios, and options that need
+    rewards.
+    """
     table = view.table("orchestrator.buffer")
     easy, hard = (
         view.written("orchestrator.buffer.easy_threshold"),

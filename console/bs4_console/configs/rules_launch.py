@@ -1,5 +1,5 @@
-"""What a config's comments and its launch command say, and the rules that need more than the file:
-each speaks only where told.
+"""Read what a config's comments and its launch command say, and check the rules that need more than
+the file. Such a rule is checked only if the option that it needs is given.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _HEADER = {
 
 @dataclass
 class Launch:
-    """One launch command: its line, the words of it, and its flags ("" for a flag without a
-    value).
+    """One launch command: its 1-based line, its text, its flags and its environment variables. A
+    flag without a value has the value "".
     """
 
     line: int
@@ -51,7 +51,9 @@ class Launch:
 
 
 def launches(view: View) -> list[Launch]:
-    """Those in the comments, with continued lines joined, and the one that was given (line 1)."""
+    """Return the launch commands in the comments, with continued lines joined, and the command that
+    was given (as line 1).
+    """
     found = []
     if view.given.launch:
         found = [Launch(1, view.given.launch)]
@@ -91,8 +93,8 @@ def _parse(launch: Launch) -> None:
 
 
 def header(view: View) -> dict[str, tuple[str, int]]:
-    """version, env_version and based_on as the comments (or a [config] table) give them, each with
-    its line.
+    """Return (value, line) of `version`, `env_version` and `based_on`, by name, as the comments or
+    a [config] table give them.
     """
     found: dict[str, tuple[str, int]] = {}
     for line, text in view.document.comments():
@@ -108,6 +110,7 @@ def header(view: View) -> dict[str, tuple[str, int]]:
 
 
 def check(view: View) -> Iterator[Finding]:
+    """Yield the findings of every rule in this module about the config of a whole training."""
     commands = launches(view)
     yield from spelling(view)
     if january(view):
@@ -122,6 +125,7 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def spelling(view: View) -> Iterator[Finding]:
+    """Yield findings about launch lines that are misspelt."""
     texts = [*view.document.comments(), *([(1, view.given.launch)] if view.given.launch else [])]
     for line, text in texts:
         if _GLUED.search(text):
@@ -131,6 +135,7 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
+    """Yield findings about checkpoints that are off, or have no interval or limit."""
     flags = set()
     for command in commands:
         for name in command.flags:
@@ -165,6 +170,7 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
+    """Yield findings about environment variables in launch commands that crash vLLM."""
     for command in commands:
         for name, right, why in (
             (
@@ -186,6 +192,9 @@ def stack(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def both_sides(view: View, commands: list[Launch]) -> Iterator[Finding]:
+    """Yield a finding for each launch command that sets a checkpoint option for one side only, or
+    differently for both.
+    """
     for command in commands:
         for key in ("interval", "resume_step"):
             mine, theirs = (
@@ -201,6 +210,9 @@ def both_sides(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
+    """Yield findings about launch commands that delete in a dry run, or that resume from another
+    directory than that of the checkpoints.
+    """
     elsewhere = any(view.has(f"{table}ckpt.output_dir") for table in ("", "trainer."))
     for command in commands:
         dry = command.flags.get("dry_run", "no") != "no" or view.written("dry_run") is True
@@ -228,12 +240,12 @@ def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def _checkpoints(view: View, root: File) -> list[Checkpoint]:
-    """What lies in the run's directory, judged by markers and content as a resume is: by the
-    agent's own code.
+    """Return the checkpoints in the run's directory, judged by markers and content as a resume
+    judges them: by the agent's own code.
     """
     old = january(view)
-    # A directory of checkpoints elsewhere is not the one that was given; where it would be from
-    # here is not known.
+    # Checkpoints in another directory are not in the run directory that was given, and their path
+    # is not known here.
     elsewhere = []
     for place in ("ckpt", "trainer.ckpt"):
         if view.has(f"{place}.output_dir"):
@@ -251,6 +263,9 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
+    """Yield findings about the run's directory: files in the way of a start, and a step that cannot
+    be resumed.
+    """
     root = view.given.run_dir
     if root is None:
         return
@@ -266,8 +281,8 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
                 f"{root} is not empty, and the config neither resumes nor cleans.",
             )
     found = _checkpoints(view, root)
-    # 2026-01's trainer reads where it is from the orchestrator's directories, the current one from
-    # any.
+    # The trainer of 2026-01 finds the newest step in the orchestrator's directories, the current
+    # one in any.
     ahead = set()
     for one in found:
         if not january(view) or "orchestrator" in one.directories:
@@ -276,7 +291,9 @@ def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def _resume(view: View, commands: list[Launch]) -> tuple[int | None, int]:
-    """(step, line): -1 is the latest, None no resume at all."""
+    """Return (step, line) of the wanted resume. The step is -1 for the latest, and None without a
+    resume.
+    """
     place = "resume.step"
     if january(view):
         place = "ckpt.resume_step"
@@ -334,6 +351,7 @@ def _resumable(
 
 
 def records(view: View) -> Iterator[Finding]:
+    """Yield findings about the recorded version of the config and of its environment."""
     said = header(view)
     if view.given.registry is not None:
         yield from _registry(view, said, view.given.registry)
@@ -349,7 +367,7 @@ def records(view: View) -> Iterator[Finding]:
 
 
 def _lacking(step: int, found: list[Checkpoint]) -> str:
-    """`: it lacks trainer (no .metadata)`, or nothing where the step is not there at all."""
+    """Return `: it lacks trainer (no .metadata)` for a step, or "" if there is no such step."""
     one = next((one for one in found if one.step == step), None)
     if one is None:
         return ""
@@ -379,6 +397,9 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
 
 
 def others(view: View) -> Iterator[Finding]:
+    """Yield findings about things beside the config: environments that are not installed, a run in
+    the same directory, and names that another config has too.
+    """
     yield from _installed(view)
     output = str(view.get("output_dir"))
     if any(File(running).resolve() == File(output).resolve() for running in view.given.running):
@@ -417,6 +438,7 @@ def _at(data: dict[str, Any], place: str) -> Any:
 
 
 def _installed(view: View) -> Iterator[Finding]:
+    """Yield a finding for each environment that is not installed."""
     if not view.given.installed:
         return
     there = set()
@@ -446,5 +468,5 @@ def _installed(view: View) -> Iterator[Finding]:
 
 
 def _module(name: str) -> str:
-    """owner/some-env@1.0 -> some_env, the module that is imported."""
+    """Return the module that is imported for an environment: some_env for owner/some-env@1.0."""
     return name.rsplit("/", 1)[-1].split("@")[0].replace("-", "_").lower()

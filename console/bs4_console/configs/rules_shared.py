@@ -1,5 +1,5 @@
-"""Rules that hold in both generations of prime-rl, each over the places where that generation keeps
-the value.
+"""Rules that hold in both generations of prime-rl. Each reads the keys under which that generation
+keeps the value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bs4_console.configs.view import View
 
 
 def check(view: View) -> Iterator[Finding]:
+    """Yield the findings of every rule in this module about the config of a whole training."""
     yield from sequence_length(view)
     yield from answer_length(view)
     yield from batch(view)
@@ -24,12 +25,16 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def january(view: View) -> bool:
+    """Return True if the config is for the generation of January 2026."""
     return view.generation == "prime-rl-2026-01"
 
 
 def sequence(view: View) -> tuple[float | None, float | None]:
-    """(trainer's, orchestrator's) as they count: January's shared value replaces both, the current
-    one's fills what is not written.
+    """Return (trainer's, orchestrator's) sequence length in tokens. None means that it is not
+    known.
+
+    In January 2026 the shared value replaces both; in the current generation it fills what is not
+    written.
     """
     if january(view) and view.has("seq_len"):
         shared = view.number("seq_len")
@@ -40,6 +45,9 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 
 def sequence_length(view: View) -> Iterator[Finding]:
+    """Yield findings about seq_len: a shared value that disagrees, or a trainer whose length is
+    below the orchestrator's.
+    """
     shared, theirs = view.number("seq_len"), ("trainer.model.seq_len", "orchestrator.seq_len")
     if view.has("seq_len"):
         for place in theirs:
@@ -82,7 +90,7 @@ def sequence_length(view: View) -> Iterator[Finding]:
 
 
 def answer_places(view: View) -> list[tuple[str, Any]]:
-    """(place, tokens) of every limit on a training answer that is written."""
+    """Return (place, tokens) of every limit on a training answer that is written."""
     place = "orchestrator.train.sampling.max_completion_tokens"
     if january(view):
         place = "orchestrator.sampling.max_tokens"
@@ -92,7 +100,9 @@ def answer_places(view: View) -> list[tuple[str, Any]]:
 
 
 def context(view: View) -> float | None:
-    """What the inference server takes in all, when the file says."""
+    """Return the largest number of tokens that the inference server takes (max_model_len). Return
+    None if the file does not say it.
+    """
     places = (
         ("inference.model.max_model_len", "max_model_len")
         if january(view)
@@ -105,6 +115,7 @@ def context(view: View) -> float | None:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
+    """Yield findings about answers that do not fit the context or the sequence."""
     limit, prompt = context(view), view.given.prompt_tokens
     _, longest = sequence(view)
     for place, tokens in answer_places(view):
@@ -114,7 +125,7 @@ def answer_length(view: View) -> Iterator[Finding]:
                 f"{place} = {tokens:g} and a prompt of about {prompt} do not fit max_model_len = "
                 f"{limit:g}."
             )
-            # Which of the two is a choice: no fix is certain.
+            # A person has to choose which of the two to change: no fix is certain.
             yield finding(
                 "R08",
                 view.line(place),
@@ -132,6 +143,7 @@ def answer_length(view: View) -> Iterator[Finding]:
 
 
 def batch(view: View) -> Iterator[Finding]:
+    """Yield a finding if the batch size is not a multiple of the group size."""
     group = "orchestrator.group_size"
     if january(view):
         group = "orchestrator.rollouts_per_example"
@@ -153,6 +165,7 @@ def batch(view: View) -> Iterator[Finding]:
 
 
 def offload(view: View) -> Iterator[Finding]:
+    """Yield a finding if fsdp_cpu_offload is on together with LoRA."""
     place = "trainer.model.fsdp_cpu_offload"
     if view.written(place) is True and isinstance(view.written("trainer.model.lora"), dict):
         yield finding(
@@ -164,7 +177,7 @@ def offload(view: View) -> Iterator[Finding]:
 
 
 def models(view: View) -> Iterator[tuple[str, str]]:
-    """(place, model name) wherever a name is written."""
+    """Yield (place, model name) for each key that names the model."""
     inference = "inference.vllm.model"
     if january(view):
         inference = "inference.model.name"
@@ -174,6 +187,9 @@ def models(view: View) -> Iterator[tuple[str, str]]:
 
 
 def model(view: View) -> Iterator[Finding]:
+    """Yield findings about model names: models that are known to fail, vision-language models, and
+    names with white space.
+    """
     seen = set()
     for place, name in models(view):
         if name in seen:
@@ -200,6 +216,9 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
+    """Yield findings about the tool call parser: one that does not fit the model's family, or tool
+    choice that is not on.
+    """
     table = "inference.vllm"
     if january(view):
         table = "inference.model"
@@ -238,14 +257,16 @@ def parser(view: View) -> Iterator[Finding]:
 
 
 def _uses_tools(view: View) -> bool:
-    """Environments known to work by tool calls, when an inference server is started at all."""
+    """Return True if an inference server is started and an environment is known to work by tool
+    calls.
+    """
     return view.has("inference") and any(
         "beautiful-soup" in str(entry.get("id", "")) for entry in view.tables("orchestrator.env")
     )
 
 
 def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(path, arguments) of every training and evaluation environment."""
+    """Yield (path, arguments) for every training and evaluation environment."""
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
@@ -266,6 +287,9 @@ def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def environments(view: View) -> Iterator[Finding]:
+    """Yield findings about the arguments of environments: network access, slow tool calls, and
+    arguments without effect.
+    """
     for path, args in environment_args(view):
         if args.get("network_access") is True:
             where = (*path, "network_access")

@@ -1,5 +1,6 @@
-"""Rules for verl, over a YAML config, a TOML file that a launch from here takes, or a script that
-starts `python -m verl.trainer.main_ppo key=value ...` or verl's SFT trainer (hydra overrides).
+"""Rules for verl. They read a YAML config, a TOML file that a launch from this console takes, or a
+script that starts `python -m verl.trainer.main_ppo key=value ...` or verl's SFT trainer (hydra
+overrides).
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
 _TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
 _WORD = re.compile(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", re.DOTALL)
-#: The tables of a TOML file that are none of verl's: what the environment of the run gets, and how
-#: many steps were wanted.
+#: The tables of a TOML file that are not verl's: the run's environment variables, and the wanted
+#: number of steps.
 _OURS = ("environment", "plan")
 _MODES = ("auto", "disable", "resume_path")
-#: Where verl itself stops guessing: a value that only the shell or hydra knows.
+#: Stands for a value that only the shell or hydra knows.
 UNKNOWN = object()
 
 
 @dataclass
 class Job:
-    """One training job: where it starts, its settings with their lines, and how each was prefixed
-    (+ or ++).
+    """One training job: its 1-based start line, its settings with their lines, and the prefix of
+    each setting (+ or ++).
+
+    `environment` holds (value, line) of each environment variable.
     """
 
     line: int
@@ -50,12 +53,17 @@ class Job:
 
     @property
     def sft(self) -> bool:
+        """Return True if the job is an SFT."""
         return verl_settings.component_of(self.values) == "sft"
 
     def get(self, key: str) -> Any:
+        """Return the value of a setting, or None if it is not set. UNKNOWN stands for a value that
+        only the shell or hydra knows.
+        """
         return self.values.get(key)
 
     def number(self, key: str) -> float | None:
+        """Return the value of a setting as a number, or None if it is not set or no number."""
         value = self.values.get(key)
         try:
             if value is None or isinstance(value, bool):
@@ -65,6 +73,9 @@ class Job:
             return None
 
     def at(self, *keys: str) -> int:
+        """Return the 1-based line of the first key that is set, or else the line of the job's
+        start.
+        """
         for key in keys:
             if key in self.lines:
                 return self.lines[key]
@@ -72,6 +83,9 @@ class Job:
 
 
 def check(file: File, given: Given) -> list[Finding]:
+    """Return the findings about a verl config or script. Raises UsageError if the file cannot be
+    read.
+    """
     text = read_text(file)
     jobs: list[Job] | None = None
     if _START.search(text):
@@ -141,7 +155,8 @@ def check(file: File, given: Given) -> list[Finding]:
     found: list[Finding] = []
     for job in jobs:
         for rule in (goal, resume, memory, lora, prefixes, saving, paths, context, model):
-            # A launch from here gives a TOML file's run all its paths, new ones for each attempt.
+            # A launch from this console sets all paths of a TOML file's run, new ones for each
+            # attempt.
             if rule is paths and file.suffix == ".toml":
                 found += []
             else:
@@ -150,6 +165,9 @@ def check(file: File, given: Given) -> list[Finding]:
 
 
 def _yaml(text: str) -> Job:
+    """Return the job of a YAML config. Raises YAMLError if the text is not valid, and TypeError if
+    it is no table.
+    """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         raise TypeError
@@ -176,8 +194,8 @@ def _yaml(text: str) -> Job:
 
 
 def _constructed(node: yaml.Node) -> Any:
-    """The value, or an error at its own place: what YAML calls a date or a number, and Python
-    cannot make one of.
+    """Return the value of a YAML node. Raises MarkedYAMLError with the node's own line if Python
+    cannot make such a date or number.
     """
     try:
         return yaml.safe_load(yaml.serialize(node))
@@ -187,9 +205,11 @@ def _constructed(node: yaml.Node) -> Any:
 
 
 def _toml(text: str, launch: str) -> Job:
-    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus
-    anywhere in one is Hydra's. The words of the launch win over it, and are told at the line that
-    they replace.
+    """Return the job of a TOML file that a launch from this console takes.
+
+    Its dotted keys are Hydra's overrides, and a plus anywhere in a key is Hydra's. The words of the
+    launch command win over the file, and are reported at the line that they replace. Raises BadToml
+    if the text is not valid.
     """
     job = Job(1, False)
 
@@ -235,7 +255,7 @@ def _toml(text: str, launch: str) -> Job:
 
 
 def _plain(value: Any, node: yaml.Node) -> Any:
-    """`off` is false to YAML, and the word itself to whoever wrote it."""
+    """Return a value as hydra has it: YAML reads `off` as false, and hydra as the word."""
     if (
         isinstance(value, bool)
         and isinstance(node, yaml.ScalarNode)
@@ -248,7 +268,9 @@ def _plain(value: Any, node: yaml.Node) -> Any:
 
 
 def scripts(text: str) -> Iterator[Job]:
-    """One job for each start in the text; variables that the script sets plainly are put in."""
+    """Yield one job for each start of verl in a script. Variables that the script sets plainly are
+    replaced by their values.
+    """
     variables: dict[str, tuple[str, int]] = {}
     lines = text.split("\n")
     n = 0
@@ -302,8 +324,8 @@ def _job(words: list[tuple[int, str]], variables: dict[str, tuple[str, int]]) ->
 
 
 def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0) -> Any:
-    """The text with plain variables put in; UNKNOWN when something in it only the shell or hydra
-    knows.
+    """Return a text with plain variables replaced by their values. Return UNKNOWN if only the shell
+    or hydra knows something in it.
     """
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
@@ -342,7 +364,10 @@ def _scalar(value: Any) -> Any:
 
 
 def goal(job: Job, _given: Given) -> Iterator[Finding]:
-    # An SFT ends with its epochs; RL counts 30 of them where nobody says how many.
+    """Yield a finding if the number of training steps is not set. An SFT may set its epochs
+    instead.
+    """
+    # An SFT ends with its epochs. RL runs 30 epochs if the number is not set.
     if job.get("trainer.total_training_steps") is None and not (
         job.sft and job.get("trainer.total_epochs") is not None
     ):
@@ -354,6 +379,7 @@ def goal(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def resume(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about trainer.resume_mode."""
     mode = job.get("trainer.resume_mode")
     if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
         return
@@ -373,6 +399,7 @@ def resume(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def memory(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about settings that need more memory than one GPU has."""
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
     if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
         return
@@ -403,6 +430,7 @@ def memory(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def lora(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about settings that do not go with LoRA."""
     model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
     switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
     on = [key for key in switches if job.get(key) not in (None, 0, "", False, UNKNOWN)]
@@ -432,6 +460,7 @@ def lora(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield a finding for each setting that hydra takes only with a + in front."""
     for key, prefix in job.prefixes.items():
         if not prefix and any("adapter" in part for part in key.split(".")):
             yield finding(
@@ -440,6 +469,7 @@ def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def saving(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about checkpoints that are never saved, or never deleted."""
     often, kept = (
         "trainer.save_freq",
         "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep",
@@ -464,6 +494,7 @@ def saving(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def paths(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about paths that are not set, not absolute, or the same for every attempt."""
     place = "trainer.default_local_dir"
     directory = job.get(place)
     if directory is None:
@@ -497,6 +528,7 @@ def paths(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def context(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield a finding if prompt and answer do not fit the context length."""
     limit = job.number("actor_rollout_ref.rollout.max_model_len")
     prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
     if limit is not None and prompt is not None and answer is not None and prompt + answer > limit:
@@ -511,6 +543,7 @@ def context(job: Job, _given: Given) -> Iterator[Finding]:
 
 
 def model(job: Job, _given: Given) -> Iterator[Finding]:
+    """Yield findings about models that are known to fail, and about vision-language models."""
     places = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
     place = places[0]
     for key in places:

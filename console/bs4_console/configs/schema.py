@@ -1,9 +1,9 @@
-"""The trainers' own schemas as data, checked the way their pydantic classes check: unknown keys,
-types with lax conversion, bounds, words, unions by discriminator.
+"""Check values against the trainers' schemas the way their pydantic classes check: unknown keys,
+types with lax conversion, bounds, enumerations, and unions by discriminator.
 
 JSON Schema alone would refuse what the trainers accept ("5" for a number, an optimizer table
-without `type`), so this walks the schema. Conversions are those of pydantic 2's table for Python
-input in lax mode.
+without `type`), so this module walks the schema itself. Conversions are those of pydantic 2's table
+for Python input in lax mode.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Generation = Literal["prime-rl-2026-01", "prime-rl"]
 Kind = Literal["extra", "ignored", "missing", "type", "bound", "word", "tag", "short"]
 
 _FILES: dict[str, str] = {"prime-rl-2026-01": "prime-rl-2026-01", "prime-rl": "prime-rl-current"}
-#: A part of `rl` that is started by itself -> its class, in the schema of the whole. sft and eval
-#: have schemas of their own.
+#: The class of each part of `rl` that is started by itself, in the schema of the whole training.
+#: sft and eval have schemas of their own.
 _PARTS = {
     "prime-rl-2026-01": {
         "trainer": "RLTrainerConfig",
@@ -44,8 +44,8 @@ _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*")
 _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
-#: In the current generation an environment brings its own class, and so does a judge, which adds
-#: keys; what they may be only its package knows.
+#: In the current generation an environment has its own class, and so has a judge. Their keys are
+#: known to their packages only.
 _OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
@@ -53,23 +53,25 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("maximum", "at most", operator.le),
     ("exclusiveMaximum", "less than", operator.lt),
 )
-#: Spellings that a class accepts beside the one in the schema (its validation alias): component (""
-#: for all), class, key.
+#: The schema's key for another spelling that a class accepts (its validation alias), by component
+#: ("" for all), class and spelling.
 _ALIASES = {
     ("", "OnlineEvalConfig", "skip_eval_on_restart"): "skip_eval_on_resume",
     ("sft", "SingleNodeDeploymentConfig", "num_eval_gpus"): "num_infer_gpus",
     ("sft", "MultiNodeDeploymentConfig", "num_eval_nodes"): "num_infer_nodes",
 }
-#: Keys that a class takes out before it judges what is left.
+#: Keys that a class removes before it checks the others.
 _UNREAD = {("sft", "MultiNodeDeploymentConfig"): {"num_train_gpus", "num_infer_gpus"}}
-#: Tables that may be switched on with true (all defaults) and off with false.
+#: Tables that may also be true (all defaults) or false (off).
 _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """`path` is where, `known` the keys that the table has (for `extra` and `ignored`), `wanted`
-    what would be right, in words.
+    """One value that the schema refuses, or one key that it ignores.
+
+    `path` is the key's path. `known` are the keys that the table has (for `extra` and `ignored`).
+    `wanted` says in words what would be right.
     """
 
     kind: Kind
@@ -81,8 +83,8 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """The schema file of a component: as the class of its entry point prints it, less titles and
-    descriptions.
+    """Return the JSON schema of a component, as the class of its entry point prints it, without
+    titles and descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
     schema: Schema = json.loads(
@@ -92,18 +94,19 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 
 def prefix_of(component: str) -> Path:
-    """Where the config of a component stands in that of the whole: () for a config of its own."""
+    """Return the path of a component's config inside the config of the whole training. Return ()
+    for a config that stands by itself.
+    """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)
     return ()
 
 
 class Checker:
-    """One generation's schema. `check(data)` gives the values as the trainer would have them, and
-    what it would refuse.
+    """Checks configs against the schema of one generation and component.
 
-    `component`: whose config it is. The paths of problems in a part's own config (trainer,
-    orchestrator, inference) are those that it would have in the config of the whole.
+    The problems of a part's own config (trainer, orchestrator, inference) have the paths that they
+    would have in the config of the whole training.
     """
 
     def __init__(self, generation: str, component: str = "rl") -> None:
@@ -112,12 +115,18 @@ class Checker:
         self.problems: list[Problem] = []
 
     def check(self, data: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        """Return (values, problems): the values as the trainer would have them, and what it would
+        refuse.
+        """
         self.problems = []
         name = _PARTS[self.generation].get(self.component, "")
         schema = self.root["$defs"][name] if name else self.root
         return self._object(schema, name, data, prefix_of(self.component)), self.problems
 
     def _resolve(self, schema: Schema) -> tuple[Schema, str]:
+        """Return (schema, class name) behind a reference. The name is "" for a schema that is no
+        reference.
+        """
         if "$ref" in schema:
             name = schema["$ref"].rsplit("/", 1)[-1]
             return self.root["$defs"][name], name
@@ -175,7 +184,7 @@ class Checker:
                     self.problems = kept
                     return result
         self.problems = kept
-        # What a table got wrong inside says more than "not one of these types".
+        # The error inside a table says more than "not one of these types".
         tables = [member for member in others if self._resolve(member)[0].get("type") == "object"]
         if isinstance(value, dict) and len(tables) == 1:
             return self._value(tables[0], value, path)
@@ -190,12 +199,13 @@ class Checker:
         if not isinstance(value, dict):
             self._report("type", path, f"a table with `{key}`", value)
             return value
-        # Only `type` is filled in from the default; a renderer without its `name` is refused.
+        # Only `type` is filled in from the default. A renderer without its `name` is refused.
         usual = None
         if isinstance(default, dict) and key == "type":
             usual = default.get(key)
         if self.generation == "prime-rl" and path == ("rollout_transport",):
-            # the shared table is handed to the components before it is judged, and they fill it in
+            # The shared table is handed to the components before it is checked, and they fill it
+            # in.
             usual = "zmq"
         tag = value.get(key, usual)
         if not isinstance(tag, str) or tag not in mapping:
@@ -243,8 +253,8 @@ class Checker:
         return result
 
     def _field(self, name: str, key: str) -> str:
-        """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own
-        options too.
+        """Return the key as the class names it. vLLM's table of the current generation reads a-b as
+        a_b, because it takes vLLM's own options too.
         """
         if (self.generation, name) == ("prime-rl", "VllmConfig"):
             return key.replace("-", "_")
@@ -254,9 +264,11 @@ class Checker:
         return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
 
     def _none(self, name: str, schema: Schema, value: Any) -> Any:
-        """TOML has no null: both generations read the word "None" as one, 2026-01 not in the
-        classes that are settings (those know toml_files) nor in the plain models (those ignore what
-        they do not know).
+        """Return None if the trainer reads the value as null, else the value.
+
+        TOML has no null, and both generations read the word "None" as null. January 2026 does so
+        neither in the classes that are settings (those know toml_files) nor in the plain models
+        (those ignore what they do not know).
         """
         if value != "None":
             return value
@@ -290,8 +302,8 @@ class Checker:
 
 
 def convert(kind: str, value: Any) -> tuple[Any, bool]:
-    """(the value as pydantic would have it, whether it takes it) for integer, number, boolean and
-    string.
+    """Return (value as pydantic would have it, True if pydantic accepts it). `kind` is `integer`,
+    `number`, `boolean` or `string`.
     """
     if kind == "string":
         return value, isinstance(value, str)
@@ -303,7 +315,9 @@ def convert(kind: str, value: Any) -> tuple[Any, bool]:
 
 
 def _number(value: Any) -> tuple[Any, bool]:
-    """Underscores may stand alone anywhere but at the ends; digits are ASCII."""
+    """Return a number as pydantic converts it. Single underscores may stand anywhere except at the
+    ends, and digits are ASCII.
+    """
     if isinstance(value, str):
         text = value.strip()
         if text.startswith("_"):
@@ -345,6 +359,7 @@ def _integer(value: Any) -> tuple[Any, bool]:
 
 
 def _same_type(schema: Schema, value: Any) -> bool:
+    """Return True if a value has the type of a schema without conversion."""
     if "const" in schema:
         return bool(value == schema["const"])
     wanted = {"string": str, "boolean": bool, "object": dict, "array": list, "number": float}.get(
@@ -356,6 +371,7 @@ def _same_type(schema: Schema, value: Any) -> bool:
 
 
 def _words(schema: Schema) -> str:
+    """Return the type of a schema in words."""
     if "const" in schema:
         return f'"{schema["const"]}"'
     kinds = {
@@ -372,7 +388,9 @@ def _words(schema: Schema) -> str:
 
 @functools.cache
 def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
-    """Table (without list indices) -> its keys, everywhere in a generation's schema."""
+    """Return the keys of every table in a generation's schema, by the table's path without list
+    indices.
+    """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
 
@@ -394,12 +412,13 @@ def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], froz
 
 
 def exists(generation: str, path: Path, component: str = "rl") -> bool:
+    """Return True if the schema of a generation has a key at `path`."""
     names = names_of(path)
     return bool(names) and names[-1] in tables(generation, component).get(names[:-1], frozenset())
 
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
-    """The tables that have `key`, shallowest first."""
+    """Yield the tables that have `key`, dotted, the shallowest first."""
     for path in sorted(
         (path for path, keys in tables(generation, component).items() if key in keys),
         key=lambda path: (len(path), path),
@@ -408,12 +427,12 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
-    """The schema's default at a path, or None."""
+    """Return the schema's default of a key, or None if it has none."""
     return _place(generation, names, component).get("default")
 
 
 def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return whether a table is off unless it is written: it may be null, and is by default."""
+    """Return True if a table is off unless it is written, because it is null by default."""
     place = _place(generation, names_of(path), component)
     if place.get("default") is not None:
         return False
@@ -421,14 +440,18 @@ def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """What is wrong with a value of `path` that is handed on to the key `names`."""
+    """Return what is wrong with a value if it is handed on to the key `names`. The problems have
+    the path `path`.
+    """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)
     return checker.problems
 
 
 def _place(generation: str, names: tuple[str, ...], component: str) -> Schema:
-    """The schema of a key, {} where there is none. Follows the first table of a union."""
+    """Return the schema of a key, or {} if there is none. In a union the first table that has the
+    key counts.
+    """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     schema = checker.root
     for name in names:

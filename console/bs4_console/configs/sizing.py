@@ -1,8 +1,9 @@
-"""What fits: a memory estimate with its arithmetic, and a new config from it.
+"""Estimate how much GPU memory a config needs, with the arithmetic, and write a new config that
+fits.
 
-The constants reproduce what beautifulsoup-rl measured on its pods (January 2026): 7B with both
-sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, 3B does; without activation
-checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. They are a plan, not a
+The constants reproduce what beautifulsoup-rl measured on its pods in January 2026: 7B with both
+sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, and 3B does; without activation
+checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. An estimate is a plan and no
 promise.
 """
 
@@ -25,17 +26,20 @@ from bs4_console.configs.view import View
 from bs4_console.errors import NotApplicableError, UsageError
 
 GIB = 1 << 30
-#: Activations of 7B at 4096 tokens without checkpointing, in GiB; with it a tenth is left.
+#: Activations of 7B at 4096 tokens without checkpointing, in GiB, and the share of them that
+#: checkpointing leaves.
 ACTIVATIONS, KEPT = 20.0, 0.1
-#: Tokens in the vocabulary of current models, the CUDA context and buffers of one process in GiB,
-#: cache of one token for 8B in bytes.
+#: The vocabulary of current models in tokens, the CUDA context and buffers of one process in GiB,
+#: and the cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
-#: A trainer that would fill its GPU beyond this meets fragmentation first.
+#: The share of a GPU's memory that a trainer can use. Beyond it fragmentation makes it fail.
 FULL = 0.95
 
 
 @dataclass(frozen=True)
 class Part:
+    """One use of GPU memory: its size in GiB and the arithmetic behind it, as text."""
+
     name: str
     gib: float
     arithmetic: str
@@ -43,7 +47,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Side:
-    """Of one GPU of `gpus`."""
+    """The memory that the trainer or the inference server needs on each of its GPUs.
+
+    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them.
+    """
 
     name: str
     gpus: int
@@ -52,25 +59,34 @@ class Side:
 
     @property
     def gib(self) -> float:
+        """Return the memory that this side needs on one GPU, in GiB."""
         return sum(part.gib for part in self.parts)
 
     @property
     def fits(self) -> bool:
+        """Return True if this side fits its limit."""
         return self.gib <= self.limit
 
 
 @dataclass
 class Estimate:
+    """The memory that a config needs, side by side. `billions` is the number of parameters in 10^9,
+    and `notes` are sentences for a person.
+    """
+
     billions: float
     sides: list[Side]
     notes: list[str] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
+        """Return True if every side fits."""
         return all(side.fits for side in self.sides)
 
     def lines(self, gpu_gib: float) -> list[str]:
-        """The arithmetic as a person reads it, one part a line, and what follows from it."""
+        """Return the arithmetic as lines for a person, one part on each line, followed by the
+        notes. `gpu_gib` is the memory of one GPU in GiB.
+        """
         told = []
         for side in self.sides:
             told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
@@ -83,6 +99,7 @@ class Estimate:
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON of `config estimate`, with all sizes in GiB."""
         sides = []
         for side in self.sides:
             sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
@@ -90,8 +107,11 @@ class Estimate:
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for
-    verl, which was never measured.
+    """Return the memory that a config file needs.
+
+    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of parameters in 10^9; None
+    reads it from the model's name. Raises UsageError if the file is no TOML or the size is not
+    known, and NotApplicableError for verl, which was never measured.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -110,6 +130,9 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
+    """Return the memory that a config needs. The parameters are those of `estimate`. Raises
+    UsageError if the model's size is not known or the GPU has no memory.
+    """
     name = next((name for _, name in models(view)), "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)
     if parameters is None or parameters <= 0:
@@ -156,6 +179,7 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
 
 
 def _gpus(view: View) -> tuple[int, int, bool]:
+    """Return (trainer GPUs, inference GPUs, whether the two sides share a GPU)."""
     if january(view):
         trainer, inference = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
         return (
@@ -171,6 +195,9 @@ def _gpus(view: View) -> tuple[int, int, bool]:
 
 
 def _trainer(view: View, size: float, gpus: int) -> list[Part]:
+    """Return what the trainer needs on one of `gpus` GPUs. `size` is the number of parameters in
+    10^9.
+    """
     tokens = float(sequence(view)[0] or 2048)
     lora = None
     if isinstance(view.written("trainer.model.lora"), dict):
@@ -213,6 +240,9 @@ def _trainer(view: View, size: float, gpus: int) -> list[Part]:
 
 
 def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
+    """Return what the inference server needs on one GPU. `size` is the number of parameters in
+    10^9.
+    """
     table = "inference.vllm"
     if january(view):
         table = "inference.model"
@@ -237,7 +267,12 @@ def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """`lora`: an adapter instead of all weights."""
+    """The wanted properties of a new config.
+
+    `gpus` is the number of GPUs and `gpu_gib` the memory of each in GiB. `billions` is the number
+    of parameters in 10^9; None reads it from the model's name. `lora` trains an adapter in place of
+    all weights.
+    """
 
     trainer: str
     model: str
@@ -251,14 +286,18 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
+    """A new config: its text, why its numbers are what they are, and what lint finds in it."""
+
     text: str
     reasons: list[str]
     findings: list[Finding]
 
 
 def new(wish: Wish) -> Made:
-    """A config that fits by the estimate. NotApplicableError when none does, UsageError when the
-    model's size is not known.
+    """Return a new config that fits the GPUs by the estimate.
+
+    Raises NotApplicableError if no config fits, or if the current prime-rl would have one GPU only.
+    Raises UsageError if the model's size is not known.
     """
     size = wish.billions if wish.billions is not None else billions(wish.model)
     if size is None:
@@ -289,6 +328,7 @@ def new(wish: Wish) -> Made:
 
 
 def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
+    """Return (text, reasons) of a config with batch sizes and lengths that suit the GPUs."""
     one, small = wish.gpus == 1, wish.gpu_gib < 40
     if one:
         batch, group = (8, 2)

@@ -1,5 +1,5 @@
-"""On which line of a TOML file each key stands. tomllib and tomlkit keep no positions, and a
-finding without its line is half a finding.
+"""Find the line of each key in a TOML text. tomllib and tomlkit keep no positions, and a finding
+needs its line.
 
 The text must be valid TOML (tomllib has read it): the scanner follows the grammar and checks
 nothing.
@@ -18,15 +18,18 @@ _BLANK = " \t\r\n"
 
 @dataclass
 class _Scanner:
+    """A position in a TOML text, and the lines and comments that were found before it."""
+
     text: str
     at: int = 0
     lines: dict[Path, int] = field(default_factory=dict)
     explicit: set[Path] = field(default_factory=set)
     newest: dict[Path, int] = field(default_factory=dict)
-    """Array of tables -> index of its newest entry."""
+    """The index of the newest entry, by the path of its array of tables."""
     comments: list[str] = field(default_factory=list)
 
     def scan(self) -> dict[Path, int]:
+        """Read the whole text and return the 1-based line of each path."""
         table: Path = ()
         while True:
             self._skip_blank()
@@ -42,7 +45,9 @@ class _Scanner:
         return self.text.count("\n", 0, self.at) + 1
 
     def _skip_blank(self) -> None:
-        """White space, newlines and comments."""
+        """Move to the next character that is no white space, newline or comment, and keep the
+        comments.
+        """
         while self.at < len(self.text):
             if self.text[self.at] in _BLANK:
                 self.at += 1
@@ -99,7 +104,7 @@ class _Scanner:
         self._value(path)
 
     def _keys(self) -> list[str]:
-        """A dotted key; leaves the scanner behind it."""
+        """Return the parts of a dotted key and move to the character behind it."""
         keys = []
         while True:
             self._skip_space()
@@ -178,12 +183,14 @@ class _Scanner:
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Path -> 1-based line of its key, of its table's header, or of the list entry."""
+    """Return the 1-based line of each path in a TOML text: of its key, its table's header, or its
+    list entry.
+    """
     return _Scanner(text).scan()
 
 
 def comments_of(text: str) -> list[str]:
-    """Return every comment, each with its sign, in the order of the file."""
+    """Return every comment with its # sign, in the order of the text."""
     scanner = _Scanner(text)
     scanner.scan()
     return scanner.comments

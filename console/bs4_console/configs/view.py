@@ -1,6 +1,4 @@
-"""A config as the rules read it: what is written, what counts after the shared values, and on which
-line.
-"""
+"""Present a config to the rules: what is written, what counts with the defaults, and the lines."""
 
 from __future__ import annotations
 
@@ -12,13 +10,19 @@ from bs4_console.configs.document import Document
 from bs4_console.configs.findings import Path
 from bs4_console.configs.schema import default, prefix_of
 
-#: Beyond it Python's floats end.
+#: Near the largest float of Python.
 _COUNTABLE = 10**300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known beside the file. Everything empty: the file alone."""
+    """What is known beside the config file. With nothing given, the rules judge the file alone.
+
+    `launch` is the launch command. `gpus` is the number of GPUs of the pod. `prompt_tokens` is the
+    length of a prompt. `run_dir` is the run's directory and `registry` the file of config versions.
+    `installed` are installed environments, `running` output directories of runs, and `beside` other
+    configs.
+    """
 
     launch: str = ""
     gpus: int | None = None
@@ -33,9 +37,11 @@ class Given:
 
 @dataclass
 class View:
-    """`data` holds the values as the trainer converts them. `component`: whose config the document
-    is; the values of a part (trainer, orchestrator, inference) stand under its name, as in the
-    config of the whole.
+    """A config as the rules read it.
+
+    `data` holds the values as the trainer converts them. `component` is the part of the training
+    that the document is for. The values of a part (trainer, orchestrator, inference) stand under
+    its name, as in the config of the whole training.
     """
 
     generation: str
@@ -45,7 +51,7 @@ class View:
     component: str = "rl"
 
     def written(self, dotted: str) -> Any:
-        """The value in the file, or None."""
+        """Return the value in the file at a dotted key, or None if it is not written."""
         value: Any = self.data
         for name in dotted.split("."):
             if not isinstance(value, dict) or name not in value:
@@ -54,18 +60,19 @@ class View:
         return value
 
     def has(self, dotted: str) -> bool:
+        """Return True if a dotted key is written in the file."""
         return self.written(dotted) is not None
 
     def get(self, dotted: str) -> Any:
-        """The value in the file, else the schema's default."""
+        """Return the value in the file at a dotted key, or else the schema's default."""
         value = self.written(dotted)
         if value is None:
             return default(self.generation, *dotted.split("."), component=self.component)
         return value
 
     def number(self, *places: str) -> float | None:
-        """The first of the places that is written and a number, else the last one's default; None
-        for anything else.
+        """Return the number at the first of the places that is written, or else the default of the
+        last place. Return None if that value is no number.
         """
         for place in places:
             value = self.written(place)
@@ -79,7 +86,9 @@ class View:
         )
 
     def line(self, *places: str) -> int:
-        """Of the first place that is written, else of the nearest table around the first."""
+        """Return the 1-based line of the first place that is written, or else of the nearest table
+        around the first place.
+        """
         for place in places:
             if self.has(place):
                 return self.at(tuple(place.split(".")))
@@ -88,16 +97,19 @@ class View:
         return 1
 
     def at(self, path: Path) -> int:
+        """Return the 1-based line of a path, or of the nearest table around it in the file."""
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> dict[str, Any]:
+        """Return the table that is written at a dotted key, or {} if there is none."""
         value = self.written(dotted)
         if isinstance(value, dict):
             return value
         return {}
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
+        """Return the tables of the list that is written at a dotted key. Empty without a list."""
         value = self.written(dotted)
         if isinstance(value, list):
             found = []

@@ -1,4 +1,4 @@
-"""From the generation of January 2026 to the current one."""
+"""Convert a config of January 2026 to the current generation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ _TRAIN = (path_of("orchestrator.env"), path_of("orchestrator.train.source"))
 _EVAL = (path_of("orchestrator.eval.env"), path_of("orchestrator.eval.source"))
 _INVERTED = {"eval_base_model": "skip_first_step", "skip_eval_on_resume": "retrigger_on_resume"}
 _COUNTED = {"num_examples": "num_examples", "rollouts_per_example": "group_size"}
-#: More GPUs or rollouts than any run has; a list or a number of them is not made.
+#: More GPUs or rollouts than any run has. Larger numbers are not converted.
 MOST = 1 << 20
 
 
 def to_current(account: Account) -> None:
-    """Write the current generation's config into `account.out`, and account for every value."""
+    """Write the current generation's config into `account.out`, and give every value of the source
+    a fate.
+    """
     _shared(account)
     _gpus(account)
     _resume(account)
@@ -50,8 +52,8 @@ def to_current(account: Account) -> None:
 
 
 def default_renderer(model: str) -> dict[str, Any]:
-    """Return what renders a model that no renderer is made for: its own chat template, and the
-    parser of its family for tools.
+    """Return the [renderer] table for a model without a renderer of its own: the model's chat
+    template, and the tool parser of its family.
     """
     renderer = {"name": "default"}
     if PARSERS.get(family(model), ())[:1] == ("hermes",):
@@ -60,6 +62,7 @@ def default_renderer(model: str) -> dict[str, Any]:
 
 
 def _model(account: Account) -> str:
+    """Return the model's name, or the trainer's default."""
     for place in ("model.name", "orchestrator.model.name"):
         name = account.peek(path_of(place), "string")
         if name:
@@ -68,7 +71,7 @@ def _model(account: Account) -> str:
 
 
 def _shared(account: Account) -> None:
-    """Drop a component's own value where a shared one had replaced it all along."""
+    """Drop each component's own value that a shared value replaced all along."""
     shared = {**SHARED, "seq_len": ("trainer.model.seq_len", "orchestrator.seq_len")}
     for name, targets in shared.items():
         old = name.replace("monitors.wandb", "wandb")
@@ -162,7 +165,7 @@ def _client(account: Account) -> None:
 
 
 def _sources(account: Account, old: Path, new: Path, filtering: bool) -> int:
-    """Make a source of every environment. Return how many there are."""
+    """Make a source of every environment, and return how many there are."""
     entries = account.get(old)
     if entries is None:
         return 0

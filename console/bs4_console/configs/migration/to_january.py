@@ -1,4 +1,4 @@
-"""From the current generation to that of January 2026."""
+"""Convert a config of the current generation to that of January 2026."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _EVAL = (path_of("orchestrator.eval.source"), path_of("orchestrator.eval.env"))
 _FILTERING = path_of("orchestrator.buffer.online_difficulty_filtering")
 _GROUP = path_of("orchestrator.rollouts_per_example")
 _INVERTED = {"skip_first_step": "eval_base_model", "retrigger_on_resume": "skip_eval_on_resume"}
-#: Without them the training is another one.
+#: Keys without which the training is another one.
 _NEEDED = ("orchestrator.algo", "orchestrator.token_batch_size")
 _NOT_NEEDED = ("orchestrator.renderer", "slurm", "env_vars")
 _NEEDED_OF_SOURCE = ("algo", "ratio", "sampling", "curriculum", "group_size", "num_examples")
-#: More GPUs than any machine has; no list of them is made.
+#: More GPUs than any machine has. No list of so many is made.
 _MOST_GPUS = 1024
 
 
 def to_january(account: Account) -> None:
-    """Write a config of January 2026 into `account.out`, and account for every value."""
+    """Write a config of January 2026 into `account.out`, and give every source value a fate."""
     _gpus(account)
     _resume(account)
     _directory(account)
@@ -197,7 +197,9 @@ def _identity(account: Account, path: Path, place: Path) -> None:
 
 
 def _gates(account: Account, path: Path) -> None:
-    """Turn the gates of a source into the filter of the buffer, where they are that filter."""
+    """Turn the gates of a source into the filter of the buffer. A gate that is another filter is
+    dropped, and the migration is refused.
+    """
     gates = account.peek((*path, "gates"), "table") or {}
     for name, gate in gates.items():
         here = (*path, "gates", name)
@@ -208,7 +210,9 @@ def _gates(account: Account, path: Path) -> None:
 
 
 def _group_size(account: Account) -> None:
-    """Make one group size of those of the train sources, if they agree."""
+    """Make one group size of those of the training sources. If they differ, they are dropped and
+    the migration is refused.
+    """
     entries = account.get(_TRAIN[0])
     if not isinstance(entries, list):
         return
