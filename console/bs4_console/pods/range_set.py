@@ -1,4 +1,4 @@
-"""Which byte ranges of one file are held."""
+"""Record which byte ranges of one file are held."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ _WIDTH = 42
 
 
 class Spans:
-    """Sorted, disjoint `[begin, end)` ranges, kept in `path`: a line `begin end` for each write,
-    joined when the file is read again.
+    """A set of byte ranges: sorted, disjoint `[begin, end)`, kept in the file `path`.
 
-    A write that goes on where the last one ended rewrites that line, so that a stream that is only
-    followed has one.
+    The file has a line `begin end` for each write; ranges are joined when it is read again. A write
+    that goes on at the end of the last one rewrites that line, so a stream that is only followed
+    has a single line.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ranges: list[tuple[int, int]] = []
         self._last: tuple[int, int] | None = None
-        """The last line's (place in the file, begin of its range)."""
+        """(offset in the file, begin of the range) of the last line."""
         for line in _lines(path):
             self._insert(*line)
 
     def add(self, begin: int, end: int) -> None:
-        """Held from now on. OSError when it cannot be written down."""
+        """Add a range to the set and to the file. Raises OSError if it cannot be written."""
         going_on = (
             self._last is not None and self._ranges and (self._last[1], begin) in self._ranges
         )
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
-            # Fixed width: a longer end must not run into the next line, and a torn last line is
-            # written over.
+            # Lines have a fixed width: a longer end must not run into the next line, and a torn
+            # last line is overwritten.
             if going_on and self._last:
                 place = self._last[0]
             else:
@@ -47,7 +47,7 @@ class Spans:
         self._insert(begin, end)
 
     def first_missing(self, offset: int) -> int:
-        """The first byte at or behind `offset` that is not held."""
+        """Return the first byte at or behind `offset` that is not held."""
         at = bisect_right(self._ranges, (offset, float("inf"))) - 1
         if at >= 0 and self._ranges[at][1] > offset:
             return self._ranges[at][1]
@@ -67,7 +67,7 @@ class Spans:
 
 
 def _lines(path: Path) -> list[tuple[int, int]]:
-    """What a torn file still says for certain."""
+    """Return the ranges in a file, without a torn last line."""
     try:
         text = path.read_text("ascii", "replace")
     except FileNotFoundError:

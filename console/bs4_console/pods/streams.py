@@ -1,4 +1,4 @@
-"""The streams of a pod: their names, and the places in them."""
+"""Work with the streams of a pod: their names, and the cursors in them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from bs4_console import ceilings
 from bs4_console.errors import ProtocolMismatch, UsageError
 from bs4_console.pods.channel import Channel
 
-#: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
+#: The prefix of a stream that is a file of the pod; its path follows. The mirror keeps nothing of
+#: it.
 FILE = "file/"
-#: Before every place.
+#: The cursor before all others.
 NOWHERE = "0:0"
 
 
 async def stream_names(channel: Channel) -> list[str]:
-    """All streams of the pod, page by page."""
+    """Return the names of all streams of the pod, sorted. They are read page by page."""
     names: set[str] = set()
     after = ""
     for _ in range(ceilings.PAGES):
@@ -31,8 +32,8 @@ async def stream_names(channel: Channel) -> list[str]:
 
 
 def _names(entries: Any) -> list[str]:
-    """Return the names in one page of the list; an entry without one, or with one that is too long,
-    is left out.
+    """Return the names in one page of the list. An entry without a name, or with one that is too
+    long, is left out.
     """
     if not isinstance(entries, list):
         return []
@@ -48,14 +49,18 @@ def _names(entries: Any) -> list[str]:
 
 
 def file_stream(path: str) -> str:
-    """The stream of any file of a pod; UsageError for a path that is not whole."""
+    """Return the stream of a file on a pod. Raises UsageError if the path does not begin with / or
+    ~/.
+    """
     if not path.startswith(("/", "~/")):
         raise UsageError(f"{path!r} is no whole path of the pod.", "Begin it with / or ~/.")
     return FILE + path
 
 
 def place(result: dict[str, Any], key: str) -> str:
-    """A cursor in the answer to a query, checked: it becomes a file name and a position here."""
+    """Return the cursor under `key` in the answer to a query. It is checked because it becomes a
+    file name and a position here. Raises ProtocolMismatch if it is no cursor.
+    """
     try:
         return str(Cursor.parse(str(result.get(key))))
     except AgentError:
@@ -67,5 +72,6 @@ def place(result: dict[str, Any], key: str) -> str:
 
 
 def position(cursor: str) -> tuple[int, int]:
+    """Return (generation, byte offset) of a cursor."""
     generation, offset = cursor.split(":")
     return int(generation), int(offset)
