@@ -1,4 +1,4 @@
-"""The words of a preflight: what is wanted, one check, and how the judges say what they found."""
+"""Define the terms of a preflight: the wanted start, one check, and the helpers for checks."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from bs4_console.assets import find
 State = Literal["ok", "warning", "blocking", "unknown"]
 
 GIB = 1 << 30
-#: No size, time or count of a pod comes near; infinities and NaN are no numbers here.
+#: No size, time or count of a pod is near this number. Infinities and NaN do not count as numbers
+#: here.
 _LARGEST = 1e18
-#: The trainer without config classes, environments of verifiers and an inference server of its own
-#: port.
+#: The trainer that has no config classes, no environments of verifiers and no inference server with
+#: a fixed port.
 VERL = "verl"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The start that is to be judged: the fields of a launch action. With an empty `trainer` or
-    `config` only the pod itself is looked at.
+    """The start that is to be judged: the fields of a launch action. If `trainer` or `config` is
+    empty, only the pod is checked.
 
-    `config`: a path on the pod, `cwd` from the home directory, `output_dir` and `config` from
-    `cwd`. `resume`: a step, "auto" (the newest that is complete everywhere) or None for a start
-    afresh; `fresh`: with what lies there moved aside. `urls`: base URLs in place of the services'
-    own (`hub`, `wandb`, `b2`).
+    `config` is a path on the pod. `cwd` counts from the home directory; `output_dir` and `config`
+    count from `cwd`. `resume` is a step, "auto" (the newest step that is complete everywhere), or
+    None for a start from scratch. `fresh` moves aside what is in the output directory. `urls` are
+    base URLs in place of the services' own (`hub`, `wandb`, `b2`).
     """
 
     trainer: str = ""
@@ -40,28 +41,30 @@ class Wanted:
     overrides: tuple[str, ...] = ()
     component: str = "rl"
     container: str = ""
-    """As of a launch: which container of the pod it starts in, and what its environment gets
-    besides.
+    """The container of the pod in which the start happens, as in a launch. "" for none. `env` are
+    further environment variables.
     """
     env: Mapping[str, str] = field(default_factory=dict)
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
-    """How the commands that mend something call the pod; a session says it itself."""
+    """The pod's name in the commands of fixes. With a session it is the session's pod."""
 
     @property
     def complete(self) -> bool:
-        """Whether a start is meant, and not the pod alone."""
+        """Return True if a start is to be judged, and not only the pod."""
         return bool(self.trainer and self.config)
 
     @property
     def for_verl(self) -> bool:
-        """Whether a machine is looked at for verl, before a config is chosen."""
+        """Return True if a machine is checked for verl before a config is chosen."""
         return self.trainer == VERL and not self.complete
 
     def stop(self, run: object) -> str:
+        """Return the command that stops a run on this pod, in backticks."""
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
     def setup(self, more: str = "") -> str:
+        """Return the command that sets up this pod, in backticks. `more` are further arguments."""
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
             f"{self.trainer or 'ID'}{' ' + more if more else ''}`"
@@ -69,17 +72,18 @@ class Wanted:
 
     @property
     def loads_environments(self) -> bool:
+        """Return True if the component imports environments of verifiers."""
         return self.trainer != VERL and self.component in ("rl", "orchestrator", "eval")
 
     @property
     def has_classes(self) -> bool:
-        """Whether the trainer has classes that can be asked about a config."""
+        """Return True if the trainer has config classes that can judge a config."""
         return self.trainer != VERL
 
     @property
     def needs_ports(self) -> bool:
-        """Whether it listens on the inference server's ports, or speaks to who does. Ray chooses
-        its own.
+        """Return True if the component listens on the inference server's ports or connects to them.
+        Ray chooses its own ports, so verl needs none.
         """
         return self.trainer != VERL and self.component in (
             "rl",
@@ -90,14 +94,16 @@ class Wanted:
 
     @property
     def saves(self) -> bool:
+        """Return True if the component saves checkpoints."""
         return self.component in ("rl", "trainer", "sft")
 
     @property
     def uses_gpus(self) -> bool:
+        """Return True if the component uses GPUs."""
         return self.component not in ("orchestrator", "eval")
 
     def body(self) -> dict[str, Any]:
-        """What the agent is asked with."""
+        """Return the parameters of the agent's query."""
         if not self.complete:
             more = {"trainer": self.trainer if self.for_verl else "", "container": self.container}
             return {
@@ -123,10 +129,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Check:
-    """`id`: the failure (docs/failures.md) or the rule (docs/configs.md) that it prevents, else a
-    name of its own. `why`: one or two sentences with the numbers. `fix`: what to do, with the exact
-    command; "" where nothing is to be done. `playbook`: the failure's own playbook, whose page says
-    the rest; "" where there is none or all is well.
+    """The result of one check.
+
+    `id` is the failure (docs/failures.md) or the rule (docs/configs.md) that the check prevents, or
+    else a name of its own. `why` is one or two sentences with the numbers. `fix` is what to do,
+    with the exact command; "" if nothing is to be done. `playbook` is the failure's playbook, whose
+    page has the details; "" if there is none or all is well.
     """
 
     id: str
@@ -137,6 +145,7 @@ class Check:
     playbook: str = ""
 
     def as_dict(self) -> dict[str, str]:
+        """Return the check as JSON."""
         return {
             "id": self.id,
             "title": self.title,
@@ -148,11 +157,13 @@ class Check:
 
 
 Subject = tuple[str, str]
-"""(id, title) of a check before it is known how it stands."""
+"""(id, title) of a check."""
 
 
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
-    """A check; what is not well names its playbook, where there is one."""
+    """Return a check. Unless its state is `ok` or `unknown`, it names the playbook of its failure,
+    if there is one. A check that is `ok` has no fix.
+    """
     identifier, title = subject
     playbook = ""
     if state in ("warning", "blocking") and identifier in playbooks():
@@ -161,8 +172,8 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """The same checks as unknown, when the part of the look that they need is not there; None when
-    it is.
+    """Return the checks as unknown if the agent's answer lacks the part that they need. Return None
+    if the part is there.
     """
     if part is not None and "unknown" not in part:
         return None
@@ -176,8 +187,8 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """`checks`, each saying which container was asked, where that part of the look comes out of
-    one.
+    """Return the checks, each with the name of the container in its reason if `part` was answered
+    from inside one.
     """
     name = (part or {}).get("container")
     if isinstance(name, str) and name:
@@ -190,11 +201,14 @@ def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Chec
 
 @functools.cache
 def playbooks() -> frozenset[str]:
+    """Return the ids of all playbooks."""
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
-    """A list of objects out of an agent's answer; anything else in it is left out."""
+    """Return the objects in a list of an agent's answer. Anything else in the list is left out.
+    Empty if the value is no list.
+    """
     if isinstance(value, list):
         found = []
         for row in value:
@@ -205,7 +219,7 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or None for anything else that an agent may have sent."""
+    """Return a finite number as float, or None for anything else that an agent may have sent."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     if known:
         return float(value)
@@ -213,4 +227,5 @@ def number(value: Any) -> float | None:
 
 
 def gib(size: float) -> str:
+    """Return a size in bytes as text in GiB, with one decimal."""
     return f"{size / GIB:.1f} GiB"

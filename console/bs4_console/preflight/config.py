@@ -1,5 +1,5 @@
-"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it,
-and what the trainer's own classes say.
+"""Judge the config of a start: what lint finds in the file as it is on the pod, with the pod's own
+facts, and what the trainer's own classes refuse.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from bs4_console.preflight.questions import Asks, name_of, sliced
 
 _CONFIG: Subject = ("config-rejected", "config")
 _CLASSES: Subject = ("schema", "the trainer's own schema")
-#: Bytes of a config that are sent to a pod: a frame's header holds 64 KiB.
+#: Bytes of a config that are sent to a pod at most: a frame's header holds 64 KiB.
 SENT = 40 * 1024
-#: Importing the classes of 2026-01 imports torch.
+#: Seconds. Importing the classes of 2026-01 imports torch.
 CLASSES_S = 120.0
 
 
@@ -39,8 +39,11 @@ def judge(
     run: Mapping[str, Any] | None,
     own: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the
-    launch says why. `own`: the agent's answer about the trainer's own classes.
+    """Return the checks of the config.
+
+    `files` are (path on the pod, text), the config first. If they are empty, the config could not
+    be read, and the launch check says why. `pod` and `run` are the agent's parts of these names.
+    `own` is the agent's answer about the trainer's classes.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -90,9 +93,11 @@ def judge(
 def memory(
     files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
 ) -> list[str]:
-    """What trainer and inference will need of one GPU of this pod, with the arithmetic: `config
-    estimate` for the config as it lies there. Why there is none, where none can be made; nothing
-    for a component by itself.
+    """Return lines that say what trainer and inference need of one GPU of this pod, with the
+    arithmetic of `config estimate`.
+
+    If no estimate can be made, a single line says why. Empty for a component by itself. The
+    parameters are those of `judge`.
     """
     if wanted.component != "rl" or not files:
         return []
@@ -122,9 +127,11 @@ async def on_pod(
     given: Given,
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
-    """Lint of a file of this side, and what the classes of the training environment in `cwd` on the
-    pod say of it. UsageError when it cannot be read; NotApplicableError when the agent is too old
-    to be asked.
+    """Return the findings about a config on this machine, and the answer of the trainer's classes
+    on the pod. `cwd` is the directory of the training environment on the pod.
+
+    Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old for
+    the question.
     """
     answer = classes.read(
         (await _asked(asks, file, trainer, component, cwd, overrides)).get("schema")
@@ -176,7 +183,7 @@ def _judged(
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """The files that options name for one part (`--trainer @ FILE`)."""
+    """Return the files that options name for single components (`--trainer @ FILE`)."""
     result = []
     for before, word in itertools.pairwise(overrides):
         if before == "@":
@@ -185,8 +192,8 @@ def named(overrides: Sequence[str]) -> list[str]:
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
-    """The files as they lie to each other on the pod, below `root`: a path of the pod never leaves
-    that.
+    """Write the files below `root`, placed to each other as on the pod, and return the path of the
+    first one. No path of the pod leads out of `root`.
     """
     places = []
     for name, text in files:
@@ -203,17 +210,19 @@ def _below(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class _Laid:
-    """The files `names` of a pod, laid out below `root`."""
+    """The files of a pod with the paths `names`, written below `root`."""
 
     root: Path
     names: Sequence[str]
 
     def words(self, command: Sequence[str]) -> list[str]:
-        """A command of the pod with the files that are here."""
+        """Return a command of the pod with the paths of its config files replaced by those on this
+        machine.
+        """
         found: list[str] = []
         for word in command:
-            # What is relative counts from one directory there, and of names that end so the one
-            # right below it is the shortest.
+            # Relative paths count from one directory of the pod. Of several names with this ending,
+            # the shortest is directly below that directory.
             ending = ""
             if found[-1:] == ["@"]:
                 ending = f"/{posixpath.normpath(word)}"
@@ -226,8 +235,8 @@ class _Laid:
 
 
 def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid: _Laid) -> Given:
-    """What the pod adds to the file. Whether environments are installed is not among it: they are
-    imported, which says more.
+    """Return the pod's facts for lint: the launch command and the number of GPUs. Installed
+    environments are not among them: they are imported elsewhere, which says more.
     """
     gpus = pod.get("gpus")
     count = None

@@ -1,4 +1,4 @@
-"""Of a machine for verl, before a config is chosen: the checkout, torch and the GPUs, the host's
+"""Judge a machine for verl before a config is chosen: the checkout, torch and the GPUs, the host's
 memory, its disk.
 """
 
@@ -15,8 +15,8 @@ _MEMORY = ("ray-low-memory", "host memory")
 _DISK = ("disk-high", "disk")
 _ENGINE = ("rollout-engine", "rollout engine")
 
-#: Share of the host's memory in use from which Ray ends workers; and from which a start is likely
-#: to come there.
+#: The share of the host's memory in use at which Ray ends workers, and the share at which a start
+#: is likely to get there.
 RAY_ENDS, NEAR = 0.95, 0.80
 #: A save of 1.5B parameters with Adam's moments takes 18 to 24 GB, one of 4B 50 to 64 GB, and verl
 #: deletes none by itself.
@@ -26,7 +26,7 @@ LEAST_BYTES, GOOD_BYTES = 24e9, 128e9
 def judge(
     host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """`host`, `stack`: the agent's parts of these names."""
+    """Return the checks of the machine. `host` and `stack` are the agent's parts of these names."""
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind
     found = host or {}
@@ -36,8 +36,8 @@ def judge(
 
 
 def _engine(versions: Any) -> list[Check]:
-    """Which one a run goes through its config will say; where none is there no run of RL can start.
-    Unknown is said with the stack.
+    """Return the check of the rollout engines. Without an engine no RL run can start; which engine
+    a run uses its config says. Empty if the versions are unknown, which the stack's check reports.
     """
     if not isinstance(versions, Mapping) or not versions:
         return []

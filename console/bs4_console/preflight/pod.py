@@ -1,4 +1,4 @@
-"""Of the pod itself: GPUs and who holds them, limits, shared memory."""
+"""Judge the pod itself: its GPUs and who holds them, its limits, its shared memory."""
 
 from __future__ import annotations
 
@@ -25,20 +25,23 @@ _FILES = ("fd-limit-low", "open files")
 _SHARED = ("dev-shm-full", "shared memory")
 _BOX = ("container", "container")
 
-#: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in
-#: the playbook stale-gpu-process.
+#: Bytes that may be in use on an idle GPU; the driver's own share is a few hundred MB. The playbook
+#: stale-gpu-process has the same number.
 IDLE_BYTES = 1_000_000_000
-#: What vLLM asks for; it raises its own soft limit as far as the hard one allows.
+#: Open files that vLLM asks for. It raises its own soft limit as far as the hard limit allows.
 FILES = 65536
 FEWEST_FILES = 1024
-#: Docker gives 64 MiB unless asked; NCCL and vLLM's workers pass tensors through it.
+#: Bytes of /dev/shm that should and that must be free. Docker gives 64 MiB by default; NCCL and
+#: vLLM's workers pass tensors through it.
 SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 
 
 def judge(
     pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """`pod`, `run`: the agent's parts of these names; `run` None where no start is meant."""
+    """Return the checks of the pod. `pod` and `run` are the agent's parts of these names; `run` is
+    None if no start is to be judged.
+    """
     boxed = [_BOX] if wanted.container else []
     if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED, *boxed], pod)) is not None:
         return blind
@@ -53,7 +56,7 @@ def judge(
 
 
 def _box(answer: Any, wanted: Wanted) -> Check:
-    """Which side was asked about what."""
+    """Return the check that says which facts come from the container and which from the machine."""
     if answer != wanted.container:
         why = None
         if isinstance(answer, Mapping):

@@ -1,4 +1,4 @@
-"""Of what lies outside the pod: credentials, the model, the clock."""
+"""Judge what lies outside the pod: credentials, the model, the clock."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ _TEXT = ("model-unsupported", "model kind")
 _CACHE = ("disk-full", "disk for the model")
 _CLOCK = ("clock", "clock")
 
-#: Seconds. Screens correct up to here (CONTRACTS.md); signatures and tokens begin to fail at
-#: minutes.
+#: Seconds. Screens correct smaller clock offsets; signatures and tokens begin to fail at minutes.
 SKEW_S, SKEW_FATAL_S = 2.0, 300.0
-#: The Date of an answer has whole seconds and comes with its delay.
+#: Seconds. A Date header has whole seconds and comes with a delay.
 DATE_SLACK_S = 5.0
-#: Bytes that a parameter has on the hub.
+#: Bytes of one parameter on the hub.
 _WEIGHTS = 2.0
 _SILENT = "See whether the pod has a network: `curl -sI https://huggingface.co | head -1`."
 
@@ -35,8 +34,9 @@ def judge(
     wanted: Wanted,
     skew: float | None,
 ) -> list[Check]:
-    """`skew`: seconds by which the pod's clock is before the console's, None when it was not
-    measured.
+    """Return the checks of the services. `services` and `run` are the agent's parts of these names.
+    `skew` is the number of seconds by which the pod's clock is ahead of the console's, or None if
+    it was not measured.
     """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
     date = (services or {}).get("clock")
@@ -146,8 +146,8 @@ def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[C
 
 
 def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
-    """Whether a model that has to be fetched fits where it is put. Its size by its name; where that
-    does not say, nothing is said.
+    """Return the check that a model which has to be downloaded fits its disk. Empty if the model is
+    cached or its name does not say its size.
     """
     size = billions(str((model or {}).get("id") or ""))
     if model is None or model.get("cached") or size is None:
@@ -201,7 +201,7 @@ def _to_be_had(model: Mapping[str, Any]) -> Check:
 
 
 def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
-    """What its config.json says, and what the registry knows."""
+    """Return the checks of the model's config.json and of the registry of models."""
     config = model.get("config")
     if not isinstance(config, Mapping):
         if any(check.state != "ok" for check in registry):
@@ -214,8 +214,8 @@ def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
 
 
 def _registry(name: str, wanted: Wanted) -> list[Check]:
-    """The registry of models knows what could not be trained; of a model that it does not know it
-    says nothing.
+    """Return what the registry of models knows against this model. Empty for a model that it does
+    not know.
     """
     if not name or not wanted.complete or models.get(name) is None:
         return []
@@ -254,8 +254,7 @@ def _clock(skew: float | None, date: Mapping[str, Any] | None) -> Check:
     if not parts:
         return said(_CLOCK, "unknown", "Nobody could be asked what time it is.")
     why = f"It is {' and '.join(parts)}."
-    # Where a service was asked as well, that decides: this console's own clock may be the wrong
-    # one.
+    # The offset to a service decides if it is known, because this console's own clock may be wrong.
     if offset is not None:
         off = max(abs(offset) - DATE_SLACK_S, 0.0)
     else:

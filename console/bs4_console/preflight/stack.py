@@ -1,5 +1,5 @@
-"""Of the training environment: versions against the known stacks and the driver, and whether what a
-run imports can be imported.
+"""Judge the training environment: its versions against the known stacks and the driver, and the
+imports that a run needs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _ENVIRONMENTS = ("env-not-installed", "environments")
 _VERL = ("verl-missing", "verl")
 _ENGINE = ("rollout-engine", "rollout engine")
 
-#: What is told of an environment, in this order.
+#: The packages that are listed, in this order.
 _TOLD = ("python", "prime_rl", "verl", "torch", "vllm", "sglang", "ray", "flash_attn", "cuda")
-#: Key of the probe -> key in configs/stacks.toml, where their names differ.
+#: The key in configs/stacks.toml, by key of the agent's answer.
 _PACKAGES = {
     "prime_rl": "package",
     "vllm": "vllm",
@@ -40,8 +40,11 @@ def judge(
     wanted: Wanted,
     run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Where no start is meant the versions are told and not compared; nor are verl's, which runs
-    with whatever its image brings. `run`: the agent's part of that name.
+    """Return the checks of the training environment. `stack`, `pod` and `run` are the agent's parts
+    of these names.
+
+    Without a start the versions are listed and not compared. verl's versions are never compared,
+    because verl runs with whatever its image has.
     """
     trainer = ""
     if wanted.complete or wanted.for_verl:
@@ -145,8 +148,8 @@ def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
 
 
 def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
-    """What the rollouts go through. Whether it is there is all that is asked: importing it takes a
-    minute.
+    """Return the check of the rollout engine that the run uses. It is only checked to be installed,
+    because importing it takes a minute.
     """
     engine = (run or {}).get("engine")
     if not isinstance(engine, str):
@@ -276,7 +279,7 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 
 @functools.cache
 def stacks() -> dict[str, dict[str, Any]]:
-    """configs/stacks.toml: trainer id -> what belongs together."""
+    """Return the known stacks of configs/stacks.toml by trainer id."""
     with (find("configs") / "stacks.toml").open("rb") as handle:
         found = {}
         for name, entry in tomllib.load(handle).items():
@@ -292,7 +295,9 @@ def _cuda() -> dict[str, dict[str, str]]:
 
 
 def _public(version: str) -> str:
-    """Without the local part: 2.11.0+cu128 is 2.11.0 of another index."""
+    """Return a version without its local part: 2.11.0 for 2.11.0+cu128, which comes from another
+    index.
+    """
     return version.partition("+")[0]
 
 

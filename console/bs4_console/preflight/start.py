@@ -1,5 +1,5 @@
-"""Of the start itself: whether it would be made, what an earlier run left in its way, whether its
-checkpoints fit, who has its ports.
+"""Judge the start itself: whether the agent would make it, what an earlier run left in its way,
+space for its checkpoints, and its ports.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _DISK = ("disk-next-checkpoint", "disk for checkpoints")
 _SECRET = ("secrets-exposed", "secrets")
 _PORTS = ("port-in-use", "ports")
 
-#: A launch that the agent refuses -> the failure that it would have become.
+#: The failure that a refused launch would have become, by type of the refusal.
 _REFUSALS = {
     "run-exists": "run-dir-collision",
     "bad-config": "config-rejected",
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
-#: Bytes that a checkpoint has for each parameter (as configs.sizing says it: 8B took 31 GiB).
+#: Bytes of a checkpoint for each parameter (as in configs.sizing: 8B took 31 GiB).
 _BYTES = 4.0
 #: How the number of checkpoints is limited, by trainer.
 _KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
-#: What steps above the one that is resumed make of a start, if nobody moves them aside.
+#: The failure of a start that resumes from a step below newer ones, by trainer.
 _AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
-#: Severities of playbooks under which a start fails or loses work; what is milder is said and does
-#: not stop it.
+#: The severity of playbooks with which a start fails or loses work. Milder findings are shown and
+#: do not stop it.
 _GRAVE = "critical"
 
 
 def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
-    """`run`: the agent's part of that name."""
+    """Return the checks of the start. `run` is the agent's part of that name."""
     saving, serving = [_DISK] if wanted.saves else [], [_PORTS] if wanted.needs_ports else []
     if (blind := unseen([_LAUNCH, _EARLIER, *saving, *serving], run)) is not None:
         return blind
@@ -47,8 +47,8 @@ def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
         *([_disk(found, wanted)] if saving else []),
         *(_ports(found, wanted) if serving else []),
     ]
-    # Where a detector speaks of the same failure it is said once: by the check when that is bad
-    # too, for it has the numbers.
+    # A failure that a detector reports too is reported once: by the check if that is bad, because
+    # it has the numbers.
     bad = {check.id for check in own if check.state in ("warning", "blocking")}
     if run and run.get("secret"):
         why = (
@@ -158,8 +158,8 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
-        # A trainer deletes the oldest only after the newest is saved; a short run never has so
-        # many.
+        # A trainer deletes the oldest checkpoint after the newest is saved. A short run never has
+        # so many.
         ever = int(goal // interval) + 1 if goal and interval else keep + 1
         more = max(min(keep + 1, ever) - there, 1)
         if ever > keep:
@@ -260,7 +260,9 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
 
 
 def _finding(row: Mapping[str, Any]) -> Check:
-    """A detector's word over the planned run. Its fix is what its playbook advises."""
+    """Return the check of a detector's finding about the planned run. Its fix is the advice of the
+    failure's playbook.
+    """
     failure = str(row.get("failure"))
     grave = row.get("severity") == _GRAVE
     evidence = ""
