@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Finding, Path, dotted
+from bs4_console.configs.findings import Finding, Path, by_line, dotted
 
 #: How many errors of one answer are read, and how many characters of each text.
 _MOST, _TEXT = 200, 400
@@ -52,16 +52,11 @@ def read(part: object) -> Answer:
     """Return an agent's answer about the trainer's classes, checked. Anything that is not such an
     answer becomes an Answer without a class.
     """
-    if not isinstance(part, Mapping):
-        return Answer("", why="The agent gave no answer about the trainer's own classes.")
-    name, errors = part.get("class"), part.get("errors")
+    answer = part if isinstance(part, Mapping) else {}
+    name, errors = answer.get("class"), answer.get("errors")
     if not isinstance(name, str) or not name or not isinstance(errors, list):
-        return Answer(
-            "",
-            why=str(
-                part.get("unknown") or "The agent gave no answer about the trainer's own classes."
-            )[:_TEXT],
-        )
+        why = answer.get("unknown") or "The agent gave no answer about the trainer's own classes."
+        return Answer("", why=str(why)[:_TEXT])
     return Answer(
         name[:_TEXT],
         tuple(_refusal(entry) for entry in errors[:_MOST] if isinstance(entry, Mapping)),
@@ -70,11 +65,9 @@ def read(part: object) -> Answer:
 
 def _refusal(entry: Mapping[str, Any]) -> Refusal:
     place = entry.get("loc")
-    parts = []
-    if isinstance(place, list):
-        parts = [part for part in place if isinstance(part, int | str)]
+    parts = place if isinstance(place, list) else ()
     return Refusal(
-        tuple(parts),
+        tuple(part for part in parts if isinstance(part, int | str)),
         str(entry.get("kind", ""))[:_TEXT],
         str(entry.get("message", ""))[:_TEXT].removeprefix("Value error, "),
     )
@@ -91,49 +84,32 @@ def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> l
     """
     if not answer.name or any(item.id == "toml" for item in found):
         return list(found)
-    lines = set()
-    for refusal in answer.refusals:
-        if refusal.place:
-            lines.add(_line(document, refusal))
+    lines = {_line(document, refusal) for refusal in answer.refusals if refusal.place}
     kept = []
     for item in found:
-        doubtful = (
-            item.level == "error"
-            and item.id == "schema"
-            and (item.by_schema or not answer.refusals)
-        )
+        can_be_wrong = item.by_schema or not answer.refusals
+        doubtful = item.level == "error" and item.id == "schema" and can_be_wrong
         if not doubtful or item.line in lines:
             kept.append(item)
     told = {item.line for item in kept if item.level == "error"}
-    return [
-        *kept,
-        *(
-            _finding(document, one, answer.name)
-            for one in answer.refusals
-            if not one.place or _line(document, one) not in told
-        ),
-    ]
+    for refusal in answer.refusals:
+        if not refusal.place or _line(document, refusal) not in told:
+            kept.append(_finding(document, refusal, answer.name))
+    return kept
 
 
 def _finding(document: Document, refusal: Refusal, name: str) -> Finding:
-    place = _in_file(document, refusal.place)
-    where = dotted(refusal.place if len(place) < len(refusal.place) and not place else place)
+    where = dotted(_in_file(document, refusal.place) or refusal.place)
+    message, fix = refusal.message, "Correct it."
     if refusal.kind == "extra_forbidden":
-        message, fix = (
-            f"{where} is not a key of the trainer that is installed.",
-            "Remove it, or install the revision that has it.",
-        )
+        message = f"{where} is not a key of the trainer that is installed."
+        fix = "Remove it, or install the revision that has it."
     elif refusal.kind == "missing":
         message, fix = f"{dotted(refusal.place)} is missing.", "Add it."
-    else:
-        if where:
-            message = f"{where}: {refusal.message}"
-        else:
-            message = refusal.message
-        message, fix = (
-            message if message.endswith((".", "!", "?")) else f"{message}.",
-            "Correct it.",
-        )
+    elif where:
+        message = f"{where}: {refusal.message}"
+    if not message.endswith((".", "!", "?")):
+        message += "."
     return Finding(
         id="schema",
         level="error",
@@ -161,5 +137,4 @@ def _line(document: Document, refusal: Refusal) -> int:
 
 def sorted_by_line(found: Sequence[Finding]) -> list[Finding]:
     """Return the findings without duplicates, sorted by line. On each line errors come first."""
-    unique = {(item.id, item.line, item.message): replace(item, by_schema=False) for item in found}
-    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
+    return by_line(replace(item, by_schema=False) for item in found)

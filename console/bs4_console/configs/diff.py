@@ -26,11 +26,11 @@ class Change:
     after: Any
 
 
-def valid(file: File) -> Document:
-    """Return the document of a config file. Raises UsageError if the file cannot be read or is no
-    TOML.
+def valid(file: File, follow: bool = False) -> Document:
+    """Return the document of a config file. `follow` is that of `read_toml`. Raises UsageError if
+    the file cannot be read or is no TOML.
     """
-    document = read_toml(file)
+    document = read_toml(file, follow)
     if document.findings:
         raise UsageError(
             f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
@@ -51,13 +51,15 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
     old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
-        name = dotted(path)
+        was, now = old.get(path), new.get(path)
+        kind: Literal["added", "removed", "changed"] = "changed"
         if path not in new:
-            found.append(Change("removed", name, old[path], None))
+            kind = "removed"
         elif path not in old:
-            found.append(Change("added", name, None, new[path]))
-        elif old[path] != new[path] or isinstance(old[path], bool) != isinstance(new[path], bool):
-            found.append(Change("changed", name, old[path], new[path]))
+            kind = "added"
+        elif was == now and isinstance(was, bool) == isinstance(now, bool):
+            continue
+        found.append(Change(kind, dotted(path), was, now))
     return found
 
 

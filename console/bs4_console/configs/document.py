@@ -145,10 +145,7 @@ def parse(text: str) -> dict[str, Any]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        if place:
-            line = int(place[1])
-        else:
-            line = len(text.rstrip("\n").split("\n"))
+        line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
         raise BadToml(line, re.sub(r"\s*\(at .*\)$", "", str(error))) from None
     except RecursionError:
         raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config") from None
@@ -179,10 +176,8 @@ def _within_reason(text: str, data: dict[str, Any]) -> None:
 
 def _longest(text: str, sign: str) -> int:
     """Return the 1-based line that matches the pattern `sign` most often."""
-    counts = []
-    for line in text.split("\n"):
-        counts.append(len(re.findall(sign, line)))
-    return counts.index(max(counts)) + 1
+    lines = text.split("\n")
+    return max(range(len(lines)), key=lambda n: len(re.findall(sign, lines[n]))) + 1
 
 
 def broken(error: BadToml) -> Finding:

@@ -22,11 +22,7 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 def words(model: str) -> list[str]:
     """Return the words of a model's name in lower case."""
-    rows = []
-    for word in re.split(r"[-_/.\s]+", model.lower()):
-        if word:
-            rows.append(word)
-    return rows
+    return re.findall(r"[^-_/.\s]+", model.lower())
 
 
 def family(model: str) -> str:
@@ -69,6 +65,6 @@ def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
     None. `same_trainer` is True if it failed with this very trainer.
     """
     known = models.get(model)
-    if known is not None and known.blocked:
-        return (known.blocked["reason"], known.blocked_for(trainer))
-    return None
+    if known is None or not known.blocked:
+        return None
+    return known.blocked["reason"], known.blocked_for(trainer)

@@ -4,8 +4,11 @@ machine.
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -60,6 +63,12 @@ class Finding:
         }
 
 
+def by_line(found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without duplicates, sorted by line. On each line errors come first."""
+    unique = {(item.id, item.line, item.message): item for item in found}
+    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
+
+
 def dotted(path: Path) -> str:
     """Return a path as a person would write it: `orchestrator.env[0].id`. A key that TOML needs in
     quotes has them. A key has at most 80 characters here.
@@ -69,19 +78,34 @@ def dotted(path: Path) -> str:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
-        if _BARE.fullmatch(part):
-            key = part
-        else:
-            key = json.dumps(part, ensure_ascii=False)
-        if len(key) < _LONGEST:
-            key = key
-        else:
+        key = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        if len(key) >= _LONGEST:
             key = key[: _LONGEST - 3] + "..."
-        if text:
-            text += f".{key}"
-        else:
-            text += key
+        text += f".{key}" if text else key
     return text
+
+
+def path_of(place: str) -> Path:
+    """Return the path of a dotted key, or () for ""."""
+    return tuple(place.split(".")) if place else ()
+
+
+def below(top: Any, path: Path) -> Any:
+    """Return the value at a path in tables and lists, or None if there is none."""
+    value = top
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def at(top: Any, path: Path) -> Any:
+    """Return the value at a path. Raises KeyError, IndexError or TypeError if there is none."""
+    return functools.reduce(operator.getitem, path, top)
 
 
 def names_of(path: Path) -> tuple[str, ...]:

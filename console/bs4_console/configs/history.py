@@ -67,20 +67,22 @@ class History:
         """Return the hash of a config's values, as 16 hex digits. The order of the keys does not
         count.
         """
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[
-            :16
-        ]
+        text = json.dumps(data, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def key(self, config: File) -> str:
         """Return the name of a config in the registry: its path relative to the registry, or the
         recorded name with the same file name if exactly one matches.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
-        names = []
-        for name in self.data["configs"]:
-            if name == path or File(name).name == config.name:
-                names.append(name)
+        names = self._named(path, config.name)
         return path if path in names or len(names) != 1 else names[0]
+
+    def _named(self, path: str, file_name: str) -> list[str]:
+        """Return the recorded names that are `path` or end with `file_name`."""
+        return [
+            name for name in self.data["configs"] if name == path or File(name).name == file_name
+        ]
 
     def versions(self, name: str) -> list[Version]:
         """Return the recorded versions of a config, oldest first and the current one last. Empty if
@@ -93,25 +95,15 @@ class History:
         for version, fields in entry["versions"].items():
             if isinstance(fields, dict):
                 found.append(_version(version, fields))
-        found.sort(key=lambda item: _order(item.version))
         current = entry.get("current_version")
-        return [item for item in found if item.version != current] + [
-            item for item in found if item.version == current
-        ]
+        return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
     def has(self, parent: str, name: str) -> bool:
         """Return True if the registry has the version `parent`, written as NAME:vN, or as vN of the
         config `name`.
         """
         config, _, version = parent.rpartition(":")
-        if config:
-            wanted = []
-            for known in self.data["configs"]:
-                if known == config or File(known).name == File(config).name:
-                    wanted.append(known)
-        else:
-            wanted = [name]
-        for known in wanted:
+        for known in self._named(config, File(config).name) if config else [name]:
             for item in self.versions(known):
                 if item.version == version:
                     return True
@@ -157,12 +149,11 @@ class History:
 
 
 def _version(version: str, fields: dict[str, Any]) -> Version:
-    reason = fields.get("reason", fields.get("notes", ""))
     return Version(
         version,
         str(fields.get("created", "")),
         str(fields.get("based_on", "")),
-        str(reason),
+        str(fields.get("reason", fields.get("notes", ""))),
         str(fields.get("digest", "")),
     )
 

@@ -35,20 +35,14 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
     If several components fit equally, the file's name decides, then its folder's name, then the
     order of COMPONENTS, in which the config of the whole training comes first.
     """
-    misfits = {}
-    for component in COMPONENTS:
-        misfits[component] = _misfits(data, generation, component)
+    misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
     least = min(misfits.values())
     if least[0] * 2 > len(data):
         return None
-    best = []
-    for component in COMPONENTS:
+    for component in (*_named(file), *COMPONENTS):
         if misfits[component] == least:
-            best.append(component)
-    for named in _named(file):
-        if named in best:
-            return named
-    return best[0]
+            return component
+    return None
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
@@ -70,12 +64,9 @@ def _misfits(data: Mapping[str, Any], generation: str, component: str) -> tuple[
     many keys in all.
     """
     _, problems = Checker(generation, component).check(dict(data))
-    unknown = set()
-    for problem in problems:
-        if problem.kind == "extra":
-            unknown.add(problem.path)
+    unknown = {problem.path for problem in problems if problem.kind == "extra"}
     top = len(prefix_of(component)) + 1
-    return sum(len(path) == top for path in unknown), len(unknown)
+    return [len(path) for path in unknown].count(top), len(unknown)
 
 
 def _named(file: File) -> list[str]:
@@ -83,8 +74,8 @@ def _named(file: File) -> list[str]:
     nearest on.
     """
     found = []
-    for part in [file.stem, *(parent.name for parent in list(file.parents)[:_FOLDERS])]:
-        for word in part.lower().replace("-", "_").split("_"):
+    for place in (file.with_suffix(""), *list(file.parents)[:_FOLDERS]):
+        for word in place.name.lower().replace("-", "_").split("_"):
             if word in _WORDS:
                 found.append(_WORDS[word])
     return found

@@ -20,6 +20,7 @@ from bs4_console.configs.migration.account import Account, Named
 from bs4_console.configs.migration.renames import rest
 from bs4_console.configs.migration.to_current import to_current
 from bs4_console.configs.migration.to_january import to_january
+from bs4_console.configs.names import OTHER
 from bs4_console.configs.schema import prefix_of
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.errors import NotApplicableError
@@ -73,7 +74,7 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     component, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)
-    found = chosen(source.data, file, _other(to), component)
+    found = chosen(source.data, file, OTHER[to], component)
     if found == "eval":
         raise NotApplicableError(
             f"{file} is a config of evaluations, which the two generations build from "
@@ -90,12 +91,6 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     return Migrated(text, found, _left(account, source, found), findings)
 
 
-def _other(generation: str) -> str:
-    if generation == "prime-rl":
-        return "prime-rl-2026-01"
-    return "prime-rl"
-
-
 def _account(to: str, component: str, data: dict[str, Any]) -> Account:
     """Return the account of a migration: the config as the other generation names its keys, and
     what became of each value.
@@ -106,13 +101,9 @@ def _account(to: str, component: str, data: dict[str, Any]) -> Account:
         account = Account(data, to, component)
         rest(account, None, f"{component} of the other generation has no such key")
         return account
-    if prefix_of(component):
-        data = {component: data}
-    account = Account(data, to, component)
-    if to == "prime-rl":
-        to_current(account)
-    else:
-        to_january(account)
+    account = Account({component: data} if prefix_of(component) else data, to, component)
+    convert = to_current if to == "prime-rl" else to_january
+    convert(account)
     return account
 
 

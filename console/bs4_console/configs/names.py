@@ -11,7 +11,7 @@ import difflib
 from dataclasses import dataclass
 
 from bs4_console.configs.findings import Path, dotted, names_of
-from bs4_console.configs.schema import exists, homes, tables
+from bs4_console.configs.schema import exists, homes
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,12 @@ class Rename:
     moved: bool = True
     note: str = ""
     needed: bool = False
+
+    def ends(self, forward: bool) -> tuple[str, str]:
+        """Return the keys that a value moves from and to. `forward` is True towards the current
+        generation.
+        """
+        return (self.old, self.new) if forward else (self.new, self.old)
 
 
 RENAMES = (
@@ -198,13 +204,9 @@ RENAMES = (
             "geo_mask_high",
             "geo_mask_low",
             "sequence_clip_high",
+            "sequence_mask_high",
+            "sequence_mask_low",
         )
-    ),
-    *(
-        Rename(
-            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
-        )
-        for key in ("sequence_mask_high", "sequence_mask_low")
     ),
     Rename(
         "trainer.loss.teacher_tau",
@@ -217,7 +219,8 @@ RENAMES = (
 
 _OLD = {rename.old: rename for rename in RENAMES}
 _NEW = {rename.new: rename for rename in reversed(RENAMES) if rename.new}
-_OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
+#: The other generation, by generation.
+OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
@@ -227,9 +230,7 @@ def of_other_generation(generation: str, path: Path) -> str | None:
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
         rename = _OLD[name]
-        use = "it is gone"
-        if rename.new:
-            use = f"{rename.new} is its name here"
+        use = f"{rename.new} is its name here" if rename.new else "it is gone"
         return use + (f": {rename.note}" if rename.note else "")
     if generation == "prime-rl-2026-01" and name in _NEW:
         rename = _NEW[name]
@@ -237,16 +238,12 @@ def of_other_generation(generation: str, path: Path) -> str | None:
     mixed = _in_translated_table(generation, name)
     if mixed:
         return f"{mixed} is its name here"
-    if exists(_OTHER[generation], path):
-        below = None
-        for new in _NEW:
-            if new.startswith(name + "."):
-                below = new
-                break
-        if generation == "prime-rl-2026-01" and below:
-            return f"{_NEW[below].old} stands for {below} here"
-        return "this generation has no such key"
-    return None
+    if not exists(OTHER[generation], path):
+        return None
+    for new in _NEW if generation == "prime-rl-2026-01" else ():
+        if new.startswith(name + "."):
+            return f"{_NEW[new].old} stands for {new} here"
+    return "this generation has no such key"
 
 
 def _in_translated_table(generation: str, name: str) -> str:
@@ -255,16 +252,9 @@ def _in_translated_table(generation: str, name: str) -> str:
     """
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
-        if generation == "prime-rl":
-            here, there = (rename.new, rename.old)
-        else:
-            here, there = (rename.old, rename.new)
-        if (
-            here
-            and there.rpartition(".")[2] == key
-            and here.rpartition(".")[0] == table
-            and here != name
-        ):
+        there, here = rename.ends(generation == "prime-rl")
+        is_there = there.rpartition(".")[2] == key
+        if is_there and here and here.rpartition(".")[0] == table and here != name:
             return here
     return ""
 
@@ -282,19 +272,15 @@ def nearest(
     places = [
         place for place in homes(generation, key, component) if place != dotted((*table, key))
     ]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-    if close:
-        return f"Did you mean {close[0]}?", close[0]
+    for name in difflib.get_close_matches(key, known, n=1, cutoff=0.75):
+        return f"Did you mean {name}?", name
     if places:
         best = max(places, key=lambda place: (_common(place.split("."), table), -place.count(".")))
-        where = "at the top of the file"
-        if best:
-            where = f"in [{best}]"
+        where = f"in [{best}]" if best else "at the top of the file"
         return f"It lives {where} in this generation.", ""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    if close:
-        return (f"Did you mean {close[0]}?", "")
-    return ("", "")
+    for name in difflib.get_close_matches(key, known, n=1, cutoff=0.6):
+        return f"Did you mean {name}?", ""
+    return "", ""
 
 
 def _common(place: list[str], table: tuple[str, ...]) -> int:
@@ -305,8 +291,3 @@ def _common(place: list[str], table: tuple[str, ...]) -> int:
             break
         count += 1
     return count
-
-
-def is_table(generation: str, path: Path) -> bool:
-    """Return True if a path is a table in the schema of a generation."""
-    return names_of(path) in tables(generation)

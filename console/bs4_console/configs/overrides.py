@@ -16,7 +16,7 @@ from typing import Any
 from bs4_agent.trainers.settings import Arguments, parse_arguments
 from bs4_console.configs.document import BadToml, parse, read_text
 from bs4_console.configs.explain import explain
-from bs4_console.configs.findings import Finding, Path
+from bs4_console.configs.findings import Finding, at, path_of
 from bs4_console.configs.schema import Checker, Problem, tables
 from bs4_console.configs.view import View
 from bs4_console.errors import UsageError
@@ -36,9 +36,7 @@ class Overlaid:
         """Return the problems in `before`, those of the file alone, that the command does not
         correct.
         """
-        still = set()
-        for problem in self.problems:
-            still.add((problem.kind, problem.path))
+        still = {(problem.kind, problem.path) for problem in self.problems}
         found = []
         for problem in before:
             if problem.kind == "ignored" or (problem.kind, problem.path) in still:
@@ -76,35 +74,25 @@ def overlay(view: View) -> Overlaid | None:
         try:
             _lay(view.generation, data, key.split("."), _file(view, name))
         except (UsageError, BadToml) as error:
-            message = f"{name}, named by the launch command, cannot be read: {error}"
             unread.append(
                 Finding(
                     id="schema",
                     level="error",
                     line=1,
-                    message=message,
+                    message=f"{name}, named by the launch command, cannot be read: {error}",
                     fix="Correct the name or the file.",
                 )
             )
     for key, value in arguments.options:
         _put(view.generation, data, key.split("."), value)
+    problems = Checker(view.generation).check(data)[1]
+    given = {path_of(key) for key, _ in arguments.options}
+    for problem in problems:
+        is_text = problem.wanted == "a list" and isinstance(problem.value, str)
+        if is_text and problem.path in given:  # both command lines divide such a value by commas
+            at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
     values, problems = Checker(view.generation).check(data)
-    given = {tuple(key.split(".")) for key, _ in arguments.options}
-    if listed := [
-        one
-        for one in problems
-        if one.wanted == "a list" and isinstance(one.value, str) and one.path in given
-    ]:
-        for problem in listed:  # both command lines divide such a value by commas
-            _at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
-        values, problems = Checker(view.generation).check(data)
     return Overlaid(values, problems, unread)
-
-
-def _at(data: Any, path: Path) -> Any:
-    for part in path:
-        data = data[part]
-    return data
 
 
 def arguments_of(command: str) -> Arguments | None:
@@ -117,14 +105,10 @@ def arguments_of(command: str) -> Arguments | None:
         return None
     # The first `@` belongs to the config itself. The words before it are the program and its
     # environment.
-    start = None
     for n, word in enumerate(words):
         if word == "@" or word.startswith("--"):
-            start = n
-            break
-    if start is None:
-        return None
-    return parse_arguments(words[start:])
+            return parse_arguments(words[n:])
+    return None
 
 
 def _file(view: View, name: str) -> dict[str, Any]:
@@ -148,15 +132,21 @@ def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str,
 
 
 def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    for key in path:
-        if not isinstance(data.get(key), dict):
-            data[key] = {}
-        data = data[key]
+    data = _opened(data, path)
     for key, value in more.items():
         if isinstance(value, dict) and isinstance(data.get(key), dict):
             _merge(data, [key], value)
         else:
             data[key] = value
+
+
+def _opened(data: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    """Return the table at a path. Anything else that stands in the way is replaced by a table."""
+    for key in path:
+        if not isinstance(data.get(key), dict):
+            data[key] = {}
+        data = data[key]
+    return data
 
 
 def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
@@ -165,15 +155,10 @@ def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> 
     A bare flag makes a table of its defaults, or leaves the table that is there. `--no-x` takes a
     table away. JSON in a value is understood.
     """
-    names = tuple(path)
-    for key in path[:-1]:
-        if not isinstance(data.get(key), dict):
-            data[key] = {}
-        data = data[key]
-    last, is_table = path[-1], names in tables(generation)
+    data, last = _opened(data, path[:-1]), path[-1]
+    is_table = tuple(path) in tables(generation)
     if is_table and value is True:
-        if not isinstance(data.get(last), dict):
-            data[last] = {}
+        _opened(data, [last])
     elif is_table and value in (False, "None"):
         data.pop(last, None)
     else:

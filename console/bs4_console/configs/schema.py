@@ -13,7 +13,7 @@ import json
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,6 +42,23 @@ _PARTS = {
 COMPONENTS = ("rl", "trainer", "orchestrator", "inference", "sft", "eval")
 _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
+#: The Python type of a schema's type, for values that are not converted.
+_TYPES: Mapping[str, type] = {
+    "string": str,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "number": float,
+}
+#: A schema's type in words.
+_WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text in quotes",
+    "array": "a list",
+    "object": "a table",
+}
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*")
 _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
 #: In the current generation an environment has its own class, and so has a judge. Their keys are
@@ -87,9 +104,8 @@ def load(generation: str, component: str = "rl") -> Schema:
     titles and descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
-    schema: Schema = json.loads(
-        (find("configs") / "schemas" / f"{name}.json").read_text(encoding="utf-8")
-    )
+    file = find("configs") / "schemas" / f"{name}.json"
+    schema: Schema = json.loads(file.read_text(encoding="utf-8"))
     return schema
 
 
@@ -132,10 +148,12 @@ class Checker:
             return self.root["$defs"][name], name
         return schema, ""
 
-    def _report(
-        self, kind: Kind, path: Path, wanted: str, value: Any = None, known: tuple[str, ...] = ()
-    ) -> None:
+    def _refuse(
+        self, kind: Kind, path: Path, wanted: str, value: Any, known: tuple[str, ...] = ()
+    ) -> Any:
+        """Report a problem and return the refused value."""
         self.problems.append(Problem(kind, path, wanted, value, known))
+        return value
 
     def _value(self, field: Schema, value: Any, path: Path) -> Any:
         default = field.get("default")
@@ -146,20 +164,16 @@ class Checker:
             return self._tagged(schema, value, path, default)
         if "const" in schema or "enum" in schema:
             words = schema.get("enum", [schema.get("const")])
-            if not isinstance(value, str) or value not in words:
-                self._report(
-                    "word",
-                    path,
-                    "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"',
-                    value,
-                )
-            return value
-        kind = schema.get("type")
+            if isinstance(value, str) and value in words:
+                return value
+            wanted = "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"'
+            return self._refuse("word", path, wanted, value)
+        kind = schema.get("type", "")
         if kind == "object":
             return self._object(schema, name, value, path)
         if kind == "array":
             return self._array(schema, value, path)
-        if kind in ("integer", "number", "boolean", "string"):
+        if kind in _CONVERTERS:
             return self._scalar(schema, kind, value, path)
         return value
 
@@ -173,10 +187,11 @@ class Checker:
             return None
         if len(others) == 1:
             return self._value({**others[0], "default": default}, value, path)
+        schemas = [self._resolve(member)[0] for member in others]
         kept = self.problems
         for exact in (True, False):
-            for member in others:
-                if exact and not _same_type(self._resolve(member)[0], value):
+            for member, schema in zip(others, schemas, strict=True):
+                if exact and not _same_type(schema, value):
                     continue
                 self.problems = []
                 result = self._value(member, value, path)
@@ -185,24 +200,18 @@ class Checker:
                     return result
         self.problems = kept
         # The error inside a table says more than "not one of these types".
-        tables = [member for member in others if self._resolve(member)[0].get("type") == "object"]
+        tables = [schema for schema in schemas if schema.get("type") == "object"]
         if isinstance(value, dict) and len(tables) == 1:
-            return self._value(tables[0], value, path)
-        self._report(
-            "type", path, " or ".join(_words(self._resolve(member)[0]) for member in others), value
-        )
-        return value
+            return self._value(others[schemas.index(tables[0])], value, path)
+        return self._refuse("type", path, " or ".join(map(_words, schemas)), value)
 
     def _tagged(self, schema: Schema, value: Any, path: Path, default: Any) -> Any:
         key = schema["discriminator"]["propertyName"]
         mapping: dict[str, str] = schema["discriminator"]["mapping"]
         if not isinstance(value, dict):
-            self._report("type", path, f"a table with `{key}`", value)
-            return value
+            return self._refuse("type", path, f"a table with `{key}`", value)
         # Only `type` is filled in from the default. A renderer without its `name` is refused.
-        usual = None
-        if isinstance(default, dict) and key == "type":
-            usual = default.get(key)
+        usual = default.get(key) if isinstance(default, dict) and key == "type" else None
         if self.generation == "prime-rl" and path == ("rollout_transport",):
             # The shared table is handed to the components before it is checked, and they fill it
             # in.
@@ -210,22 +219,14 @@ class Checker:
         tag = value.get(key, usual)
         if not isinstance(tag, str) or tag not in mapping:
             where = (*path, key) if key in value else path
-            self._report("tag", where, f"`{key}` as one of " + ", ".join(mapping), value.get(key))
+            self._refuse("tag", where, f"`{key}` as one of " + ", ".join(mapping), value.get(key))
             return value
-        result = self._object(
-            self.root["$defs"][mapping[tag].rsplit("/", 1)[-1]],
-            mapping[tag].rsplit("/", 1)[-1],
-            value,
-            path,
-        )
-        if isinstance(result, dict):
-            return {**result, key: tag}
-        return result
+        chosen, name = self._resolve({"$ref": mapping[tag]})
+        return {**self._object(chosen, name, value, path), key: tag}
 
     def _object(self, schema: Schema, name: str, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
-            self._report("type", path, "a table", value)
-            return value
+            return self._refuse("type", path, "a table", value)
         properties: dict[str, Schema] = schema.get("properties", {})
         more = schema.get("additionalProperties")
         result: dict[str, Any] = {}
@@ -234,22 +235,20 @@ class Checker:
                 continue
             known = self._field(name, key)
             if known in properties:
-                result[known] = self._value(
-                    properties[known], self._none(name, schema, item), (*path, key)
-                )
+                item = self._none(schema, item)
+                result[known] = self._value(properties[known], item, (*path, key))
             elif isinstance(more, dict):
                 result[key] = self._value(more, item, (*path, key))
             else:
                 result[key] = item
-                if name in _OPEN and self.generation == "prime-rl":
-                    continue
-                if more is False:
-                    self._report("extra", (*path, key), "no such key", item, tuple(properties))
-                elif more is None and properties:
-                    self._report("ignored", (*path, key), "no such key", item, tuple(properties))
+                is_open = name in _OPEN and self.generation == "prime-rl"
+                if not is_open and (more is False or (more is None and properties)):
+                    kind: Kind = "ignored" if more is None else "extra"
+                    self._refuse(kind, (*path, key), "no such key", item, tuple(properties))
         for key in schema.get("required", []):
             if key not in value:
-                self._report("missing", (*path, key), f"`{key}`" if path else f"a table [{key}]")
+                wanted = f"`{key}`" if path else f"a table [{key}]"
+                self._refuse("missing", (*path, key), wanted, None)
         return result
 
     def _field(self, name: str, key: str) -> str:
@@ -258,33 +257,26 @@ class Checker:
         """
         if (self.generation, name) == ("prime-rl", "VllmConfig"):
             return key.replace("-", "_")
-        return self._alias(name, key)
-
-    def _alias(self, name: str, key: str) -> str:
         return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
 
-    def _none(self, name: str, schema: Schema, value: Any) -> Any:
+    def _none(self, schema: Schema, value: Any) -> Any:
         """Return None if the trainer reads the value as null, else the value.
 
         TOML has no null, and both generations read the word "None" as null. January 2026 does so
         neither in the classes that are settings (those know toml_files) nor in the plain models
         (those ignore what they do not know).
         """
-        if value != "None":
-            return value
-        if self.generation == "prime-rl-2026-01" and (
-            "toml_files" in schema.get("properties", {})
-            or schema.get("additionalProperties") is None
-        ):
+        is_settings = "toml_files" in schema.get("properties", {})
+        keeps_word = is_settings or schema.get("additionalProperties") is None
+        if value != "None" or (self.generation == "prime-rl-2026-01" and keeps_word):
             return value
         return None
 
     def _array(self, schema: Schema, value: Any, path: Path) -> Any:
         if not isinstance(value, list):
-            self._report("type", path, "a list", value)
-            return value
+            return self._refuse("type", path, "a list", value)
         if len(value) < schema.get("minItems", 0):
-            self._report("short", path, f"at least {schema['minItems']} entry", value)
+            self._refuse("short", path, f"at least {schema['minItems']} entry", value)
         rows = []
         for n, item in enumerate(value):
             rows.append(self._value(schema.get("items", {}), item, (*path, n)))
@@ -293,11 +285,10 @@ class Checker:
     def _scalar(self, schema: Schema, kind: str, value: Any, path: Path) -> Any:
         converted, ok = convert(kind, value)
         if not ok:
-            self._report("type", path, _words(schema), value)
-            return value
+            return self._refuse("type", path, _words(schema), value)
         for name, text, holds in _BOUNDS:
             if name in schema and not holds(converted, schema[name]):
-                self._report("bound", path, f"{text} {schema[name]:g}", value)
+                self._refuse("bound", path, f"{text} {schema[name]:g}", value)
         return converted
 
 
@@ -305,13 +296,11 @@ def convert(kind: str, value: Any) -> tuple[Any, bool]:
     """Return (value as pydantic would have it, True if pydantic accepts it). `kind` is `integer`,
     `number`, `boolean` or `string`.
     """
-    if kind == "string":
-        return value, isinstance(value, str)
-    if kind == "boolean":
-        return _boolean(value)
-    if kind == "integer":
-        return _integer(value)
-    return _number(value)
+    return _CONVERTERS[kind](value)
+
+
+def _string(value: Any) -> tuple[Any, bool]:
+    return value, isinstance(value, str)
 
 
 def _number(value: Any) -> tuple[Any, bool]:
@@ -319,19 +308,15 @@ def _number(value: Any) -> tuple[Any, bool]:
     ends, and digits are ASCII.
     """
     if isinstance(value, str):
-        text = value.strip()
-        if text.startswith("_"):
-            value = text
-        else:
-            value = _UNDERSCORES.sub("", text)
-    if isinstance(value, bool | int | float) or (
-        isinstance(value, str) and value.isascii() and "_" not in value
-    ):
-        try:
-            return float(value), True
-        except (ValueError, OverflowError):
-            pass
-    return value, False
+        value = value.strip()
+        if not value.startswith("_"):
+            value = _UNDERSCORES.sub("", value)
+        if not value.isascii() or "_" in value:
+            return value, False
+    try:
+        return float(value), True
+    except (TypeError, ValueError, OverflowError):
+        return value, False
 
 
 def _boolean(value: Any) -> tuple[Any, bool]:
@@ -358,32 +343,29 @@ def _integer(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
+_CONVERTERS: Mapping[str, Callable[[Any], tuple[Any, bool]]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _string,
+}
+
+
 def _same_type(schema: Schema, value: Any) -> bool:
     """Return True if a value has the type of a schema without conversion."""
     if "const" in schema:
         return bool(value == schema["const"])
-    wanted = {"string": str, "boolean": bool, "object": dict, "array": list, "number": float}.get(
-        schema.get("type", "")
-    )
-    if schema.get("type") == "integer":
+    kind = schema.get("type", "")
+    if kind == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
-    return wanted is not None and isinstance(value, wanted)
+    return isinstance(value, _TYPES.get(kind, ()))
 
 
 def _words(schema: Schema) -> str:
     """Return the type of a schema in words."""
     if "const" in schema:
         return f'"{schema["const"]}"'
-    kinds = {
-        "integer": "a whole number",
-        "number": "a number",
-        "boolean": "true or false",
-        "string": "text in quotes",
-    }
-    return kinds.get(
-        schema.get("type", ""),
-        {"array": "a list", "object": "a table"}.get(schema.get("type", ""), "another value"),
-    )
+    return _WORDS.get(schema.get("type", ""), "another value")
 
 
 @functools.cache
@@ -396,7 +378,7 @@ def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], froz
 
     def walk(field: Schema, path: tuple[str, ...], depth: int) -> None:
         schema, _ = checker._resolve(field)
-        for member in [*schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        for member in _members(schema):
             walk(member, path, depth)
         if schema.get("type") == "array":
             walk(schema.get("items", {}), path, depth)
@@ -419,11 +401,10 @@ def exists(generation: str, path: Path, component: str = "rl") -> bool:
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
     """Yield the tables that have `key`, dotted, the shallowest first."""
-    for path in sorted(
-        (path for path, keys in tables(generation, component).items() if key in keys),
-        key=lambda path: (len(path), path),
-    ):
-        yield dotted(path)
+    known = tables(generation, component)
+    for path in sorted(known, key=lambda path: (len(path), path)):
+        if key in known[path]:
+            yield dotted(path)
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
@@ -434,9 +415,7 @@ def default(generation: str, *names: str, component: str = "rl") -> Any:
 def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
     """Return True if a table is off unless it is written, because it is null by default."""
     place = _place(generation, names_of(path), component)
-    if place.get("default") is not None:
-        return False
-    return {"type": "null"} in place.get("anyOf", [])
+    return place.get("default") is None and {"type": "null"} in place.get("anyOf", [])
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
@@ -456,12 +435,16 @@ def _place(generation: str, names: tuple[str, ...], component: str) -> Schema:
     schema = checker.root
     for name in names:
         schema, _ = checker._resolve(schema)
-        options = [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]
-        for option in options:
-            resolved, _ = checker._resolve(option)
-            if name in resolved.get("properties", {}):
-                schema = resolved["properties"][name]
+        for option in [schema, *_members(schema)]:
+            properties = checker._resolve(option)[0].get("properties", {})
+            if name in properties:
+                schema = properties[name]
                 break
         else:
             return {}
     return schema
+
+
+def _members(schema: Schema) -> list[Schema]:
+    """Return the members of a union. Empty for any other schema."""
+    return [*schema.get("anyOf", []), *schema.get("oneOf", [])]

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from bs4_console.configs.document import Document, read_toml
+from bs4_console.configs.diff import valid
+from bs4_console.configs.document import Document
 from bs4_console.configs.families import PARSERS, billions, family, rendered
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.lint import lint_document
-from bs4_console.configs.rules_january import ids
-from bs4_console.configs.rules_shared import january, models, sequence
+from bs4_console.configs.rules_january import common_gpus, ids
+from bs4_console.configs.rules_shared import first_model, january, key_of, sequence
 from bs4_console.configs.schema import Checker
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.configs.view import View
@@ -32,6 +33,8 @@ ACTIVATIONS, KEPT = 20.0, 0.1
 #: The vocabulary of current models in tokens, the CUDA context and buffers of one process in GiB,
 #: and the cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
+#: The lines of a new config that train an adapter.
+_ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
 #: The share of a GPU's memory that a trainer can use. Beyond it fragmentation makes it fail.
 FULL = 0.95
 
@@ -118,22 +121,16 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
             "what verl needs of a GPU is not known here; V03 has what fitted 80 GB.",
             "Lint the config.",
         )
-    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    if document.findings:
-        raise UsageError(
-            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
-            "Correct it first.",
-        )
-    return estimate_view(
-        View(trainer, document, Checker(trainer).check(document.data)[0]), gpu_gib, size
-    )
+    document = valid(file, follow=trainer == "prime-rl-2026-01")
+    values, _ = Checker(trainer).check(document.data)
+    return estimate_view(View(trainer, document, values), gpu_gib, size)
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
     """Return the memory that a config needs. The parameters are those of `estimate`. Raises
     UsageError if the model's size is not known or the GPU has no memory.
     """
-    name = next((name for _, name in models(view)), "Qwen/Qwen3-0.6B")
+    name = first_model(view, "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)
     if parameters is None or parameters <= 0:
         raise UsageError(
@@ -143,29 +140,17 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
         raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
     trainers, servers, shared = _gpus(view)
     training = _trainer(view, parameters, max(trainers, 1))
-    serving = _inference(view, parameters, gpu_gib)
+    serving = _inference(view, parameters)
     sides = [Side("trainer", trainers, training, gpu_gib * FULL)]
     notes = [
-        (
-            f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have "
-            "to fit the disk."
-        )
+        f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have to "
+        "fit the disk."
     ]
     if view.has("inference"):
-        tensor = int(
-            view.number(
-                "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
-            )
-            or 1
+        place = key_of(
+            view, "inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization"
         )
-        share = (
-            view.number(
-                "inference.gpu_memory_utilization"
-                if january(view)
-                else "inference.vllm.gpu_memory_utilization"
-            )
-            or 0.9
-        )
+        share = view.number(place) or 0.9
         sides.append(Side("inference", servers, serving, gpu_gib * share))
         if shared:
             both = [
@@ -173,7 +158,7 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
                 *training,
             ]
             sides.append(Side("both on one GPU", 1, both, gpu_gib * FULL))
-        if tensor > 1 and parameters < 10:
+        if _tensor(view) > 1 and parameters < 10:
             notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
     return Estimate(parameters, sides, notes)
 
@@ -181,17 +166,16 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
 def _gpus(view: View) -> tuple[int, int, bool]:
     """Return (trainer GPUs, inference GPUs, whether the two sides share a GPU)."""
     if january(view):
-        trainer, inference = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
-        return (
-            len(trainer),
-            len(inference),
-            view.has("inference") and bool(set(trainer) & set(inference)),
-        )
-    return (
-        int(view.number("deployment.num_train_gpus") or 1),
-        int(view.number("deployment.num_infer_gpus") or 1),
-        False,
-    )
+        trainers, servers = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
+        return len(trainers), len(servers), view.has("inference") and bool(common_gpus(view))
+    trainer = int(view.number("deployment.num_train_gpus") or 1)
+    return trainer, int(view.number("deployment.num_infer_gpus") or 1), False
+
+
+def _tensor(view: View) -> int:
+    """Return on how many GPUs each inference server lies (tensor parallelism)."""
+    place = key_of(view, "inference.parallel.tp", "inference.vllm.tensor_parallel_size")
+    return int(view.number(place) or 1)
 
 
 def _trainer(view: View, size: float, gpus: int) -> list[Part]:
@@ -199,60 +183,41 @@ def _trainer(view: View, size: float, gpus: int) -> list[Part]:
     10^9.
     """
     tokens = float(sequence(view)[0] or 2048)
-    lora = None
-    if isinstance(view.written("trainer.model.lora"), dict):
-        lora = view.table("trainer.model.lora")
-    checkpointed = isinstance(view.get("trainer.model.ac"), dict)
-    width = 4
-    if view.get("trainer.model.optimization_dtype") == "bfloat16":
-        width = 2
-    parts = [
-        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")
-    ]
-    if lora is None:
-        parts.append(
-            Part(
-                "gradients and optimizer",
-                size * 12e9 / gpus / GIB,
-                f"{size:g}B x 12 bytes / {gpus} GPU",
-            )
-        )
-    else:
+    width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
+    learned = Part(
+        "gradients and optimizer",
+        size * 12e9 / gpus / GIB,
+        f"{size:g}B x 12 bytes / {gpus} GPU",
+    )
+    if view.is_table("trainer.model.lora"):
         rank = view.number("trainer.model.lora.rank") or 16
         trained = size * 1e9 * 0.0003 * rank
-        parts.append(
-            Part(
-                "adapter with optimizer",
-                trained * 16 / GIB,
-                f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
-            )
+        learned = Part(
+            "adapter with optimizer",
+            trained * 16 / GIB,
+            f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
         )
-    kept = KEPT if checkpointed else 1.0
-    said = f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096" + (
-        f" x {KEPT:g} (checkpointed)" if checkpointed else ""
-    )
-    parts.append(Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said))
-    parts.append(
-        Part("logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes")
-    )
-    parts.append(Part("context", CONTEXT, "CUDA and buffers"))
-    return parts
+    kept, said = 1.0, f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096"
+    if isinstance(view.get("trainer.model.ac"), dict):
+        kept, said = KEPT, f"{said} x {KEPT:g} (checkpointed)"
+    return [
+        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU"),
+        learned,
+        Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said),
+        Part(
+            "logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes"
+        ),
+        Part("context", CONTEXT, "CUDA and buffers"),
+    ]
 
 
-def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
+def _inference(view: View, size: float) -> list[Part]:
     """Return what the inference server needs on one GPU. `size` is the number of parameters in
     10^9.
     """
-    table = "inference.vllm"
-    if january(view):
-        table = "inference.model"
-    tensor = int(
-        view.number(
-            "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
-        )
-        or 1
-    )
-    tokens = view.number(f"{table}.max_model_len") or sequence(view)[1] or 2048
+    tensor = _tensor(view)
+    place = key_of(view, "inference.model.max_model_len", "inference.vllm.max_model_len")
+    tokens = view.number(place) or sequence(view)[1] or 2048
     one = CACHE * size / 8 / tensor
     return [
         Part("weights", size * 2e9 / tensor / GIB, f"{size:g}B x 2 bytes / tp {tensor}"),
@@ -318,33 +283,25 @@ def new(wish: Wish) -> Made:
     )
     view = View(wish.trainer, document, document.data)
     sized = estimate_view(view, wish.gpu_gib, size)
-    if not sized.fits:
-        side = next(side for side in sized.sides if not side.fits)
-        message = (
-            f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of {side.limit:.0f}."
-        )
-        raise NotApplicableError(message, "Take a smaller model, larger GPUs or more of them.")
+    for side in sized.sides:
+        if not side.fits:
+            raise NotApplicableError(
+                f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of "
+                f"{side.limit:.0f}.",
+                "Take a smaller model, larger GPUs or more of them.",
+            )
     return Made(text, reasons, lint_document(document, wish.trainer))
 
 
 def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     """Return (text, reasons) of a config with batch sizes and lengths that suit the GPUs."""
-    one, small = wish.gpus == 1, wish.gpu_gib < 40
-    if one:
-        batch, group = (8, 2)
-    elif small:
-        batch, group = (64, 4)
-    else:
-        batch, group = (128, 8)
+    one = wish.gpus == 1
+    batch, group, share = 128, 8, 0.9
     tokens, answer = (2048, 2000) if one else (4096, 2048)
     if one:
-        share = 0.5
-    elif wish.gpu_gib < 30:
-        share = 0.7
-    elif small:
-        share = 0.8
-    else:
-        share = 0.9
+        batch, group, share = 8, 2, 0.5
+    elif wish.gpu_gib < 40:
+        batch, group, share = 64, 4, 0.7 if wish.gpu_gib < 30 else 0.8
     servers = 1 if one else max(wish.gpus // 2, 1)
     tensor = 1
     while tensor < servers and size * 2e9 / tensor / GIB + 2 * CONTEXT > wish.gpu_gib * share:
@@ -379,27 +336,22 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     ), reasons
 
 
+def _when(wanted: object, text: str) -> str:
+    """Return the text if `wanted` is true, or else ""."""
+    return text if wanted else ""
+
+
 def _january_text(v: dict[str, Any]) -> str:
     last = v["servers"] + v["trainers"]
+    inference, trainer = list(range(v["servers"])), list(range(v["servers"], last))
     if v["one"]:
-        inference, trainer = ([0], [0])
-    else:
-        inference, trainer = (list(range(v["servers"])), list(range(v["servers"], last)))
-    adapter = ""
-    if v["lora"]:
-        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
-    checkpointing = ""
-    if v["checkpointing"]:
-        checkpointing = "\n[trainer.model.ac]\nfreq = 1\n"
-    name = ""
-    if v["lora"]:
-        name = f'lora_name = "{v["name"]}"\n'
-    parser = ""
-    if v["parser"]:
-        parser = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
-    parallel = ""
-    if v["tensor"] > 1:
-        parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n"
+        inference, trainer = [0], [0]
+    adapter = _when(v["lora"], _ADAPTER)
+    checkpointing = _when(v["checkpointing"], "\n[trainer.model.ac]\nfreq = 1\n")
+    name = _when(v["lora"], f'lora_name = "{v["name"]}"\n')
+    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
+    parser = _when(v["parser"], tools)
+    parallel = _when(v["tensor"] > 1, f"\n[inference.parallel]\ntp = {v['tensor']}\n")
     return f"""# Config version: v1
 #   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
 max_steps = 1000
@@ -444,23 +396,14 @@ enforce_eager = true
 
 
 def _current_text(v: dict[str, Any]) -> str:
-    adapter = ""
-    if v["lora"]:
-        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
-    name = ""
-    if v["lora"]:
-        name = f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n'
-    parser = ""
-    if v["parser"]:
-        parser = f'tool_call_parser = "{v["parser"]}"\n'
-    parallel = ""
-    if v["tensor"] > 1:
-        parallel = f"tensor_parallel_size = {v['tensor']}\n"
-    renderer = ""
-    if v["model"] not in rendered():
-        renderer = '\n[orchestrator.renderer]\nname = "default"\n' + (
-            'tool_parser = "hermes"\n' if v["parser"] == "hermes" else ""
-        )
+    adapter = _when(v["lora"], _ADAPTER)
+    name = _when(v["lora"], f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n')
+    parser = _when(v["parser"], f'tool_call_parser = "{v["parser"]}"\n')
+    parallel = _when(v["tensor"] > 1, f"tensor_parallel_size = {v['tensor']}\n")
+    renderer = '\n[orchestrator.renderer]\nname = "default"\n' + _when(
+        v["parser"] == "hermes", 'tool_parser = "hermes"\n'
+    )
+    renderer = _when(v["model"] not in rendered(), renderer)
     return f"""# Config version: v1
 #   uv run rl @ {v["name"]}.toml
 max_steps = 1000

@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bs4_console.configs.findings import Path
@@ -68,24 +69,18 @@ class _Scanner:
 
     def _header(self, line: int) -> Path:
         is_array = self.text.startswith("[[", self.at)
-        if is_array:
-            self.at += 2
-        else:
-            self.at += 1
+        brackets = 2 if is_array else 1
+        self.at += brackets
         keys = self._keys()
-        if is_array:
-            self.at += 2
-        else:
-            self.at += 1
+        self.at += brackets
         path: Path = ()
         for number, key in enumerate(keys):
             path += (key,)
             last = number == len(keys) - 1
-            if last and is_array:
+            if is_array or not last:
                 self.lines.setdefault(path, line)
+            if is_array and last:
                 self.newest[path] = self.newest.get(path, -1) + 1
-            elif not last:
-                self.lines.setdefault(path, line)
             if path in self.newest:
                 path += (self.newest[path],)
         if path not in self.explicit:
@@ -139,47 +134,42 @@ class _Scanner:
 
     def _string(self) -> None:
         quote = self.text[self.at]
-        if self.text.startswith(quote * 3, self.at):
-            closing = quote * 3
-        else:
-            closing = quote
+        closing = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
         self.at += len(closing)
         while not self.text.startswith(closing, self.at):
             if quote == '"' and self.text[self.at] == "\\":
-                self.at += 2
-            else:
-                self.at += 1
+                self.at += 1  # the escaped character, which may be a quote
+            self.at += 1
         self.at += len(closing)
         # A multi-line string may end with up to two quotes of its own before the closing three.
         while len(closing) == 3 and self.at < len(self.text) and self.text[self.at] == quote:
             self.at += 1
 
     def _array(self, path: Path) -> None:
-        self.at += 1
-        index = 0
-        while True:
-            self._skip_blank()
-            if self.text[self.at] == "]":
-                self.at += 1
-                return
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
+        for index in self._entries("]"):
             self.lines[(*path, index)] = self._line()
             self._value((*path, index))
-            index += 1
 
     def _inline(self, path: Path) -> None:
+        for _ in self._entries("}"):
+            self._pair(path, self._line())
+
+    def _entries(self, closing: str) -> Iterator[int]:
+        """Yield the number of each entry of a list or an inline table, with the scanner before the
+        entry. The scanner must be before the opening bracket, and ends behind `closing`.
+        """
         self.at += 1
+        number = 0
         while True:
             self._skip_blank()
-            if self.text[self.at] == "}":
+            sign = self.text[self.at]
+            if sign in (",", closing):
                 self.at += 1
+            if sign == closing:
                 return
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
-            self._pair(path, self._line())
+            if sign != ",":
+                yield number
+                number += 1
 
 
 def lines_of(text: str) -> dict[Path, int]:

@@ -7,7 +7,7 @@ from pathlib import Path as File
 from typing import Any
 
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Path
+from bs4_console.configs.findings import Path, below, path_of
 from bs4_console.configs.schema import default, prefix_of
 
 #: Near the largest float of Python.
@@ -52,16 +52,22 @@ class View:
 
     def written(self, dotted: str) -> Any:
         """Return the value in the file at a dotted key, or None if it is not written."""
-        value: Any = self.data
-        for name in dotted.split("."):
-            if not isinstance(value, dict) or name not in value:
-                return None
-            value = value[name]
-        return value
+        return below(self.data, path_of(dotted))
 
     def has(self, dotted: str) -> bool:
         """Return True if a dotted key is written in the file."""
         return self.written(dotted) is not None
+
+    def is_table(self, dotted: str) -> bool:
+        """Return True if a table is written in the file at a dotted key."""
+        return isinstance(self.written(dotted), dict)
+
+    def first(self, *places: str) -> str:
+        """Return the first of the places that is written, or else the last of them."""
+        for place in places:
+            if self.has(place):
+                return place
+        return places[-1]
 
     def get(self, dotted: str) -> Any:
         """Return the value in the file at a dotted key, or else the schema's default."""
@@ -74,12 +80,7 @@ class View:
         """Return the number at the first of the places that is written, or else the default of the
         last place. Return None if that value is no number.
         """
-        for place in places:
-            value = self.written(place)
-            if value is not None:
-                break
-        else:
-            value = self.get(places[-1])
+        value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return (
             value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
@@ -89,12 +90,11 @@ class View:
         """Return the 1-based line of the first place that is written, or else of the nearest table
         around the first place.
         """
-        for place in places:
-            if self.has(place):
-                return self.at(tuple(place.split(".")))
-        if places:
-            return self.at(tuple(places[0].split(".")))
-        return 1
+        return self.at(path_of(self.first(*places, places[0])))
+
+    def line_or(self, place: str, otherwise: int) -> int:
+        """Return the 1-based line of a place, or `otherwise` if it is not written."""
+        return self.line(place) if self.has(place) else otherwise
 
     def at(self, path: Path) -> int:
         """Return the 1-based line of a path, or of the nearest table around it in the file."""
@@ -103,18 +103,20 @@ class View:
 
     def table(self, dotted: str) -> dict[str, Any]:
         """Return the table that is written at a dotted key, or {} if there is none."""
-        value = self.written(dotted)
-        if isinstance(value, dict):
-            return value
-        return {}
+        return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
         """Return the tables of the list that is written at a dotted key. Empty without a list."""
-        value = self.written(dotted)
-        if isinstance(value, list):
-            found = []
-            for item in value:
-                if isinstance(item, dict):
-                    found.append(item)
-            return found
+        return tables_in(self.written(dotted))
+
+
+def table_in(value: Any) -> dict[str, Any]:
+    """Return `value` if it is a table, or else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables_in(value: Any) -> list[dict[str, Any]]:
+    """Return the tables of a list. Empty if `value` is no list."""
+    if not isinstance(value, list):
         return []
+    return [item for item in value if isinstance(item, dict)]

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.configs.diff import leaves
-from bs4_console.configs.findings import Path, dotted, names_of
+from bs4_console.configs.findings import Path, below, dotted, names_of
 from bs4_console.configs.schema import convert, exists, is_optional, tables
 
 #: The wanted kind of a value in words, by the kind that a conversion asks for.
@@ -47,24 +48,6 @@ class Named:
     path: Path
     why: str
     refuses: bool = False
-
-
-def path_of(place: str) -> Path:
-    """Return the path of a dotted key."""
-    return tuple(place.split("."))
-
-
-def below(top: Any, path: Path) -> Any:
-    """Return the value at a path in tables and lists, or None if there is none."""
-    value = top
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
 
 
 def are_same(one: Any, other: Any) -> bool:
@@ -101,27 +84,17 @@ class Account:
 
     def open(self, path: Path) -> list[Path]:
         """Return the paths of the values at and below a path that have no fate yet."""
-        found = []
-        for leaf in self.under.get(path, []):
-            if leaf not in self.fates:
-                found.append(leaf)
-        return found
+        return [leaf for leaf in self.under.get(path, ()) if leaf not in self.fates]
 
     def peek(self, path: Path, kind: str) -> Any:
         """Return a value of the source as the trainers convert it. Return None if there is none or
         it is of another kind.
         """
         value = self.get(path)
-        if value is None:
-            return None
-        if kind == "table":
-            if isinstance(value, dict):
-                return value
-            return None
-        converted, fits = convert(kind, value)
-        if fits:
-            return converted
-        return None
+        fits = isinstance(value, dict)
+        if kind != "table":
+            value, fits = convert(kind, value)
+        return value if fits else None
 
     def read(self, path: Path, kind: str) -> Any:
         """Return a value that is to be converted, or None if there is none.
@@ -139,6 +112,33 @@ class Account:
             self.drop(path, f"it is to be {WORDS[kind]}", refuses=True)
         return None
 
+    def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
+        """Return the tables of a list, or None if there is none.
+
+        Another value is dropped, and the migration is refused.
+        """
+        value = self.get(path)
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
+            return value
+        if value is not None:
+            place = ".".join(map(str, path))
+            self.drop(path, f"it is to be a list of tables, each [[{place}]]", refuses=True)
+        return None
+
+    def invert(self, table: Path, keys: Mapping[str, str]) -> None:
+        """Write switches of a table into the same table of the result with the opposite sense.
+        `keys` are the new keys by the old ones.
+        """
+        for old, new in keys.items():
+            value = self.read((*table, old), "boolean")
+            if value is not None:
+                self.settle((*table, old), (*table, new), not value)
+
+    def keep_default(self, table: Path, key: str, default: float) -> None:
+        """Write the source's default of a key that it does not write, if it has the table."""
+        if self.peek(table, "table") is not None and self.get((*table, key)) is None:
+            self.put((*table, key), default)
+
     def put(self, path: Path, value: Any) -> bool:
         """Write a value into the result. Return False, and write nothing, if another value has that
         place.
@@ -151,17 +151,14 @@ class Account:
             elif part not in table:
                 table[part] = [] if isinstance(following, int) else {}
             table = table[part]
-            if isinstance(following, int) != isinstance(table, list):
-                return False
-            if not isinstance(table, dict | list):
+            is_list = isinstance(table, list)
+            if isinstance(following, int) != is_list or not (is_list or isinstance(table, dict)):
                 return False
         key = path[-1]
         if key not in table:
             table[key] = copy.deepcopy(value)
             return True
-        if value == {} and isinstance(table[key], dict):
-            return True
-        return are_same(table[key], value)
+        return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
         """Write the converted form of the values at a path into the result at `to`. If another
@@ -194,10 +191,10 @@ class Account:
 
     def keep(self, path: Path) -> bool:
         """Take a value over at the same path. Return False if the result's schema lacks the key."""
-        if not self._knows(path):
-            return False
-        self.move(path, path)
-        return True
+        known = self._knows(path)
+        if known:
+            self.move(path, path)
+        return known
 
     def atoms(self) -> list[Path]:
         """Return the paths of all values without a fate. A list of tables counts as one value."""
@@ -216,7 +213,7 @@ class Account:
         """
         found = []
         for path in self.under:
-            if path and path not in self.leaves and not any(isinstance(p, int) for p in path):
+            if path and path not in self.leaves and names_of(path) == path:
                 found.append(path)
         return sorted(found, key=len)
 

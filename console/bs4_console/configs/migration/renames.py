@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bs4_console.configs.findings import Path, names_of
-from bs4_console.configs.migration.account import Account, path_of
+from bs4_console.configs.findings import Path, names_of, path_of
+from bs4_console.configs.migration.account import Account
 from bs4_console.configs.names import RENAMES, Rename
 from bs4_console.configs.schema import exists, tables
 
@@ -38,19 +38,16 @@ def rest(account: Account, forward: bool | None, why: str) -> None:
     for path in account.atoms():
         if account.keep(path):
             continue
-        known = None
-        if forward:
-            known = _reason(path)
+        known = _reason(path) if forward else None
         if known is None:
             account.drop(path, why)
         else:
             account.drop(path, known.note or why, known.needed)
     renamed: dict[Path, Path] = {}
-    if forward is not None:
-        for item in RENAMES:
-            source, target = _ends(item, forward)
-            if item.moved:
-                renamed[source] = target
+    for item in () if forward is None else RENAMES:
+        if item.moved:
+            source, target = _ends(item, bool(forward))
+            renamed[source] = target
     for path in account.tables():
         account.switch_on(path, renamed.get(path, path))
 
@@ -60,21 +57,14 @@ def _depth(item: Rename) -> int:
 
 
 def _ends(item: Rename, forward: bool) -> tuple[Path, Path]:
-    old, new = path_of(item.old), path_of(item.new)
-    if not item.new:
-        new = ()
-    if forward:
-        return old, new
-    return new, old
+    source, target = item.ends(forward)
+    return path_of(source), path_of(target)
 
 
 def _is_value(account: Account, path: Path, forward: bool) -> bool:
     """Return True if there is a value to move: no table, or one whose keys are the user's own."""
-    value = account.get(path)
-    generation = "prime-rl"
-    if forward:
-        generation = "prime-rl-2026-01"
-    return not isinstance(value, dict) or names_of(path) not in tables(generation)
+    generation = "prime-rl-2026-01" if forward else "prime-rl"
+    return not isinstance(account.get(path), dict) or names_of(path) not in tables(generation)
 
 
 def _rename_table(account: Account, source: Path, target: Path, table: dict[str, object]) -> None:
@@ -101,7 +91,6 @@ def _reason(path: Path) -> Rename | None:
 
 def _has_children(table: Rename) -> bool:
     """Return True if the keys of a table went to another table one by one."""
-    for item in RENAMES:
-        if item.moved and table.new and item.new.startswith(table.new + "."):
-            return True
-    return False
+    return table.new != "" and any(
+        item.moved and item.new.startswith(table.new + ".") for item in RENAMES
+    )
