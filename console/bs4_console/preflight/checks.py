@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bs4_console.assets import find
@@ -105,12 +105,12 @@ class Wanted:
     def body(self) -> dict[str, Any]:
         """Return the parameters of the agent's query."""
         if not self.complete:
-            more = {"trainer": self.trainer if self.for_verl else "", "container": self.container}
-            return {
-                "cwd": self.cwd,
-                "urls": dict(self.urls),
-                **{name: value for name, value in more.items() if value},
-            }
+            asked: dict[str, Any] = {"cwd": self.cwd, "urls": dict(self.urls)}
+            if self.for_verl:
+                asked["trainer"] = self.trainer
+            if self.container:
+                asked["container"] = self.container
+            return asked
         return {
             "run": self.run or "preflight",
             "trainer": self.trainer,
@@ -144,16 +144,14 @@ class Check:
     fix: str = ""
     playbook: str = ""
 
+    @property
+    def is_bad(self) -> bool:
+        """Return True if the check is a warning or blocks the start."""
+        return self.state in ("warning", "blocking")
+
     def as_dict(self) -> dict[str, str]:
         """Return the check as JSON."""
-        return {
-            "id": self.id,
-            "title": self.title,
-            "state": self.state,
-            "why": self.why,
-            "fix": self.fix,
-            "playbook": self.playbook,
-        }
+        return asdict(self)
 
 
 Subject = tuple[str, str]
@@ -165,10 +163,10 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
     if there is one. A check that is `ok` has no fix.
     """
     identifier, title = subject
-    playbook = ""
-    if state in ("warning", "blocking") and identifier in playbooks():
-        playbook = identifier
-    return Check(identifier, title, state, why, fix if state != "ok" else "", playbook)
+    check = Check(identifier, title, state, why, fix if state != "ok" else "")
+    if check.is_bad and identifier in playbooks():
+        return replace(check, playbook=identifier)
+    return check
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
@@ -177,13 +175,8 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
     """
     if part is not None and "unknown" not in part:
         return None
-    why = "The agent gave no answer."
-    if part is not None:
-        why = str(part["unknown"])
-    found = []
-    for subject in subjects:
-        found.append(said(subject, "unknown", why))
-    return found
+    why = "The agent gave no answer." if part is None else str(part["unknown"])
+    return [said(subject, "unknown", why) for subject in subjects]
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
@@ -191,12 +184,9 @@ def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Chec
     from inside one.
     """
     name = (part or {}).get("container")
-    if isinstance(name, str) and name:
-        found = []
-        for check in checks:
-            found.append(replace(check, why=f"In container {name}: {check.why}"))
-        return found
-    return list(checks)
+    if not isinstance(name, str) or not name:
+        return list(checks)
+    return [replace(check, why=f"In container {name}: {check.why}") for check in checks]
 
 
 @functools.cache
@@ -209,21 +199,25 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
     """Return the objects in a list of an agent's answer. Anything else in the list is left out.
     Empty if the value is no list.
     """
-    if isinstance(value, list):
-        found = []
-        for row in value:
-            if isinstance(row, Mapping):
-                found.append(row)
-        return found
-    return []
+    if not isinstance(value, list):
+        return []
+    return [row for row in value if isinstance(row, Mapping)]
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    """Return an object of an agent's answer, or {} for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def number(value: Any) -> float | None:
     """Return a finite number as float, or None for anything else that an agent may have sent."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    if known:
-        return float(value)
-    return None
+    return float(value) if known else None
+
+
+def space(usage: Any) -> tuple[float | None, float | None]:
+    """Return the (free, total) bytes of a disk or of memory. None means that it is not known."""
+    return number(table(usage).get("free")), number(table(usage).get("total"))
 
 
 def gib(size: float) -> str:

@@ -21,7 +21,7 @@ from bs4_console.configs.lint import lint
 from bs4_console.configs.sizing import estimate
 from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
-from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said
+from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said, table
 from bs4_console.preflight.questions import Asks, name_of, sliced
 
 _CONFIG: Subject = ("config-rejected", "config")
@@ -68,9 +68,7 @@ def judge(
         for item in found
     ]
     if not any(check.state == "blocking" for check in checks):
-        by = "Lint"
-        if answer.name:
-            by = f"{answer.name} of the pod takes it, and lint"
+        by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
         checks.insert(
             0,
             said(
@@ -101,11 +99,11 @@ def memory(
     """
     if wanted.component != "rl" or not files:
         return []
-    gpus = (pod or {}).get("gpus")
-    totals = []
-    if isinstance(gpus, Mapping):
-        totals = [number(row.get("total")) for row in rows(gpus.get("devices"))]
-    sizes = [total for total in totals if total]
+    sizes = []
+    for row in rows(table((pod or {}).get("gpus")).get("devices")):
+        total = number(row.get("total"))
+        if total:
+            sizes.append(total)
     if not sizes:
         return ["Not estimated: how much memory the GPUs of this pod have is not known."]
     size = round(min(sizes) / GIB, 1)
@@ -143,10 +141,11 @@ async def _asked(
     asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
 ) -> dict[str, Any]:
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    files = []
+    files, size = [], 0
     for path, text in ((file, document.text), *document.included):
         files.append([str(path.resolve()), text])
-    if sum(len(text.encode()) for _, text in files) > SENT:
+        size += len(text.encode())
+    if size > SENT:
         return {
             "schema": {
                 "unknown": (
@@ -184,11 +183,7 @@ def _judged(
 
 def named(overrides: Sequence[str]) -> list[str]:
     """Return the files that options name for single components (`--trainer @ FILE`)."""
-    result = []
-    for before, word in itertools.pairwise(overrides):
-        if before == "@":
-            result.append(word)
-    return result
+    return [word for before, word in itertools.pairwise(overrides) if before == "@"]
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
@@ -238,19 +233,15 @@ def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid:
     """Return the pod's facts for lint: the launch command and the number of GPUs. Installed
     environments are not among them: they are imported elsewhere, which says more.
     """
-    gpus = pod.get("gpus")
-    count = None
-    if isinstance(gpus, Mapping) and gpus.get("state") == "ok":
-        count = len(rows(gpus.get("devices")))
-    environment = pod.get("environment")
-    names = {}
-    if isinstance(environment, Mapping):
-        names = {k: v for k, v in environment.items() if isinstance(v, str)}
+    gpus = table(pod.get("gpus"))
+    count = len(rows(gpus.get("devices"))) if gpus.get("state") == "ok" else None
+    assigned = []
+    for name, value in table(pod.get("environment")).items():
+        if isinstance(value, str):
+            assigned.append(f"{name}={shlex.quote(value)}")
     command = str(
         run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides])
     )
     with contextlib.suppress(ValueError):  # an agent may say anything: then it is read as it is
         command = shlex.join(laid.words(shlex.split(command)))
-    return Given(
-        launch=" ".join([*(f"{k}={shlex.quote(v)}" for k, v in names.items()), command]), gpus=count
-    )
+    return Given(launch=" ".join([*assigned, command]), gpus=count)

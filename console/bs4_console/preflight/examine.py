@@ -55,15 +55,11 @@ class Preflight:
         """Return the checks that make the start fail or lose work. If there are none, the start may
         be made.
         """
-        return tuple(check for check in self.checks if check.state == "blocking")
+        return tuple(self.of("blocking"))
 
     def of(self, state: State) -> Sequence[Check]:
         """Return the checks of one state, in order."""
-        found = []
-        for check in self.checks:
-            if check.state == state:
-                found.append(check)
-        return found
+        return [check for check in self.checks if check.state == state]
 
     @property
     def level(self) -> int:
@@ -89,9 +85,7 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
-    config = []
-    if wanted.complete:
-        config = await _config(asks, wanted)
+    config = await _config(asks, wanted) if wanted.complete else []
     facts = await sliced(asks, "look", wanted.body(), timeout)
     pod, run, stack, services, classes = (
         _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
@@ -103,15 +97,10 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
         checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
         # A detector over the planned run may find what the pod's own checks have found.
-        told = set()
-        for check in checks:
-            if check.state in ("warning", "blocking"):
-                told.add(check.id)
-        checks += [
-            check
-            for check in await asyncio.to_thread(start.judge, run, wanted)
-            if check.id not in told
-        ]
+        told = {check.id for check in checks if check.is_bad}
+        for check in await asyncio.to_thread(start.judge, run, wanted):
+            if check.id not in told:
+                checks.append(check)
     if wanted.for_verl:
         checks += host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
@@ -133,9 +122,10 @@ async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
         return []
     files = answer.get("files")
     pairs = []
-    if isinstance(files, list):
-        pairs = [row for row in files if isinstance(row, list) and len(row) == 2]
-    return [(str(name), str(text)) for name, text in pairs]
+    for row in files if isinstance(files, list) else ():
+        if isinstance(row, list) and len(row) == 2:
+            pairs.append((str(row[0]), str(row[1])))
+    return pairs
 
 
 async def _skew(asks: Asks) -> float | None:
@@ -159,26 +149,19 @@ async def _skew(asks: Asks) -> float | None:
         taken = time.monotonic() - began
         if theirs is not None:
             measured.append((taken, theirs - (sent + taken / 2)))
-    if measured:
-        return min(measured)[1]
-    return None
+    return min(measured)[1] if measured else None
 
 
 def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     part = facts.get(name)
-    if isinstance(part, Mapping):
-        return part
-    return None
+    return part if isinstance(part, Mapping) else None
 
 
 def _once(checks: Sequence[Check]) -> list[Check]:
     """Return the checks without those that a rule of the config has reported already, with its
     line.
     """
-    twins = set()
-    for check in checks:
-        if (twin := _TWINS.get(check.id)) is not None:
-            twins.add(twin)
+    twins = {_TWINS.get(check.id) for check in checks}
     found = []
     for check in checks:
         if check.state == "ok" or check.id not in twins:

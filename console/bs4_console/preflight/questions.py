@@ -47,16 +47,9 @@ async def sliced(
             return found
         if time.monotonic() >= deadline:
             waiting = answer.get("waiting")
-            names = []
-            if isinstance(waiting, list):
-                names = [str(name) for name in waiting]
-            return {
-                **found,
-                **{
-                    name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
-                    for name in names
-                },
-            }
+            for name in waiting if isinstance(waiting, list) else ():
+                found[str(name)] = {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
+            return found
         await asyncio.sleep(_PAUSE_S)
 
 
