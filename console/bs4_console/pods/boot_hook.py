@@ -92,15 +92,11 @@ class Seen:
 async def look(link: Transport, pod: str) -> Seen:
     """Probe the pod and return what was found. Raises NoAgentThere if the pod has no agent."""
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
-    lines = []
+    facts, hooks = {}, []
     for line in done.stdout.decode("utf-8", "replace").splitlines():
-        lines.append(line.partition("="))
-    facts = {}
-    for name, equals, value in lines:
+        name, equals, value = line.partition("=")
         if equals:
             facts[name] = value
-    hooks = []
-    for name, _, value in lines:
         if name == "hook":
             hooks.append(value)
     if facts.get("agent") != "yes":
@@ -208,10 +204,7 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
 
 async def remove(link: Transport, seen: Seen) -> list[str]:
     """Remove the hooks that this console can install, and return the platforms that had one."""
-    gone = []
-    for name in seen.hooks:
-        if name in INSTALLABLE:
-            gone.append(name)
+    gone = [name for name in seen.hooks if name in INSTALLABLE]
     if "cron" in gone:
         await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, ""])
     if "systemd" in gone:
@@ -225,36 +218,27 @@ def verdict(seen: Seen) -> list[str]:
     """
     facts = seen.facts
     if not seen.hooks:
-        fits = []
-        for name in ("vast", "runpod"):
-            if facts.get(name) == "yes":
-                fits.append(name)
-        if facts.get("systemd") == "runs":
-            fits += ["systemd"]
-        else:
-            fits += []
-        if facts.get("cron") == "runs" and facts.get("crontab") == "yes":
-            fits += ["cron"]
-        else:
-            fits += []
         found = "No service of it that starts things was found: no cron, no systemd."
-        if fits:
-            found = f"`--print {fits[0]}` is for this machine."
+        for name, fits in (
+            ("vast", facts.get("vast") == "yes"),
+            ("runpod", facts.get("runpod") == "yes"),
+            ("systemd", facts.get("systemd") == "runs"),
+            ("cron", facts.get("cron") == "runs" and facts.get("crontab") == "yes"),
+        ):
+            if fits:
+                found = f"`--print {name}` is for this machine."
+                break
         return [
-            (
-                "There is no boot hook: after a restart nobody watches before a console "
-                f"connects. {found}"
-            )
+            "There is no boot hook: after a restart nobody watches before a console connects. "
+            + found
         ]
     lines = [f"Boot hook: {', '.join(seen.hooks)}."]
     if seen.last is None:
         lines.append("It has not started the agent yet: the machine was not restarted since.")
+    elif seen.worked:
+        lines.append("It has started the agent in this life of the machine.")
     else:
-        lines.append(
-            "It has started the agent in this life of the machine."
-            if seen.worked
-            else "It last started the agent in an earlier life."
-        )
+        lines.append("It last started the agent in an earlier life.")
     if "systemd" in seen.hooks and facts.get("linger") != "yes":
         lines.append(
             "Its user does not linger: `loginctl enable-linger` lets it start without a login."
@@ -274,6 +258,4 @@ def _json(value: str | None) -> dict[str, Any] | None:
         found = json.loads(value or "null")
     except ValueError:
         return None
-    if isinstance(found, dict):
-        return found
-    return None
+    return found if isinstance(found, dict) else None

@@ -67,10 +67,7 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
         if order.get("off") or order["kind"] == _LAUNCH or _stands(live.state, run, order):
             continue
         kind = str(order["kind"])
-        body = {}
-        for name, value in order.items():
-            if name != "kind":
-                body[name] = value
+        body = {name: value for name, value in order.items() if name != "kind"}
         try:
             key = await live.submit(kind, run=run, **body)
         except RemoteError as error:

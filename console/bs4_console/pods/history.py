@@ -6,6 +6,7 @@ functions block, so they belong into a thread.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from bisect import bisect_right
@@ -61,10 +62,7 @@ class History:
         """
         files = self._files()
         first = max(0, bisect_right([b for b, _ in files], begin) - 1)
-        touched = []
-        for b, path in files[first:]:
-            if b <= end:
-                touched.append(path)
+        touched = [path for b, path in files[first:] if b <= end]
         # A file that is only partly in the range gives less than its share. Asking each file for a
         # little more makes up for it.
         each = max(1, -(-most // max(1, len(touched))))
@@ -73,25 +71,21 @@ class History:
             for record in _spread(path, each):
                 if begin <= record["t"] <= end:
                     found.append(record)
-        stride = 1
-        if len(found) > most:
-            stride = -(-len(found) // most)
-        return found[::stride]
+        return found[:: max(1, -(-len(found) // max(1, most)))]
 
     def _files(self) -> list[tuple[float, Path]]:
         """Return (time of the first record, path) of each file, oldest first."""
-        try:
-            found = [
-                (int(match[1]), path)
-                for path in self._directory.iterdir()
-                if (match := _NAME.fullmatch(path.name))
-            ]
-        except FileNotFoundError:
-            return []
-        for _, path in found:
-            if path not in self._begins and (record := next(_spread(path, 1), None)) is not None:
-                self._begins[path] = record["t"]
-        return sorted((self._begins[path], path) for _, path in found if path in self._begins)
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._directory.iterdir():
+                if not _NAME.fullmatch(path.name):
+                    continue
+                if path not in self._begins:
+                    for record in _spread(path, 1):
+                        self._begins[path] = record["t"]
+                if path in self._begins:
+                    found.append((self._begins[path], path))
+        return sorted(found)
 
 
 def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
@@ -105,13 +99,10 @@ def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
     for match in _RECORD.finditer(data):
         stop = data.find(b"\n", match.start())
         t = record_time(data[match.start() : match.start() + 48])
-        if (
-            stop >= 0
-            and t is not None
-            and begin <= t <= end
-            and (record := parse(data[match.start() : stop])) is not None
-        ):
-            yield record
+        if stop >= 0 and t is not None and begin <= t <= end:
+            record = parse(data[match.start() : stop])
+            if record is not None:
+                yield record
 
 
 def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:

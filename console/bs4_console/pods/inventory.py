@@ -134,10 +134,7 @@ class Inventory:
             for key in _TYPES:
                 value = getattr(pod, key)
                 if value != _DEFAULTS[key]:
-                    if isinstance(value, tuple):
-                        table[key] = list(value)
-                    else:
-                        table[key] = value
+                    table[key] = list(value) if isinstance(value, tuple) else value
             if "pods" not in document:
                 document["pods"] = tomlkit.table(is_super_table=True)
             document["pods"][pod.name] = table
@@ -200,10 +197,7 @@ class Inventory:
                     f"{self.path}: pod {name} has an unknown setting {key!r}.",
                     did_you_mean(key, _TYPES),
                 )
-            if hasattr(item, "unwrap"):
-                value = item.unwrap()
-            else:
-                value = item
+            value = item.unwrap() if hasattr(item, "unwrap") else item
             wanted = _TYPES[key]
             if wanted is float and type(value) is int:
                 value = float(value)

@@ -96,13 +96,13 @@ class Verdict:
 
     def as_dict(self) -> dict[str, object]:
         """Return the verdict as JSON."""
-        signs = []
-        for s in self.evidence:
-            signs.append({"t": s.t, "source": s.source, "word": s.word, "detail": s.detail})
         return {
             "verdict": self.word,
             "sentence": self.sentence,
-            "evidence": signs,
+            "evidence": [
+                {"t": s.t, "source": s.source, "word": s.word, "detail": s.detail}
+                for s in self.evidence
+            ],
             "next_step": self.next_step,
         }
 
@@ -138,11 +138,13 @@ def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = Non
     if link.word == "up":
         return _answers(pod, link, known)
     if link.word not in SILENT and not (link.word == _FOREIGN and known.gone()):
-        text = (
+        return Verdict(
+            "unknown",
             f"{pod} answers, and cannot be asked ({link.word}): that is a matter of the link, "
-            "not of the run."
+            "not of the run.",
+            (link,),
+            link.detail,
         )
-        return Verdict("unknown", text, (link,), link.detail)
     return _silent(pod, link, known)
 
 
@@ -154,10 +156,9 @@ def _answers(pod: str, link: Sign, known: _Signs) -> Verdict:
     boots = known.of("boot")
     other = [s for s in boots if s.value != boots[0].value]
     if other and not (run is not None and run.word == "moving" and run.t > other[0].t):
-        text = f"{pod} was rebooted: its boot id is another one."
         return Verdict(
             "rebooted",
-            text,
+            f"{pod} was rebooted: its boot id is another one.",
             (boots[0], other[-1], link),
             "Its agent resumes the run as the run's mode says.",
         )
@@ -186,10 +187,9 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
     gone = known.gone()
     network = known.now("network")
     if network is not None and network.word == "down" and not gone:
-        text = f"This machine's own network is down: nothing is known of {pod}."
         return Verdict(
             "network-only",
-            text,
+            f"This machine's own network is down: nothing is known of {pod}.",
             (link, network),
             "Mend the network here; the run is not concerned.",
         )
@@ -200,47 +200,35 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
         alive = known.life(first)
         lasting = len(gone) >= known.rules.samples and gone[-1].t - first >= known.rules.apart_s
         if alive:
-            text = (
-                f"The provider says that {pod} does not run, and {alive[-1].source} has heard "
-                "from it since: they contradict each other."
-            )
             return Verdict(
                 "unknown",
-                text,
+                f"The provider says that {pod} does not run, and {alive[-1].source} has heard "
+                "from it since: they contradict each other.",
                 (*gone, link, *alive),
                 "Look again in some minutes; nothing is done meanwhile.",
             )
         if answers := known.answers(first):
-            text = (
-                f"The provider says that {pod} does not run, and its address answered since "
-                f"({answers[-1].source}: {answers[-1].word})."
-            )
             return Verdict(
                 "unknown",
-                text,
+                f"The provider says that {pod} does not run, and its address answered since "
+                f"({answers[-1].source}: {answers[-1].word}).",
                 (*gone, *answers, link),
                 "They contradict each other: look again; nothing is done meanwhile.",
             )
         if lasting and len(looks) >= known.rules.samples:
             return _lost(pod, gone, looks)
-        text = (
-            f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it "
-            "is looked at again before that is believed."
-        )
         return Verdict(
             "unknown",
-            text,
+            f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it "
+            "is looked at again before that is believed.",
             (*gone, link),
             f"It takes {known.rules.samples} looks, {known.rules.apart_s:.0f} s apart.",
         )
     if life:
-        text = (
-            f"{pod} cannot be reached, and its run goes on: {life[-1].source} has heard from it "
-            "since. Only the way there is broken."
-        )
         return Verdict(
             "network-only",
-            text,
+            f"{pod} cannot be reached, and its run goes on: {life[-1].source} has heard from it "
+            "since. Only the way there is broken.",
             (link, *life),
             "Nothing is lost and nothing is to be done; the link is tried again by itself.",
         )
@@ -251,10 +239,9 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
         and running.t >= since
         and len(mute) >= known.rules.samples
     ):
-        text = f"{pod} runs at the provider and takes connections without a word: it hangs."
         return Verdict(
             "hung",
-            text,
+            f"{pod} runs at the provider and takes connections without a word: it hangs.",
             (running, *mute, link),
             "Look at its console at the provider; nothing is rented for it.",
         )
@@ -265,23 +252,17 @@ def _lost(pod: str, gone: Sequence[Sign], looks: Sequence[Sign]) -> Verdict:
     says = gone[-1].value or gone[-1].word
     evidence = tuple(sorted([gone[0], gone[-1], looks[0], looks[-1]], key=lambda s: s.t))
     if gone[-1].word == "gone":
-        text = (
-            f"{pod} no longer exists at the provider ({says}, {len(gone)} looks), and nothing "
-            "answers at its address."
-        )
         return Verdict(
             "ended",
-            text,
+            f"{pod} no longer exists at the provider ({says}, {len(gone)} looks), and nothing "
+            "answers at its address.",
             evidence,
             "Its run can go on elsewhere from the newest step in the object store.",
         )
-    text = (
-        f"The provider took {pod} back ({says}, {len(gone)} looks), and nothing answers at its "
-        "address."
-    )
     return Verdict(
         "reclaimed",
-        text,
+        f"The provider took {pod} back ({says}, {len(gone)} looks), and nothing answers at its "
+        "address.",
         evidence,
         "Its run can go on elsewhere from the newest step in the object store.",
     )
@@ -370,9 +351,7 @@ class _Signs:
         link = self.now("ssh")
         foreign = link is not None and link.word == _FOREIGN
         spoke = [s for s in self.of("ssh") if s.word not in SILENT and s.word != _FOREIGN]
-        if foreign:
-            spoke += []
-        else:
+        if not foreign:
             spoke += [s for s in self.of("port") if s.word in ("open", "mute")]
         return sorted((s for s in spoke if s.t >= since), key=lambda s: s.t)
 

@@ -52,9 +52,7 @@ def directory_name(home: str) -> str:
     """Return the directory's name for an agent home with the id `home`. All ids that no agent makes
     share one name.
     """
-    if _HOME.fullmatch(home):
-        return home
-    return "unnamed"
+    return home if _HOME.fullmatch(home) else "unnamed"
 
 
 class Mirror:
@@ -89,10 +87,7 @@ class Mirror:
         """The bytes of this home by kind. None until the first write counts them."""
         self.over: dict[Kind, str] = {}
         """A sentence for each kind that is no longer kept because the pod has reached a limit."""
-        if root is None:
-            self.home = ""
-        else:
-            self.home = _last_used(root / _LAST_USED)
+        self.home = "" if root is None else _last_used(root / _LAST_USED)
         self.stopped = ""
 
     @property
@@ -164,7 +159,7 @@ class Mirror:
 
     def keep(self, stream: str, start: str, data: bytes) -> None:
         """Keep `data` without moving the cursor: older telemetry, or a piece of a log."""
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if (
             directory is None
             or not self.keeps
@@ -190,7 +185,7 @@ class Mirror:
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
         """Record a gap: bytes that the pod itself lost before they were read."""
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if directory is None or not self.keeps:
             return
         try:
@@ -212,7 +207,7 @@ class Mirror:
         """Flush the finished generations to the disk. Return the cursor up to which `stream` is
         held, or None if nothing of it is kept.
         """
-        directory, cursor = self._directory(stream), self.cursor(stream)
+        directory, cursor = self.directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
             return None
         finished = directory / f"{int(cursor.split(':')[0]) - 1}.data"
@@ -230,7 +225,7 @@ class Mirror:
         held.
         """
         generation, offset = cursor.split(":")
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if directory is None:
             return cursor
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
@@ -267,16 +262,10 @@ class Mirror:
                     self._cursors[stream] = f"{path.stem}:{end}"
                     yield record
 
-    def directory(self, stream: str) -> Path | None:
-        """Return the directory for the files of `stream`, which need not exist. Return None if
-        nothing of the stream can be kept.
-        """
-        return self._directory(stream)
-
     def close(self) -> None:
         """Do nothing, because no file is held open. Callers close sessions and mirrors alike."""
 
-    def _directory(self, stream: str) -> Path | None:
+    def directory(self, stream: str) -> Path | None:
         """Return the directory for the files of `stream`, or None if nothing of the stream can be
         kept.
         """
@@ -291,7 +280,7 @@ class Mirror:
         return None
 
     def _files(self, stream: str) -> list[Path]:
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if directory is None:
             return []
         return _data_files(directory)
@@ -389,17 +378,12 @@ def _ceiling(kind: Kind) -> int:
 def _count(home: Path | None) -> dict[Kind, int]:
     """Return the bytes in a home's directory by kind, each file by its length."""
     held: dict[Kind, int] = {"journal": 0, "steps": 0, "gaps": 0, "other": 0}
-    for path in home.rglob("*") if home is not None else ():
-        if not path.is_file():
-            continue
-        kind: Kind
-        if path.name == "gaps.ndjson":
-            kind = "gaps"
-        elif home:
+    if home is None:
+        return held
+    for path in home.rglob("*"):
+        if path.is_file():
             kind = _kind(path.parent.relative_to(home).as_posix())
-        else:
-            kind = "other"
-        held[kind] += path.stat().st_size
+            held["gaps" if path.name == "gaps.ndjson" else kind] += path.stat().st_size
     return held
 
 
@@ -409,9 +393,7 @@ def _last_used(path: Path) -> str:
         home = path.read_text("ascii", "replace").strip()
     except OSError:
         return ""
-    if _HOME.fullmatch(home):
-        return home
-    return ""
+    return home if _HOME.fullmatch(home) else ""
 
 
 def _data_files(directory: Path) -> list[Path]:
@@ -421,10 +403,8 @@ def _data_files(directory: Path) -> list[Path]:
     found = []
     for path in directory.iterdir():
         if match := _DATA.fullmatch(path.name):
-            found.append((match, path))
-    return [
-        path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))
-    ]
+            found.append((int(match[1]), int(match[2] or 0), path))
+    return [path for _, _, path in sorted(found)]
 
 
 def _parts(offset: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:

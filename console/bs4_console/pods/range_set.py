@@ -27,20 +27,13 @@ class Spans:
 
     def add(self, begin: int, end: int) -> None:
         """Add a range to the set and to the file. Raises OSError if it cannot be written."""
-        going_on = (
-            self._last is not None and self._ranges and (self._last[1], begin) in self._ranges
-        )
+        last = self._last
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
             # Lines have a fixed width: a longer end must not run into the next line, and a torn
             # last line is overwritten.
-            if going_on and self._last:
-                place = self._last[0]
-            else:
-                place = handle.seek(0, 2) // _WIDTH * _WIDTH
-            if going_on and self._last:
-                first = self._last[1]
-            else:
-                first = begin
+            place, first = handle.seek(0, 2) // _WIDTH * _WIDTH, begin
+            if last is not None and (last[1], begin) in self._ranges:
+                place, first = last
             handle.seek(place)
             handle.write(b"%020d %020d\n" % (first, end))
         self._last = (place, first)
@@ -54,16 +47,14 @@ class Spans:
         return offset
 
     def _insert(self, begin: int, end: int) -> None:
-        joined = []
-        for b, e in self._ranges:
-            if b <= end and begin <= e:
-                joined.append((b, e))
+        first, last = begin, end
         apart = []
         for b, e in self._ranges:
-            if not (b <= end and begin <= e):
+            if b <= end and begin <= e:
+                first, last = min(first, b), max(last, e)
+            else:
                 apart.append((b, e))
-        merged = (min([begin, *(b for b, _ in joined)]), max([end, *(e for _, e in joined)]))
-        self._ranges = sorted([*apart, merged])
+        self._ranges = sorted([*apart, (first, last)])
 
 
 def _lines(path: Path) -> list[tuple[int, int]]:
@@ -75,11 +66,6 @@ def _lines(path: Path) -> list[tuple[int, int]]:
     found = []
     for line in text.splitlines(keepends=True):
         words = line.split()
-        if (
-            line.endswith("\n")
-            and len(words) == 2
-            and words[0].isdecimal()
-            and words[1].isdecimal()
-        ):
+        if line.endswith("\n") and len(words) == 2 and all(map(str.isdecimal, words)):
             found.append((int(words[0]), int(words[1])))
     return found

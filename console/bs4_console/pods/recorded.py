@@ -51,9 +51,7 @@ class MirroredStream:
         """Return the function that reads a record's time in wall seconds from its line, or None for
         a log.
         """
-        if self._kind == "records":
-            return record_time
-        return None
+        return record_time if self._kind == "records" else None
 
     def read(self, cursor: str, limit: int) -> Chunk:
         """Return the bytes from `cursor` on, at most `limit` of them, in whole lines if possible.
@@ -254,32 +252,24 @@ class RecordedSession(PodSession):
         """Return when each line of a log was written. It is computed once, because nothing is ever
         added to a recording.
         """
-        made = self._trails.get(stream)
-        if made is None:
-            run = self.state.runs.get(stream.split("/")[1])
-            made = []
-            if run is not None:
-                mine = {}
-                for name, opened in self._streams.items():
-                    if name.startswith(f"log/{run.name}/"):
-                        mine[name] = opened.files
-                made = trail_of(
-                    mine[stream], midnight_of(run, mine), span_of(run, self.state.latest)
-                )
-            self._trails[stream] = made
+        if stream in self._trails:
+            return self._trails[stream]
+        run = self.state.runs.get(stream.split("/")[1])
+        made: Trail = []
+        if run is not None:
+            mine = {}
+            for name, opened in self._streams.items():
+                if name.startswith(f"log/{run.name}/"):
+                    mine[name] = opened.files
+            made = trail_of(mine[stream], midnight_of(run, mine), span_of(run, self.state.latest))
+        self._trails[stream] = made
         return made
 
 
 def _found(home: Path) -> list[tuple[str, str]]:
     """Return (stream, kind) of every directory that holds data."""
-    directories = set()
-    for path in home.rglob("*.data"):
-        directories.add(path.parent)
-    names = sorted(str(directory.relative_to(home)) for directory in directories)
-    rows = []
-    for name in names:
-        rows.append((name, "log" if name.startswith("log/") else "records"))
-    return rows
+    names = {str(path.parent.relative_to(home)) for path in home.rglob("*.data")}
+    return [(name, "log" if name.startswith("log/") else "records") for name in sorted(names)]
 
 
 def _no_transport() -> Transport:

@@ -61,10 +61,7 @@ def trail_of(
     if made or not lines:
         return made
     begin, end = span
-    result = []
-    for i, line in enumerate(lines):
-        result.append((begin + (end - begin) * i / len(lines), *line))
-    return result
+    return [(begin + (end - begin) * i / len(lines), *line) for i, line in enumerate(lines)]
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
@@ -100,25 +97,19 @@ def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
     """
     attempts = run.view.attempts.values()
     begin = min((attempt.started_t for attempt in attempts), default=0.0)
-    ends = []
+    end = max(begin, float(latest.get("t") or 0.0))
     for attempt in attempts:
-        if attempt.ended_t is not None:
-            ends.append(attempt.ended_t)
-    return begin, max(
-        [
-            begin,
-            *ends,
-            float(latest.get("t") or 0.0),
-            *(float(row.get("log_t") or row["t"]) for row in run.trainer_steps),
-        ]
-    )
+        end = max(end, attempt.ended_t or begin)
+    for row in run.trainer_steps:
+        end = max(end, float(row.get("log_t") or row["t"]))
+    return begin, end
 
 
 def _line_at(files: Sequence[tuple[int, Path]], cursor: str) -> bytes | None:
     generation, _, offset = cursor.partition(":")
-    path = next((path for number, path in files if str(number) == generation), None)
-    if path is None or not offset.isdecimal():
-        return None
-    with path.open("rb") as handle:
-        handle.seek(int(offset))
-        return handle.readline(4096)
+    for number, path in files:
+        if str(number) == generation and offset.isdecimal():
+            with path.open("rb") as handle:
+                handle.seek(int(offset))
+                return handle.readline(4096)
+    return None

@@ -133,13 +133,8 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
             f"{target} is there already.", "Name another file with --to, or open this one."
         )
     data = await _read(session, one.stream)
-    known = one
-    for entry in listed(session):
-        if entry.stream == one.stream:
-            known = entry
-            break
-    expected = known.sha256
-    if sha256(data).hexdigest() != expected:
+    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+    if sha256(data).hexdigest() != known.sha256:
         raise UsageError(
             f"{one.stream} is not what the journal says of it.",
             "It was written anew meanwhile, or changed; fetch it once more.",
@@ -228,11 +223,8 @@ def incidents(report: Report) -> list[IncidentView]:
     journal, roots first.
     """
     ledger, _ = _journal(report)
-    rows = []
-    for i in ledger.open_incidents(report.run):
-        if i.attempt == report.head["attempt"]:
-            rows.append(i)
-    return rows
+    attempt = report.head["attempt"]
+    return [found for found in ledger.open_incidents(report.run) if found.attempt == attempt]
 
 
 def not_seen(report: Report) -> list[str]:

@@ -70,9 +70,7 @@ class Samples:
     @property
     def newest(self) -> Sample | None:
         """Return the newest record, or None if there is none."""
-        if self._newest:
-            return self._newest[-1]
-        return None
+        return self._newest[-1] if self._newest else None
 
     @property
     def begin(self) -> float | None:
@@ -85,16 +83,11 @@ class Samples:
 
     def between(self, begin: float, end: float) -> list[Sample]:
         """Return the records with begin <= t <= end, in wall seconds."""
-        held = []
+        held: list[Sample] = []
         for pack in self._packs:
             if pack.begin <= end and begin <= pack.end:
-                for one in pack.samples():
-                    held.append(one)
-        found = []
-        for one in (*held, *self._newest):
-            if begin <= one["t"] <= end:
-                found.append(one)
-        return found
+                held += pack.samples()
+        return [one for one in (*held, *self._newest) if begin <= one["t"] <= end]
 
     def near(self, t: float, within: float) -> Sample | None:
         """Return the record nearest to `t`, or None if none is within `within` seconds of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -133,10 +133,9 @@ class RunState:
         """Return (step, value) of one metric, by step. If several attempts did a step, the last one
         counts. Values that are no numbers are left out.
         """
+        rows = self.trainer_steps
         if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):
             rows = self.orchestrator_steps
-        else:
-            rows = self.trainer_steps
         values = {}
         for row in rows:
             if isinstance(row.get(key), (int, float)):
@@ -171,15 +170,11 @@ class RunState:
         attempt = self.view.attempt
         if attempt is None:
             return "registered"
-        if attempt.state == "ended":
-            if attempt.good:
-                return "finished"
-            if self.stopped:
-                return "stopped"
-            return "failed"
-        if self.step is not None:
-            return "running"
-        return "starting"
+        if attempt.state != "ended":
+            return "starting" if self.step is None else "running"
+        if attempt.good:
+            return "finished"
+        return "stopped" if self.stopped else "failed"
 
 
 @dataclass(kw_only=True)
@@ -272,29 +267,25 @@ class PodState:
         run.stopped = self._was_stopped(view)
 
     def _within_limits(self, record: dict[str, Any]) -> None:
-        known = self.ledger
-        if (
-            record.get("type") == "run"
-            and record["run"] not in known.runs
-            and len(known.runs) >= RUNS_MOST
-        ):
-            raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
-        if (
-            record.get("type") == "incident"
-            and record["incident"] not in known.incidents
-            and len(known.incidents) >= INCIDENTS_MOST
-        ):
-            raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
+        kind = record.get("type")
+        known: Mapping[str, Any] = {}
+        most = RUNS_MOST
+        if kind == "run":
+            known = self.ledger.runs
+        elif kind == "incident":
+            known, most = self.ledger.incidents, INCIDENTS_MOST
+        if len(known) >= most and record[str(kind)] not in known:
+            raise RecordRefused(f"the pod has {most:,} {kind}s already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt
         if attempt is None or attempt.ended_t is None:
             return False
-        stops = []
         for action in self.ledger.actions.values():
-            if action.kind == "stop" and action.run == view.name:
-                stops.append(action.accepted_t)
-        return any(attempt.started_t <= asked <= attempt.ended_t for asked in stops)
+            is_stop = action.kind == "stop" and action.run == view.name
+            if is_stop and attempt.started_t <= action.accepted_t <= attempt.ended_t:
+                return True
+        return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
         """Put one checked telemetry record into the state. `kept` is True for a record from the
@@ -302,10 +293,7 @@ class PodState:
         """
         self.links.fill(record)
         self.telemetry.append(record)
-        if kept:
-            self.telemetry_seen = self._recorded(record)
-        else:
-            self.telemetry_seen = time.monotonic()
+        self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
         for entry in record.get("runs", []):
             if run := self.runs.get(entry["run"]):
                 run.components, run.alive = entry.get("components", []), bool(entry.get("alive"))
@@ -327,33 +315,29 @@ class PodState:
         """Return the console's monotonic time at which the pod wrote `record`, by the pod's clock
         as it is now.
         """
-        ours = float(record["t"]) - (self.link.clock_offset or 0.0)
-        return time.monotonic() - max(0.0, time.time() - ours)
+        return time.monotonic() - max(
+            0.0, time.time() - (float(record["t"]) - (self.link.clock_offset or 0.0))
+        )
 
     def worst(self) -> tuple[int, str]:
         """Return (rank, phrase) of what a person should see first. The rank is 0 for nothing, 1
         notice, 2 warning, 3 unknown, 4 critical. The phrase is "" for rank 0.
         """
         incidents = self.ledger.open_incidents()
-        if any(i.severity == "critical" for i in incidents):
-            return 4, next(i.title for i in incidents if i.severity == "critical")
+        for incident in incidents:
+            if incident.severity == "critical":
+                return 4, incident.title
         if not self.link.up and self.link.state not in ("new", "connecting"):
+            phrase: str = self.link.state
             if self.link.detail:
-                known = f"{self.link.state}: {self.link.detail}"
-            else:
-                known = self.link.state
-            told = ""
-            for run, sight in self.sights.items():
-                if run in self.runs and (text := without_the_pod(run, sight)):
-                    told = text
-                    break
-            return 3, f"{known} {told}".strip()
+                phrase = f"{phrase}: {self.link.detail}"
+            for name, sight in self.sights.items():
+                if name in self.runs and (text := without_the_pod(name, sight)):
+                    return 3, f"{phrase} {text}".strip()
+            return 3, phrase.strip()
         if incidents:
             return 2, incidents[0].title
-        failed = []
-        for r in self.runs.values():
-            if r.word == "failed":
-                failed.append(r)
-        if failed:
-            return 2, f"{failed[0].name} ended badly"
+        for run in self.runs.values():
+            if run.word == "failed":
+                return 2, f"{run.name} ended badly"
         return 0, ""

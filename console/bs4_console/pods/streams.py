@@ -35,17 +35,12 @@ def _names(entries: Any) -> list[str]:
     """Return the names in one page of the list. An entry without a name, or with one that is too
     long, is left out.
     """
-    if not isinstance(entries, list):
-        return []
-    found = []
-    for entry in entries:
-        if isinstance(entry, dict):
-            found.append(entry.get("name"))
-    rows = []
-    for name in found:
+    names = []
+    for entry in entries if isinstance(entries, list) else ():
+        name = entry.get("name") if isinstance(entry, dict) else None
         if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES:
-            rows.append(name)
-    return rows
+            names.append(name)
+    return names
 
 
 def file_stream(path: str) -> str:
