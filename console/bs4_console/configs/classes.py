@@ -1,5 +1,5 @@
-"""What the trainer's own config classes say, laid over what lint found by the shipped schema: of
-the two the installed trainer is right.
+"""Lay the errors of the trainer's own config classes over the findings of the shipped schema. If
+the two disagree, the installed trainer is right.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Finding, Path, dotted
+from bs4_console.configs.findings import Finding, Path, by_line, dotted
 
-#: Errors of one answer that are read, and characters of one of them.
+#: How many errors of one answer are read, and how many characters of each text.
 _MOST, _TEXT = 200, 400
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """One error of a class: where (keys and indices, with pydantic's own marks of a union's members
-    between them), its kind, its words.
+    """One error of the trainer's config class.
+
+    `place` are the keys and indices of the refused value; between them stand pydantic's own names
+    of union members. `kind` is pydantic's error type, and `message` its sentence.
     """
 
     place: Path
@@ -28,8 +30,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answer:
-    """`name`: the class that was asked, "" where none could be; `why` says then why not. No
-    refusals: it takes the config.
+    """What the trainer's config class says about a config.
+
+    `name` is the class. It is "" if no class could be asked, and `why` then says the reason.
+    Without refusals the class accepts the config.
     """
 
     name: str
@@ -38,22 +42,21 @@ class Answer:
 
     @property
     def coverage(self) -> dict[str, str]:
-        """By which schema the config was judged: `trainer` (the installed classes) or `shipped`."""
+        """Return which schema judged the config: `trainer` (the installed classes) or `shipped`,
+        with the class or the reason as detail.
+        """
         return {"schema": "trainer" if self.name else "shipped", "detail": self.name or self.why}
 
 
 def read(part: object) -> Answer:
-    """An agent's answer, whatever it is."""
-    if not isinstance(part, Mapping):
-        return Answer("", why="The agent gave no answer about the trainer's own classes.")
-    name, errors = part.get("class"), part.get("errors")
+    """Return an agent's answer about the trainer's classes, checked. Anything that is not such an
+    answer becomes an Answer without a class.
+    """
+    answer = part if isinstance(part, Mapping) else {}
+    name, errors = answer.get("class"), answer.get("errors")
     if not isinstance(name, str) or not name or not isinstance(errors, list):
-        return Answer(
-            "",
-            why=str(
-                part.get("unknown") or "The agent gave no answer about the trainer's own classes."
-            )[:_TEXT],
-        )
+        why = answer.get("unknown") or "The agent gave no answer about the trainer's own classes."
+        return Answer("", why=str(why)[:_TEXT])
     return Answer(
         name[:_TEXT],
         tuple(_refusal(entry) for entry in errors[:_MOST] if isinstance(entry, Mapping)),
@@ -62,69 +65,51 @@ def read(part: object) -> Answer:
 
 def _refusal(entry: Mapping[str, Any]) -> Refusal:
     place = entry.get("loc")
-    parts = []
-    if isinstance(place, list):
-        parts = [part for part in place if isinstance(part, int | str)]
+    parts = place if isinstance(place, list) else ()
     return Refusal(
-        tuple(parts),
+        tuple(part for part in parts if isinstance(part, int | str)),
         str(entry.get("kind", ""))[:_TEXT],
         str(entry.get("message", ""))[:_TEXT].removeprefix("Value error, "),
     )
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """`found` by the shipped schema and the rules, corrected by the trainer's own classes.
+    """Return the findings of lint, corrected by the answer of the trainer's own classes.
 
-    What only the shipped schema refuses and they take is not said (a rule, which knows a failure,
-    stays); what they refuse is said once, by the rule that explains it where there is one. Between
-    values (a place that is none) they stop at the first they meet, so what lint knows of those
-    stays, unless they take it all.
+    A finding that only the shipped schema makes is dropped if the classes accept the value; a
+    rule's finding stays, because the rule knows a failure. A refusal of the classes is added once,
+    and only if no finding explains that line already. The classes stop at the first error between
+    values (a refusal without a place). Findings of that kind therefore stay unless the classes
+    accept the whole config.
     """
     if not answer.name or any(item.id == "toml" for item in found):
         return list(found)
-    lines = set()
-    for refusal in answer.refusals:
-        if refusal.place:
-            lines.add(_line(document, refusal))
+    lines = {_line(document, refusal) for refusal in answer.refusals if refusal.place}
     kept = []
     for item in found:
-        doubtful = (
-            item.level == "error"
-            and item.id == "schema"
-            and (item.by_schema or not answer.refusals)
-        )
+        can_be_wrong = item.by_schema or not answer.refusals
+        doubtful = item.level == "error" and item.id == "schema" and can_be_wrong
         if not doubtful or item.line in lines:
             kept.append(item)
     told = {item.line for item in kept if item.level == "error"}
-    return [
-        *kept,
-        *(
-            _finding(document, one, answer.name)
-            for one in answer.refusals
-            if not one.place or _line(document, one) not in told
-        ),
-    ]
+    for refusal in answer.refusals:
+        if not refusal.place or _line(document, refusal) not in told:
+            kept.append(_finding(document, refusal, answer.name))
+    return kept
 
 
 def _finding(document: Document, refusal: Refusal, name: str) -> Finding:
-    place = _in_file(document, refusal.place)
-    where = dotted(refusal.place if len(place) < len(refusal.place) and not place else place)
+    where = dotted(_in_file(document, refusal.place) or refusal.place)
+    message, fix = refusal.message, "Correct it."
     if refusal.kind == "extra_forbidden":
-        message, fix = (
-            f"{where} is not a key of the trainer that is installed.",
-            "Remove it, or install the revision that has it.",
-        )
+        message = f"{where} is not a key of the trainer that is installed."
+        fix = "Remove it, or install the revision that has it."
     elif refusal.kind == "missing":
         message, fix = f"{dotted(refusal.place)} is missing.", "Add it."
-    else:
-        if where:
-            message = f"{where}: {refusal.message}"
-        else:
-            message = refusal.message
-        message, fix = (
-            message if message.endswith((".", "!", "?")) else f"{message}.",
-            "Correct it.",
-        )
+    elif where:
+        message = f"{where}: {refusal.message}"
+    if not message.endswith((".", "!", "?")):
+        message += "."
     return Finding(
         id="schema",
         level="error",
@@ -135,8 +120,8 @@ def _finding(document: Document, refusal: Refusal, name: str) -> Finding:
 
 
 def _in_file(document: Document, place: Path) -> Path:
-    """`place` without what is no key of the file: the names that pydantic gives to members of a
-    union.
+    """Return `place` without the parts that are no keys of the file: pydantic's names of union
+    members.
     """
     path: Path = ()
     for part in place:
@@ -151,5 +136,5 @@ def _line(document: Document, refusal: Refusal) -> int:
 
 
 def sorted_by_line(found: Sequence[Finding]) -> list[Finding]:
-    unique = {(item.id, item.line, item.message): replace(item, by_schema=False) for item in found}
-    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
+    """Return the findings without duplicates, sorted by line. On each line errors come first."""
+    return by_line(replace(item, by_schema=False) for item in found)

@@ -1,4 +1,4 @@
-"""diff: how two configs differ by meaning. Order, comments, spelling of numbers and tables do not
+"""Compare two configs by meaning. Order, comments and the spelling of numbers and tables do not
 count.
 """
 
@@ -16,7 +16,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """`before` is None for what was added, `after` for what was removed."""
+    """One difference between two configs. `before` is None for a value that was added, `after` for
+    a value that was removed.
+    """
 
     kind: Literal["added", "removed", "changed"]
     key: str
@@ -24,9 +26,11 @@ class Change:
     after: Any
 
 
-def valid(file: File) -> Document:
-    """Return a config file that is read. UsageError when it is no TOML."""
-    document = read_toml(file)
+def valid(file: File, follow: bool = False) -> Document:
+    """Return the document of a config file. `follow` is that of `read_toml`. Raises UsageError if
+    the file cannot be read or is no TOML.
+    """
+    document = read_toml(file, follow)
     if document.findings:
         raise UsageError(
             f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
@@ -36,26 +40,33 @@ def valid(file: File) -> Document:
 
 
 def values(file: File) -> dict[str, Any]:
-    """Return the values of a config file. UsageError when it is no TOML."""
+    """Return the values of a config file. Raises UsageError if the file cannot be read or is no
+    TOML.
+    """
     return valid(file).data
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
+    """Return the differences between two configs, sorted by key. Empty if both mean the same."""
     old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
-        name = dotted(path)
+        was, now = old.get(path), new.get(path)
+        kind: Literal["added", "removed", "changed"] = "changed"
         if path not in new:
-            found.append(Change("removed", name, old[path], None))
+            kind = "removed"
         elif path not in old:
-            found.append(Change("added", name, None, new[path]))
-        elif old[path] != new[path] or isinstance(old[path], bool) != isinstance(new[path], bool):
-            found.append(Change("changed", name, old[path], new[path]))
+            kind = "added"
+        elif was == now and isinstance(was, bool) == isinstance(now, bool):
+            continue
+        found.append(Change(kind, dotted(path), was, now))
     return found
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield every plain value, list of plain values and empty table, with its place."""
+    """Yield every plain value, list of plain values and empty table, with its path. `path` is the
+    path of `value` itself.
+    """
     if isinstance(value, dict) and value:
         for key, item in value.items():
             yield from leaves(item, (*path, key))

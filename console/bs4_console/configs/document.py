@@ -1,6 +1,4 @@
-"""One config file, read: its text, its values, the line of each of them, and what its comments
-say.
-"""
+"""Read one config file: its text, its values, the line of each value, and its comments."""
 
 from __future__ import annotations
 
@@ -15,15 +13,18 @@ from bs4_console.configs.findings import Finding, Path
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.errors import UsageError
 
-#: No training config comes near; a checkpoint or a log given by mistake does.
+#: Bytes. No training config is near this size; a checkpoint or a log that is given by mistake is
+#: larger.
 LARGEST = 1 << 20
-#: Tables in each other, and digits of a number: far beyond any config, and before Python itself
-#: gives up.
+#: How many tables may be nested, and how many digits a number may have: far beyond any config, and
+#: less than what Python itself refuses.
 DEEPEST, LONGEST = 100, 300
 
 
 class BadToml(tomllib.TOMLDecodeError):
-    """Text that is no TOML, or none that a config could be: on which line, and what."""
+    """Raised for a text that is no TOML, or that no config could be. `line` is 1-based, and `what`
+    says what is wrong.
+    """
 
     def __init__(self, line: int, what: str) -> None:
         ValueError.__init__(self, f"{what} (line {line})")
@@ -32,8 +33,11 @@ class BadToml(tomllib.TOMLDecodeError):
 
 @dataclass(kw_only=True)
 class Document:
-    """`data` is what tomllib read, with the files of `toml_files` over it where the trainer does
-    so. `findings`: what reading found.
+    """One TOML config that was read.
+
+    `data` are the values as tomllib read them, with the files of `toml_files` laid over them if the
+    trainer does so. `lines` is the 1-based line of each path. `findings` are the problems that
+    reading found.
     """
 
     file: File
@@ -42,13 +46,13 @@ class Document:
     lines: dict[Path, int]
     findings: list[Finding] = field(default_factory=list)
     borrowed: dict[str, int] = field(default_factory=dict)
-    """Top-level name that comes from another file -> the line that names that file."""
+    """The line that names the other file, by top-level name that comes from it."""
     included: list[tuple[File, str]] = field(default_factory=list)
-    """The files of `toml_files`, with their texts."""
+    """The files of `toml_files` as (path, text)."""
 
     def line(self, path: Path) -> int:
-        """Of the path, or of the nearest table around it that the file has; 1 for the file as a
-        whole.
+        """Return the 1-based line of a path, or of the nearest table around it that the file has.
+        Return 1 if the file has neither.
         """
         if path and isinstance(path[0], str) and path[0] in self.borrowed:
             return self.borrowed[path[0]]
@@ -58,7 +62,7 @@ class Document:
         return 1
 
     def comments(self) -> list[tuple[int, str]]:
-        """(line, text) of every comment that has a line of its own."""
+        """Return (line, text) of every comment that has a line of its own, without its # signs."""
         return [
             (n, line.strip().lstrip("#").strip())
             for n, line in enumerate(self.text.split("\n"), 1)
@@ -67,14 +71,17 @@ class Document:
 
 
 def read_text(file: File) -> str:
-    """Return a file's text, each line end as a newline alone. UsageError as `read_raw` raises."""
+    """Return a file's text with each line end as a newline alone. Raises UsageError as `read_raw`
+    does.
+    """
     return read_raw(file).replace("\r\n", "\n")
 
 
 def read_raw(file: File) -> str:
     """Return a file's text with the line ends that it has.
 
-    UsageError with what to do when it is missing, a directory, not a file, too large or not UTF-8.
+    Raises UsageError, with what to do, if the file is missing, a directory, no regular file, too
+    large or not UTF-8.
     """
     try:
         status = file.stat()
@@ -110,9 +117,12 @@ def read_raw(file: File) -> str:
 
 
 def read_toml(file: File, follow: bool = False) -> Document:
-    """Broken TOML becomes a finding `toml`, not an error: it is what lint is asked about. `follow`:
-    lay `toml_files` over it as the January generation does (a file named there replaces whole
-    top-level tables of the one that names it).
+    """Return the config in a file. A text that is no TOML becomes the finding `toml` and raises
+    nothing.
+
+    `follow` lays the files of `toml_files` over the config as the generation of January 2026 does:
+    a file named there replaces whole top-level tables of the file that names it. Raises UsageError
+    if the file cannot be read.
     """
     text = read_text(file)
     try:
@@ -126,8 +136,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """What tomllib reads; BadToml for all that it cannot, and for what the rules could not count
-    with.
+    """Return the values of a TOML text. Raises BadToml if tomllib cannot read it, or if it is
+    nested or has numbers beyond what the rules can work with.
     """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
@@ -135,10 +145,7 @@ def parse(text: str) -> dict[str, Any]:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         place = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
-        if place:
-            line = int(place[1])
-        else:
-            line = len(text.rstrip("\n").split("\n"))
+        line = int(place[1]) if place else text.rstrip("\n").count("\n") + 1
         raise BadToml(line, re.sub(r"\s*\(at .*\)$", "", str(error))) from None
     except RecursionError:
         raise BadToml(_longest(text, r"[\[{.]"), "It is nested deeper than any config") from None
@@ -149,6 +156,9 @@ def parse(text: str) -> dict[str, Any]:
 
 
 def _within_reason(text: str, data: dict[str, Any]) -> None:
+    """Raise BadToml if the values are nested deeper than DEEPEST or an integer has more than
+    LONGEST digits.
+    """
     pending: list[tuple[Any, int]] = [(data, 0)]
     while pending:
         value, depth = pending.pop()
@@ -165,14 +175,13 @@ def _within_reason(text: str, data: dict[str, Any]) -> None:
 
 
 def _longest(text: str, sign: str) -> int:
-    """The line with the most of a sign."""
-    counts = []
-    for line in text.split("\n"):
-        counts.append(len(re.findall(sign, line)))
-    return counts.index(max(counts)) + 1
+    """Return the 1-based line that matches the pattern `sign` most often."""
+    lines = text.split("\n")
+    return max(range(len(lines)), key=lambda n: len(re.findall(sign, lines[n]))) + 1
 
 
 def broken(error: BadToml) -> Finding:
+    """Return the finding `toml` for a text that cannot be read."""
     fix = "Correct the syntax on this line."
     if "overwrite" in error.what or "twice" in error.what:
         fix = "A key or table may stand only once."
@@ -199,6 +208,7 @@ def _resolved(file: File) -> File:
 
 
 def _follow(document: Document) -> None:
+    """Lay the files that `toml_files` names over the document's values."""
     seen = {_resolved(document.file)}
     pending = [
         (document.file.parent / str(name), n) for n, name in enumerate(document.data["toml_files"])

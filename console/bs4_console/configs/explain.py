@@ -1,14 +1,16 @@
-"""What the schema refuses, told as the rule that knows it, or as `schema` where no rule does."""
+"""Explain what the schema refuses: as the rule that knows the mistake, or as `schema` if no rule
+does.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bs4_console.configs.catalog import finding
-from bs4_console.configs.findings import Edit, Finding, Path, dotted, names_of
-from bs4_console.configs.names import nearest, of_other_generation
+from bs4_console.configs.findings import Edit, Finding, Path, dotted, names_of, path_of
+from bs4_console.configs.names import RENAMES, nearest, of_other_generation
 from bs4_console.configs.schema import Problem, exists
-from bs4_console.configs.view import View
+from bs4_console.configs.view import View, table_in
 
 _VLLM = {"enable_prefix_caching", "max_num_seqs", "max_num_batched_tokens"}
 _LOADING = {"tokenizer_mode", "config_format", "load_format"}
@@ -20,33 +22,57 @@ _ENVIRONMENTS = {
     ("orchestrator", "environment"),
     ("orchestrator", "environments"),
 }
+#: Where an older trainer had the LoRA table.
+_LORA_PARENTS = {
+    (),
+    ("trainer",),
+    ("model",),
+    ("orchestrator",),
+    ("trainer", "experimental"),
+    ("inference",),
+}
+#: Keys that are arrays of tables.
+_LISTS = {
+    ("orchestrator", "env"),
+    ("orchestrator", "train", "source"),
+    ("orchestrator", "eval", "env"),
+    ("orchestrator", "eval", "source"),
+}
+#: The rule and the right path of keys that January 2026 has in another table.
+_MOVED = {
+    "lora_name": ("R04", ("orchestrator", "lora_name")),
+    "oversampling_factor": ("R07", ("orchestrator", "oversampling_factor")),
+    "online_difficulty_filtering": (
+        "R07",
+        ("orchestrator", "buffer", "online_difficulty_filtering"),
+    ),
+}
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """One finding for one problem."""
+    """Return the finding for one problem of the schema."""
     line = view.at(problem.path)
     if problem.kind == "extra":
         return _unknown(view, problem, line)
     if problem.kind == "ignored":
         words, _ = nearest(view.generation, problem.path, problem.known, view.component)
-        message = (
-            f"{dotted(problem.path)} is not a key here; the trainer ignores it without a word."
-        )
-        return finding("schema", line, message, words or "Remove it.", level="warning")
-    if problem.kind == "missing":
         return finding(
             "schema",
             line,
-            f"{problem.wanted} is missing{_inside(problem.path[:-1])}.",
+            f"{dotted(problem.path)} is not a key here; the trainer ignores it without a word.",
+            words or "Remove it.",
+            level="warning",
+        )
+    if problem.kind == "missing":
+        table = problem.path[:-1]
+        inside = f" in [{dotted(table)}]" if table else ""
+        return finding(
+            "schema",
+            line,
+            f"{problem.wanted} is missing{inside}.",
             "Add it; an empty table is enough where all has defaults.",
         )
     return _wrong_value(view, problem, line)
-
-
-def _inside(path: Path) -> str:
-    if path:
-        return f" in [{dotted(path)}]"
-    return ""
 
 
 def _wrong_value(view: View, problem: Problem, line: int) -> Finding:
@@ -60,12 +86,7 @@ def _wrong_value(view: View, problem: Problem, line: int) -> Finding:
             f"trainer.model.ac is {value}, and has to be a table.",
             edits=(edit,) if problem.value not in (False, 0) else (),
         )
-    if names in (
-        ("orchestrator", "env"),
-        ("orchestrator", "train", "source"),
-        ("orchestrator", "eval", "env"),
-        ("orchestrator", "eval", "source"),
-    ):
+    if names in _LISTS:
         return finding(
             "R12",
             line,
@@ -85,7 +106,6 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
     path, names = problem.path, names_of(problem.path)
     key, parent = names[-1], names[:-1]
     old = view.generation == "prime-rl-2026-01"
-    remove = (Edit("remove", path),)
     where = dotted(path)
     if names in (("config",), (view.component, "config")):
         return finding(
@@ -96,37 +116,21 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
         )
     if view.component in ("sft", "eval"):
         return _misspelt(view, problem, line)
-    if (
-        key == "experimental"
-        and parent == ("trainer", "model")
-        and isinstance(problem.value, dict)
-        and "lora" in problem.value
-    ):
-        line = view.at((*path, "lora"))
+    is_table = isinstance(problem.value, dict)
+    if names == ("trainer", "model", "experimental") and is_table and "lora" in problem.value:
         return finding(
             "R03",
-            line,
+            view.at((*path, "lora")),
             "[trainer.model.experimental.lora] has moved to [trainer.model.lora].",
             edits=_experimental(view, problem),
         )
-    if key == "lora" and parent in (
-        (),
-        ("trainer",),
-        ("model",),
-        ("orchestrator",),
-        ("trainer", "experimental"),
-        ("inference",),
-    ):
-        moved: tuple[Edit, ...]
-        if view.has("trainer.model.lora") or not isinstance(problem.value, dict):
-            moved = ()
-        else:
-            moved = (Edit("move", path, to=("trainer", "model", "lora")),)
+    if key == "lora" and parent in _LORA_PARENTS:
+        edit = Edit("move", path, to=("trainer", "model", "lora"))
         return finding(
             "R03",
             line,
             f"[{where}] is not a table of this trainer; LoRA is [trainer.model.lora].",
-            edits=moved,
+            edits=(edit,) if is_table and not view.has("trainer.model.lora") else (),
         )
     if key == "fsdp_cpu_offload":
         return finding(
@@ -142,10 +146,8 @@ def _unknown(view: View, problem: Problem, line: int) -> Finding:
             f"{where} is not a key of this trainer: seq_len stands under [orchestrator] and "
             "[trainer.model].",
         )
-    if old:
-        found = _of_january(problem, names, line, remove)
-        if found:
-            return found
+    if old and (found := _of_january(problem, line)):
+        return found
     instead = of_other_generation(view.generation, path)
     if instead:
         other = "the current" if old else "the January 2026"
@@ -162,87 +164,60 @@ def _unwrapped(view: View, problem: Problem) -> tuple[Edit, ...]:
     """Return the edits that take a [config] table away and keep the settings in it.
 
     TOML counts every key below the header as the table's, up to the next header, so settings that
-    were written for the top of the file stand in it. They go back there. What the trainer has no
-    key for is about the file, and goes with the table. No edits when a setting stands at the top as
-    well.
+    were written for the top of the file stand in it. They go back there. A key that the trainer
+    does not have is about the file, and goes with the table. There are no edits if a setting stands
+    at the top as well.
     """
-    inside = {}
-    if isinstance(problem.value, dict):
-        inside = problem.value
-    settings = []
-    for key in inside:
-        if exists(view.generation, (*problem.path[:-1], key), view.component):
-            settings.append(key)
-    if any(view.has(dotted((*problem.path[:-1], key))) for key in settings):
-        return ()
-    moves = []
-    for key in settings:
-        moves.append(Edit("move", (*problem.path, key), to=(*problem.path[:-1], key)))
-    return (*moves, Edit("remove", problem.path))
+    edits = []
+    for key in table_in(problem.value):
+        place = (*problem.path[:-1], key)
+        if not exists(view.generation, place, view.component):
+            continue
+        if view.has(dotted(place)):
+            return ()
+        edits.append(Edit("move", (*problem.path, key), to=place))
+    return (*edits, Edit("remove", problem.path))
 
 
 def _misspelt(view: View, problem: Problem, line: int) -> Finding:
-    path, names = problem.path, names_of(problem.path)
+    path = problem.path
     words, right = nearest(view.generation, path, problem.known, view.component)
-    edits: tuple[Edit, ...] = ()
-    there = (
-        right
-        and not view.has(dotted((*names[:-1], right)))
-        and exists(view.generation, (*path[:-1], right), view.component)
-    )
-    if there and _sure(names[-1], right):
-        edits = (Edit("move", path, to=(*path[:-1], right)),)
+    target = (*path[:-1], right)
+    is_free = right and not view.has(dotted(names_of(target)))
+    known = is_free and exists(view.generation, target, view.component)
     return finding(
         "schema",
         line,
         f"{dotted(path)} is not a key of this trainer.",
         words or "Remove it.",
-        edits=edits,
+        edits=(Edit("move", path, to=target),) if known and _sure(str(path[-1]), right) else (),
     )
 
 
-def _of_january(
-    problem: Problem, names: tuple[str, ...], line: int, remove: tuple[Edit, ...]
-) -> Finding | None:
+def _of_january(problem: Problem, line: int) -> Finding | None:
+    """Return the finding of the rule that knows this unknown key in January 2026, or None if no
+    rule does.
+    """
+    names = names_of(problem.path)
     key, parent, where = names[-1], names[:-1], dotted(problem.path)
-    if key == "top_p" and "sampling" in parent:
-        return finding("R05", line, f"{where} is refused by the trainer.", edits=remove)
-    if key in _MASKS:
-        return finding("R06", line, f"{where} is refused by the trainer.", edits=remove)
-    if key == "lora_name":
-        move = (Edit("move", problem.path, to=("orchestrator", "lora_name")),)
-        return finding(
-            "R04", line, f"{where} belongs to [orchestrator].", edits=move, level="error"
-        )
+    remove = Edit("remove", problem.path)
+    rule = _unwanted(key, parent)
+    if rule:
+        return finding(rule, line, f"{where} is refused by the trainer.", edits=(remove,))
     if parent == ("orchestrator", "buffer") and key == "type":
-        edits = (
-            *remove,
-            Edit("set", ("orchestrator", "buffer", "online_difficulty_filtering"), value=True),
-        )
+        edits = (remove, Edit("set", (*parent, "online_difficulty_filtering"), value=True))
         return finding(
             "R07",
             line,
             f"{where} is refused: the buffer has no kinds.",
             edits=edits if "difficulty" in str(problem.value) else (),
         )
-    if key == "oversampling_factor":
-        move = (Edit("move", problem.path, to=("orchestrator", "oversampling_factor")),)
-        return finding("R07", line, f"{where} belongs to [orchestrator].", edits=move)
-    if key == "online_difficulty_filtering":
-        move = (
-            Edit(
-                "move", problem.path, to=("orchestrator", "buffer", "online_difficulty_filtering")
-            ),
+    if key in _MOVED:
+        rule, to = _MOVED[key]
+        move = Edit("move", problem.path, to=to)
+        return finding(
+            rule, line, f"{where} belongs to [{dotted(to[:-1])}].", edits=(move,), level="error"
         )
-        return finding("R07", line, f"{where} belongs to [orchestrator.buffer].", edits=move)
-    if (
-        key in _VLLM
-        and (not parent or parent[0] == "inference")
-        and parent != ("inference", "vllm")
-    ):
-        return finding("R13", line, f"{where} is refused by the trainer.", edits=remove)
-    if key in _LOADING and (not parent or parent[0] == "inference"):
-        return finding("R14", line, f"{where} is refused by the trainer.", edits=remove)
     if names in _ENVIRONMENTS:
         return finding("R12", line, f"[{where}] is not where environments are.")
     if parent == ("orchestrator", "env"):
@@ -252,6 +227,20 @@ def _of_january(
             f"{where} is refused: an environment has id and args, and its settings go into args.",
         )
     return None
+
+
+def _unwanted(key: str, parent: tuple[str, ...]) -> str:
+    """Return the rule that knows a key which January 2026 refuses in its table, or ""."""
+    is_server = not parent or parent[0] == "inference"
+    if key == "top_p" and "sampling" in parent:
+        return "R05"
+    if key in _MASKS:
+        return "R06"
+    if key in _VLLM and is_server and parent != ("inference", "vllm"):
+        return "R13"
+    if key in _LOADING and is_server:
+        return "R14"
+    return ""
 
 
 def _experimental(view: View, problem: Problem) -> tuple[Edit, ...]:
@@ -272,56 +261,42 @@ def _offload(view: View, problem: Problem) -> tuple[Edit, ...]:
 
 
 def _rename(view: View, path: Path) -> tuple[Edit, ...]:
-    """A rename is certain only for a plain value at a plain place; whole generations are for
-    `config migrate`.
+    """Return the edit that renames a key, or () if that is not certain. It is certain only for a
+    plain value at a plain place; whole generations are for `config migrate`.
     """
-    from bs4_console.configs.names import RENAMES
-
     name = dotted(path)
+    if view.is_table(name):
+        return ()
     for rename in RENAMES:
-        if view.generation == "prime-rl":
-            source, target = (rename.old, rename.new)
-        else:
-            source, target = (rename.new, rename.old)
-        if (
-            source == name
-            and rename.moved
-            and target
-            and not isinstance(view.written(name), dict)
-            and not view.has(target)
-        ):
-            return (Edit("move", path, to=tuple(target.split("."))),)
+        source, target = rename.ends(view.generation == "prime-rl")
+        if source == name and rename.moved and target and not view.has(target):
+            return (Edit("move", path, to=path_of(target)),)
     return ()
 
 
 def _sure(wrong: str, right: str) -> bool:
-    """One slip of the finger: the same letters but for one, or only - for _."""
+    """Return True if `wrong` is one slip of the finger away from `right`: one letter differs, is
+    missing or is too many, or - stands for _.
+    """
     if wrong.replace("-", "_") == right:
         return True
     if abs(len(wrong) - len(right)) > 1:
         return False
-    if len(wrong) > len(right):
-        longer, shorter = (wrong, right)
-    else:
-        longer, shorter = (right, wrong)
-    if len(longer) == len(shorter):
+    if len(wrong) == len(right):
         return sum(a != b for a, b in zip(wrong, right, strict=True)) == 1
+    shorter, longer = sorted((wrong, right), key=len)
     return any(longer[:n] + longer[n + 1 :] == shorter for n in range(len(longer)))
 
 
 def _shown(value: Any) -> str:
+    """Return a value for a message, in at most 60 characters."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
         return "a list"
     if isinstance(value, bool):
-        if value:
-            return "true"
-        return "false"
-    if isinstance(value, str):
-        text = f'"{value}"'
-    else:
-        text = str(value)
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
     if len(text) < 60:
         return text
     return text[:57] + "..."

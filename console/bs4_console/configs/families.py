@@ -1,5 +1,5 @@
-"""What a model's name tells: its family, its size, whether it reads pictures. Never more than the
-name says.
+"""Read from a model's name its family, its size, and whether it takes images. Nothing is guessed
+beyond the name.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tomllib
 from bs4_console import models
 from bs4_console.assets import find
 
-#: Family -> parsers that read its tool calls; the first is the one to set.
+#: The parsers that read a family's tool calls, by family. The first parser is the one to set.
 PARSERS = {
     "qwen": ("hermes", "qwen3_coder", "qwen3_xml"),
     "mistral": ("mistral",),
@@ -21,15 +21,14 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 
 def words(model: str) -> list[str]:
-    rows = []
-    for word in re.split(r"[-_/.\s]+", model.lower()):
-        if word:
-            rows.append(word)
-    return rows
+    """Return the words of a model's name in lower case."""
+    return re.findall(r"[^-_/.\s]+", model.lower())
 
 
 def family(model: str) -> str:
-    """qwen, mistral or llama, or "" when the name does not say, or says two."""
+    """Return `qwen`, `mistral` or `llama`. Return "" if the name does not say the family, or says
+    two.
+    """
     name = model.lower().rsplit("/", 1)[-1]
     if "distill" in name or "hermes" in name:
         return ""
@@ -42,12 +41,13 @@ def family(model: str) -> str:
 
 
 def reads_pictures(model: str) -> bool:
+    """Return True if the name says that the model takes images."""
     return any(word in _PICTURES or re.fullmatch(r"(qwen)?\d*vl", word) for word in words(model))
 
 
 def billions(model: str) -> float | None:
-    """Parameters in 10^9 by the name: 8B, 0.6B, 30B-A3B (all of them, not the active ones). None
-    when it does not say.
+    """Return the number of parameters in 10^9 from the name: 8B, 0.6B, 30B-A3B (all parameters, not
+    the active ones). Return None if the name does not say it.
     """
     found = re.findall(r"(?<![a-zA-Z0-9.])(\d+(?:\.\d+)?)[bB](?![a-zA-Z0-9])", model)
     return max((float(size) for size in found), default=None)
@@ -55,16 +55,16 @@ def billions(model: str) -> float | None:
 
 @functools.cache
 def rendered() -> frozenset[str]:
-    """Models for which the current prime-rl finds a renderer by itself."""
+    """Return the models for which the current prime-rl finds a renderer by itself."""
     with (find("configs") / "renderers.toml").open("rb") as handle:
         return frozenset(tomllib.load(handle)["automatic"])
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """(why, whether it was this very trainer that could not) when the registry says that it could
-    not be trained.
+    """Return (reason, same_trainer) if the registry says that the model could not be trained, else
+    None. `same_trainer` is True if it failed with this very trainer.
     """
     known = models.get(model)
-    if known is not None and known.blocked:
-        return (known.blocked["reason"], known.blocked_for(trainer))
-    return None
+    if known is None or not known.blocked:
+        return None
+    return known.blocked["reason"], known.blocked_for(trainer)

@@ -1,15 +1,20 @@
-"""What lint says about a config, and the edits that are certain enough to be made by a machine."""
+"""Describe what lint finds in a config, and the edits that are certain enough to be made by a
+machine.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 Level = Literal["error", "warning"]
 
-#: Where a value is: table names, keys and list indices from the top of the file.
+#: The path of a value: table names, keys and list indices from the top of the file.
 Path = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _LONGEST = 80
@@ -17,7 +22,9 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Edit:
-    """One certain change: `set` path to value, `remove` path, or `move` path to `to`."""
+    """One certain change of a config: `set` the path to a value, `remove` the path, or `move` it to
+    `to`.
+    """
 
     op: Literal["set", "remove", "move"]
     path: Path
@@ -27,9 +34,11 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """`id` is a rule's, or `schema` (only the trainer's own schema says so), or `toml`/`yaml` (the
-    file cannot be read). `line` is 1-based. `fix` is a sentence for a person; `edits` are made by
-    `config fix` when there are any.
+    """One thing that is wrong with a config.
+
+    `id` is a rule's id, or `schema` (only the trainer's own schema refuses the value), or `toml` or
+    `yaml` (the file cannot be read). `line` is 1-based. `fix` is a sentence for a person. `edits`
+    are what `config fix` changes; empty if no change is certain.
     """
 
     id: str
@@ -39,11 +48,12 @@ class Finding:
     fix: str
     edits: tuple[Edit, ...] = ()
     by_schema: bool = False
-    """Whether the shipped schema refuses it: what the trainer's own classes say counts more (see
+    """True if the shipped schema refuses the value. The trainer's own classes count more (see
     classes.py).
     """
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the finding as JSON of `config lint`, without its edits."""
         return {
             "id": self.id,
             "level": self.level,
@@ -53,30 +63,51 @@ class Finding:
         }
 
 
+def by_line(found: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without duplicates, sorted by line. On each line errors come first."""
+    unique = {(item.id, item.line, item.message): item for item in found}
+    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
+
+
 def dotted(path: Path) -> str:
-    """`orchestrator.env[0].id`, as a person would write it; a key that TOML wants in quotes has
-    them, on one line and not without end.
+    """Return a path as a person would write it: `orchestrator.env[0].id`. A key that TOML needs in
+    quotes has them. A key has at most 80 characters here.
     """
     text = ""
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
-        if _BARE.fullmatch(part):
-            key = part
-        else:
-            key = json.dumps(part, ensure_ascii=False)
-        if len(key) < _LONGEST:
-            key = key
-        else:
+        key = part if _BARE.fullmatch(part) else json.dumps(part, ensure_ascii=False)
+        if len(key) >= _LONGEST:
             key = key[: _LONGEST - 3] + "..."
-        if text:
-            text += f".{key}"
-        else:
-            text += key
+        text += f".{key}" if text else key
     return text
 
 
+def path_of(place: str) -> Path:
+    """Return the path of a dotted key, or () for ""."""
+    return tuple(place.split(".")) if place else ()
+
+
+def below(top: Any, path: Path) -> Any:
+    """Return the value at a path in tables and lists, or None if there is none."""
+    value = top
+    for part in path:
+        if isinstance(value, dict):
+            value = value.get(part)
+        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            return None
+    return value
+
+
+def at(top: Any, path: Path) -> Any:
+    """Return the value at a path. Raises KeyError, IndexError or TypeError if there is none."""
+    return functools.reduce(operator.getitem, path, top)
+
+
 def names_of(path: Path) -> tuple[str, ...]:
-    """The path without list indices."""
+    """Return the path without its list indices."""
     return tuple(part for part in path if isinstance(part, str))

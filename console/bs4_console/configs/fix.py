@@ -1,5 +1,5 @@
-"""fix: make the edits that are certain, keep every comment, and keep the file as it was beside
-it.
+"""Make the edits of findings that are certain. Every comment stays, and the old file is kept beside
+the new one.
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ from tomlkit.exceptions import TOMLKitError
 
 from bs4_console.configs.diff import leaves
 from bs4_console.configs.document import Document, read_raw, read_toml
-from bs4_console.configs.findings import Edit, Finding, Path, dotted
+from bs4_console.configs.findings import Edit, Finding, Path, at, dotted
 from bs4_console.configs.lint import lint_document
 from bs4_console.configs.toml_lines import comments_of, lines_of
 from bs4_console.configs.view import Given
 from bs4_console.errors import NotApplicableError
 
-#: What lint says of a text.
+#: Returns the findings of lint about a text.
 Linted = Callable[[str], list[Finding]]
 
-#: Every fix leaves less to find, so it ends by itself; a config that needs more than this is better
-#: written anew.
+#: Every fix leaves fewer findings, so fixing ends by itself. A config that needs more fixes than
+#: this should be written anew.
 MOST = 200
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """`made`: findings that are gone; `left`: what lint says afterwards."""
+    """The result of fixing a config.
+
+    `before` and `after` are the texts. `made` are the findings whose edits were made, and `left`
+    are the findings of lint afterwards.
+    """
 
     before: str
     after: str
@@ -45,10 +49,11 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """Return what a config is with every fix made that is certain; nothing is written.
+    """Return a config's text with every certain fix made. Nothing is written.
 
-    Comments and line ends stay. `component`: whose config it is. NotApplicableError for verl and
-    for what is no TOML: there a person has to look.
+    Comments and line ends stay. `component` is the part of the training that the config is for.
+    Raises NotApplicableError for verl and for a text that is no TOML, because a person has to
+    correct those.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -83,37 +88,30 @@ def fix(file: File, trainer: str, given: Given | None = None, component: str = "
 
 
 def _step(text: str, linted: Linted) -> tuple[Finding, str] | None:
-    """The first finding whose edits leave less to find, and the text with them."""
-    for item in linted(text):
-        after = None
-        if item.edits:
-            after = _improved(text, item, linted)
-        if after is not None:
+    """Return the first finding whose edits leave less to find, with the edited text. Return None if
+    there is no such finding.
+    """
+    found = linted(text)
+    for item in found:
+        try:
+            after = apply(text, item.edits)
+        except (TOMLKitError, KeyError, TypeError, IndexError, ValueError):
+            continue
+        if item.edits and _amount(linted(after)) < _amount(found):
             return item, after
     return None
 
 
-def _improved(text: str, item: Finding, linted: Linted) -> str | None:
-    """The text with a finding's edits made, or None when they cannot be made or would not leave
-    fewer findings than before.
-    """
-    try:
-        after = apply(text, item.edits)
-    except (TOMLKitError, KeyError, TypeError, IndexError, ValueError):
-        return None
-    before, now = linted(text), linted(after)
-    fewer = (sum(f.level == "error" for f in now), len(now)) < (
-        sum(f.level == "error" for f in before),
-        len(before),
-    )
-    if fewer:
-        return after
-    return None
+def _amount(found: list[Finding]) -> tuple[int, int]:
+    """Return (number of errors, number of findings)."""
+    return sum(item.level == "error" for item in found), len(found)
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
-    """Return TOML text with the edits made. Comments stay, but for those of a value that is
-    removed. KeyError or TypeError when a place is not there or not a table.
+    """Return a TOML text with the edits made. Comments stay, except those inside a value that is
+    removed.
+
+    Raises KeyError or TypeError if a path does not exist or leads through a value that is no table.
     """
     for edit in edits:
         if edit.op == "set":
@@ -135,8 +133,7 @@ def _removed(text: str, edit: Edit) -> str:
     root = tomlkit.parse(text)
     value: Any = tomllib.loads(text)
     try:
-        for part in edit.path:
-            value = value[part]
+        value = at(value, edit.path)
         _remove(root, edit.path)
     except KeyError:  # an earlier move has emptied and taken it
         return text
@@ -151,13 +148,9 @@ def _moved(text: str, edit: Edit) -> str:
     what is written around it, else the value alone.
     """
     root = tomlkit.parse(text)
-    value = _at(root, edit.path)
-    if hasattr(value, "unwrap"):
-        plain = value.unwrap()
-    else:
-        plain = value
+    value = at(root, edit.path)
     _remove(root, edit.path)
-    _set(root, edit.to, plain)
+    _set(root, edit.to, value.unwrap() if hasattr(value, "unwrap") else value)
     alone = tomlkit.dumps(root)
     wanted = tomllib.loads(alone)
     for way in (_renamed, _moved_whole):
@@ -185,7 +178,7 @@ def _renamed(text: str, edit: Edit) -> str:
 def _moved_whole(text: str, edit: Edit) -> str:
     """Return the text with a value moved as it is written, its comments with it."""
     root = tomlkit.parse(text)
-    item = _at(root, edit.path)
+    item = at(root, edit.path)
     _remove(root, edit.path)
     _forget_header(item)
     _set(root, edit.to, item)
@@ -221,38 +214,30 @@ def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
 
 
 def with_line_ends(raw: str, text: str) -> str:
-    """Return a text whose lines end with a newline alone as those of `raw` end: each line that is
-    there too as it ends there, others as most do.
+    """Return `text` with the line ends of `raw`.
+
+    `text` ends its lines with a newline alone. A line that `raw` has too ends as it does there;
+    other lines end as most lines of `raw` do.
     """
     returns, all_lines = raw.count("\r\n"), raw.count("\n")
-    if returns == all_lines:
-        if returns:
-            return text.replace("\n", "\r\n")
+    if returns == 0:
         return text
+    if returns == all_lines:
+        return text.replace("\n", "\r\n")
     old, new = raw.split("\n"), text.split("\n")
     plain = [line.removesuffix("\r") for line in old]
     ends = [returns * 2 > all_lines] * len(new)
     for block in difflib.SequenceMatcher(None, plain, new).get_matching_blocks():
-        for at in range(block.size):
-            ends[block.b + at] = old[block.a + at].endswith("\r")
+        for n in range(block.size):
+            ends[block.b + n] = old[block.a + n].endswith("\r")
     ended = ""
     for line, has_return in zip(new[:-1], ends, strict=False):
-        if has_return:
-            ended += line + "\r\n"
-        else:
-            ended += line + "\n"
+        ended += line + ("\r\n" if has_return else "\n")
     return ended + new[-1]
 
 
-def _at(root: Any, path: Path) -> Any:
-    value = root
-    for part in path:
-        value = value[part]
-    return value
-
-
 def _remove(root: Any, path: Path) -> None:
-    del _at(root, path[:-1])[path[-1]]
+    del at(root, path[:-1])[path[-1]]
 
 
 def _set(root: Any, path: Path, value: Any) -> None:
@@ -274,33 +259,31 @@ def _set(root: Any, path: Path, value: Any) -> None:
 
 
 def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
-    """A new key of the root has to stand before the first table."""
-    tables = [
-        item
-        for name, item in root.body
-        if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT)
-    ]
-    plain = []
+    """Add a key to the root of a document, before the first table: below a header it would belong
+    to that table.
+    """
+    has_table, last = False, None
     for name, item in root.body:
-        if name is not None and not isinstance(item, tomlkit.items.Table | tomlkit.items.AoT):
-            plain.append(name.key)
-    if not tables:
+        if isinstance(item, tomlkit.items.Table | tomlkit.items.AoT):
+            has_table = True
+        elif name is not None:
+            last = name.key
+    if not has_table:
         root[key] = value
-    elif plain:
-        root._insert_after(plain[-1], key, value)
+    elif last is not None:
+        root._insert_after(last, key, value)
     else:
         root._insert_at(0, key, value)
 
 
 def write(file: File, text: str) -> File:
-    """Replace the file whole, and return where the old one was kept: FILE.orig, or FILE.orig.N when
-    that is taken; never over another.
+    """Replace a file whole, and return the path of the copy of the old one: FILE.orig, or
+    FILE.orig.N if that name is taken. An older copy is never overwritten. Raises OSError if the
+    file cannot be written.
     """
     kept = keep(file)
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
-    descriptor = os.open(
-        temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
-    )
+    descriptor = _new(temporary, file)
     try:
         with open(descriptor, "w", encoding="utf-8", newline="") as handle:
             handle.write(text)
@@ -314,16 +297,24 @@ def write(file: File, text: str) -> File:
 
 
 def keep(file: File) -> File:
+    """Copy a file beside itself and return the path of the copy: FILE.orig, or FILE.orig.N if that
+    name is taken. Raises NotApplicableError after a thousand copies.
+    """
     data = file.read_bytes()
     for number in range(1000):
         kept = file.with_name(f"{file.name}.orig" + (f".{number}" if number else ""))
         try:
-            descriptor = os.open(
-                kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, file.stat().st_mode & 0o777
-            )
+            descriptor = _new(kept, file)
         except FileExistsError:
             continue
         with open(descriptor, "wb") as handle:
             handle.write(data)
         return kept
     raise NotApplicableError(f"{file} has a thousand old copies beside it.", "Remove some of them.")
+
+
+def _new(path: File, like: File) -> int:
+    """Create a file with the mode of `like` and return its descriptor. Raises FileExistsError if
+    the path is taken.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, like.stat().st_mode & 0o777)

@@ -1,9 +1,9 @@
-"""The history of configs: version, parent and reason of each, in a file of its own, because the
-trainers refuse keys they do not know.
+"""Record the version, parent and reason of each config in a file beside the configs. The trainers
+refuse keys that they do not know, so the configs themselves cannot hold them.
 
 The file is JSON: `{"configs": {NAME: {"current_version", "versions": {"v1": {"created", "based_on",
-"reason", "digest"}}}}}`; the registry.json that people kept by hand (`notes` for `reason`) is read
-as well. NAME is the config's path relative to the registry.
+"reason", "digest"}}}}}`. A registry.json that was kept by hand (`notes` in place of `reason`) is
+read as well. NAME is the config's path relative to the registry.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Version:
-    """`based_on` is NAME:vN or vN of the same config; `digest` is of the values, so that comments
-    may change freely.
+    """One recorded version of a config.
+
+    `based_on` is its parent: NAME:vN, or vN of the same config. `digest` is the hash of the values
+    without the comments, so comments may change freely.
     """
 
     version: str
@@ -34,12 +36,17 @@ class Version:
 
 
 class History:
+    """The registry of config versions in one JSON file."""
+
     def __init__(self, file: File, data: dict[str, Any]) -> None:
         self.file = file
         self.data = data
 
     @classmethod
     def read(cls, file: File) -> History:
+        """Return the registry in `file`, or an empty one if the file does not exist. Raises
+        UsageError if the file is not JSON or not a registry.
+        """
         if not file.exists():
             return cls(file, {"configs": {}})
         try:
@@ -57,24 +64,30 @@ class History:
 
     @staticmethod
     def digest(data: dict[str, Any]) -> str:
-        """Of the values, whatever their order."""
-        return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[
-            :16
-        ]
+        """Return the hash of a config's values, as 16 hex digits. The order of the keys does not
+        count.
+        """
+        text = json.dumps(data, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def key(self, config: File) -> str:
-        """The name of a config here: as it is recorded (by its end), else its path from the
-        registry.
+        """Return the name of a config in the registry: its path relative to the registry, or the
+        recorded name with the same file name if exactly one matches.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
-        names = []
-        for name in self.data["configs"]:
-            if name == path or File(name).name == config.name:
-                names.append(name)
+        names = self._named(path, config.name)
         return path if path in names or len(names) != 1 else names[0]
 
+    def _named(self, path: str, file_name: str) -> list[str]:
+        """Return the recorded names that are `path` or end with `file_name`."""
+        return [
+            name for name in self.data["configs"] if name == path or File(name).name == file_name
+        ]
+
     def versions(self, name: str) -> list[Version]:
-        """Oldest first; the current one last."""
+        """Return the recorded versions of a config, oldest first and the current one last. Empty if
+        the config is not recorded.
+        """
         entry = self.data["configs"].get(name)
         if not isinstance(entry, dict) or not isinstance(entry.get("versions"), dict):
             return []
@@ -82,22 +95,15 @@ class History:
         for version, fields in entry["versions"].items():
             if isinstance(fields, dict):
                 found.append(_version(version, fields))
-        found.sort(key=lambda item: _order(item.version))
         current = entry.get("current_version")
-        return [item for item in found if item.version != current] + [
-            item for item in found if item.version == current
-        ]
+        return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
     def has(self, parent: str, name: str) -> bool:
+        """Return True if the registry has the version `parent`, written as NAME:vN, or as vN of the
+        config `name`.
+        """
         config, _, version = parent.rpartition(":")
-        if config:
-            wanted = []
-            for known in self.data["configs"]:
-                if known == config or File(known).name == File(config).name:
-                    wanted.append(known)
-        else:
-            wanted = [name]
-        for known in wanted:
+        for known in self._named(config, File(config).name) if config else [name]:
             for item in self.versions(known):
                 if item.version == version:
                     return True
@@ -106,8 +112,10 @@ class History:
     def add(
         self, config: File, data: dict[str, Any], reason: str, created: str, based_on: str = ""
     ) -> Version:
-        """Record the values as the next version. UsageError when they are those of the current one,
-        or the parent is not known.
+        """Record the values `data` as the next version of a config, and return that version.
+
+        `created` is the time as text. Without `based_on` the parent is the version before. Raises
+        UsageError if the values are those of the current version, or if the parent is not recorded.
         """
         name = self.key(config)
         known = self.versions(name)
@@ -132,7 +140,7 @@ class History:
         return version
 
     def write(self) -> None:
-        """Replaced whole. The directory has to exist."""
+        """Replace the registry's file whole. Its directory must exist."""
         temporary = self.file.with_name(f".{self.file.name}.{os.getpid()}")
         temporary.write_text(
             json.dumps(self.data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
@@ -141,12 +149,11 @@ class History:
 
 
 def _version(version: str, fields: dict[str, Any]) -> Version:
-    reason = fields.get("reason", fields.get("notes", ""))
     return Version(
         version,
         str(fields.get("created", "")),
         str(fields.get("based_on", "")),
-        str(reason),
+        str(fields.get("reason", fields.get("notes", ""))),
         str(fields.get("digest", "")),
     )
 

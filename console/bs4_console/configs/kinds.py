@@ -1,5 +1,5 @@
-"""Which part of a training a config file is for, told from its keys and, where several fit, from
-its name.
+"""Find out which component of a training a config file is for: from its keys, and from its name if
+several components fit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from bs4_console.configs.schema import COMPONENTS, Checker, prefix_of
 from bs4_console.errors import UsageError
 
-#: Words in a path that name a component.
+#: The component that a word in a path names.
 _WORDS: Mapping[str, str] = {
     "sft": "sft",
     "eval": "eval",
@@ -24,36 +24,30 @@ _WORDS: Mapping[str, str] = {
     "inference": "inference",
     "rl": "rl",
 }
-#: Folders above a config whose names count.
+#: How many folders above a config may name its component.
 _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return the component whose schema knows the most of a config's keys, or None when none knows
-    half of those at its top.
+    """Return the component whose schema knows the most of a config's keys. Return None if no
+    component knows half of the keys at its top.
 
-    Where several know as many the file's name decides, then its folder's, then the order of
-    COMPONENTS, in which the config of the whole comes first.
+    If several components fit equally, the file's name decides, then its folder's name, then the
+    order of COMPONENTS, in which the config of the whole training comes first.
     """
-    misfits = {}
-    for component in COMPONENTS:
-        misfits[component] = _misfits(data, generation, component)
+    misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
     least = min(misfits.values())
     if least[0] * 2 > len(data):
         return None
-    best = []
-    for component in COMPONENTS:
+    for component in (*_named(file), *COMPONENTS):
         if misfits[component] == least:
-            best.append(component)
-    for named in _named(file):
-        if named in best:
-            return named
-    return best[0]
+            return component
+    return None
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
-    """Return the component that was asked for, or the one that the config is for. UsageError when
-    that cannot be told.
+    """Return `component` if it is given, or else the component that the config is for. Raises
+    UsageError if the config fits no component.
     """
     found = component or component_of(data, file, generation)
     if found is None:
@@ -66,25 +60,22 @@ def chosen(data: Mapping[str, Any], file: File, generation: str, component: str 
 
 
 def _misfits(data: Mapping[str, Any], generation: str, component: str) -> tuple[int, int]:
-    """Return how many keys at the top of a config a component does not have, and how many there are
-    in all.
+    """Return (top, all): how many keys at the top of a config a component does not have, and how
+    many keys in all.
     """
     _, problems = Checker(generation, component).check(dict(data))
-    unknown = set()
-    for problem in problems:
-        if problem.kind == "extra":
-            unknown.add(problem.path)
+    unknown = {problem.path for problem in problems if problem.kind == "extra"}
     top = len(prefix_of(component)) + 1
-    return sum(len(path) == top for path in unknown), len(unknown)
+    return [len(path) for path in unknown].count(top), len(unknown)
 
 
 def _named(file: File) -> list[str]:
-    """Return the components that a path names, its own name before its folders, the nearest
-    first.
+    """Return the components that a path names: in the file's name, then in its folders from the
+    nearest on.
     """
     found = []
-    for part in [file.stem, *(parent.name for parent in list(file.parents)[:_FOLDERS])]:
-        for word in part.lower().replace("-", "_").split("_"):
+    for place in (file.with_suffix(""), *list(file.parents)[:_FOLDERS]):
+        for word in place.name.lower().replace("-", "_").split("_"):
             if word in _WORDS:
                 found.append(_WORDS[word])
     return found

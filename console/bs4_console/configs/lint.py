@@ -1,8 +1,10 @@
-"""lint: everything that is wrong with a config and can be known without starting it."""
+"""Find everything that is wrong with a config and can be known without starting the trainer."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import itertools
 import re
 from pathlib import Path as File
 from typing import Any
@@ -18,7 +20,7 @@ from bs4_console.configs import (
 )
 from bs4_console.configs.document import Document, read_toml
 from bs4_console.configs.explain import explain
-from bs4_console.configs.findings import Finding, Path
+from bs4_console.configs.findings import Edit, Finding, Path, below, by_line
 from bs4_console.configs.schema import COMPONENTS, Checker, Problem, prefix_of
 from bs4_console.configs.view import Given, View
 from bs4_console.errors import UsageError
@@ -29,14 +31,16 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 def lint(
     file: File, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Findings by line. `component`: whose config it is (prime-rl only). UsageError when the file
-    cannot be read at all.
+    """Return the findings about a config file, sorted by line.
+
+    `trainer` is one of TRAINERS. `component` is the part of the training that the config is for
+    (prime-rl only). Raises UsageError if the file cannot be read, or if `component` does not exist.
     """
     given = given or Given()
     if trainer == "verl":
         if component not in ("rl", "sft"):
             raise UsageError("verl has one config for the whole.", "Leave --component out.")
-        return _sorted(rules_verl.check(file, given))
+        return by_line(rules_verl.check(file, given))
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
     return lint_document(document, trainer, given, component)
 
@@ -44,15 +48,19 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
+    """Return the findings about a prime-rl config that is already read, sorted by line.
+
+    A text that is no TOML gives the finding `toml`, and otherwise only findings about launch
+    commands. Raises UsageError if `component` does not exist.
+    """
     given = given or Given()
     if component not in COMPONENTS:
         raise UsageError(
             f"There is no component {component!r}.", f"Choose {', '.join(COMPONENTS)}."
         )
     if any(found.id == "toml" for found in document.findings):
-        return _sorted(
-            [*document.findings, *rules_launch.spelling(View(trainer, document, {}, given))]
-        )
+        commands = rules_launch.spelling(View(trainer, document, {}, given))
+        return by_line([*document.findings, *commands])
     values, problems = Checker(trainer, component).check(document.data)
     prefix = prefix_of(component)
     if prefix:
@@ -61,85 +69,58 @@ def lint_document(
     overlaid = None
     if component == "rl":
         overlaid = overrides.overlay(written)
-    own = overlaid.left(problems) if overlaid else problems
-    found = [
-        *document.findings,
-        *(dataclasses.replace(explain(written, problem), by_schema=True) for problem in own),
-    ]
-    # What the schema refuses has been said; the rules read the rest, so that a wrong type is not
-    # reported a second time as a wrong number.
+    found = list(document.findings)
+    for problem in overlaid.left(problems) if overlaid else problems:
+        found.append(dataclasses.replace(explain(written, problem), by_schema=True))
+    # The schema's refusals are reported already. The rules read the remaining values, so that a
+    # wrong type is not reported again as a wrong number.
     view = View(trainer, document, _without(values, problems), given, component)
     if component != "rl":
         found += rules_component.check(view, component)
-        return _sorted([_in_own_words(item, component, prefix) for item in found])
+        return by_line(_in_own_words(item, component, prefix) for item in found)
     said = list(rules_launch.check(view))
     found += said
     if overlaid:
         found += [*overlaid.unread, *overlaid.added(written, problems)]
         view = dataclasses.replace(view, data=_without(overlaid.values, overlaid.problems))
-    between = [
-        *rules_shared.check(view),
-        *(
-            rules_january.check(view)
-            if trainer == "prime-rl-2026-01"
-            else rules_current.check(view)
-        ),
-    ]
-    # What the command says is on line 1, and the rules of commands have said it already.
-    if overlaid:
-        told = {item.id for item in said if item.line == 1}
-    else:
-        told = set()
-    return _sorted([*found, *(item for item in between if item.id not in told)])
+    # Findings about the launch command are on line 1, and the rules of commands have reported them
+    # already.
+    reported = {item.id for item in said if overlaid and item.line == 1}
+    rules = rules_january if trainer == "prime-rl-2026-01" else rules_current
+    for item in itertools.chain(rules_shared.check(view), rules.check(view)):
+        if item.id not in reported:
+            found.append(item)
+    return by_line(found)
 
 
 def _in_own_words(item: Finding, component: str, prefix: Path) -> Finding:
-    """A finding of a part as its own file has it: without the part's name before each key, and
-    without edits that lead out of the file.
+    """Return a finding about a component's own file as that file needs it: key names without the
+    component's name in front, and no edits if one of them leads out of the file.
     """
     if not prefix:
         return item
     size = len(prefix)
-    inside = all(
-        path[:size] == prefix
-        for edit in item.edits
-        for path in (edit.path, *([edit.to] if edit.to else []))
-    )
-    edits = (
-        tuple(
-            dataclasses.replace(edit, path=edit.path[size:], to=edit.to[size:])
-            for edit in item.edits
-        )
-        if inside
-        else ()
-    )
+    edits: list[Edit] = []
+    for edit in item.edits:
+        if edit.path[:size] != prefix or (edit.to and edit.to[:size] != prefix):
+            edits.clear()
+            break
+        edits.append(dataclasses.replace(edit, path=edit.path[size:], to=edit.to[size:]))
     bare = re.compile(rf"\b{component}\.(?=[a-z_])")
     return dataclasses.replace(
-        item, message=bare.sub("", item.message), fix=bare.sub("", item.fix), edits=edits
+        item,
+        message=bare.sub("", item.message),
+        fix=bare.sub("", item.fix),
+        edits=tuple(edits),
     )
 
 
 def _without(values: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
-    bad = set()
+    """Return a copy of `values` without each value that the schema refuses."""
+    kept = copy.deepcopy(values)
     for problem in problems:
         if problem.kind not in ("missing", "extra", "ignored"):
-            bad.add(problem.path)
-
-    def copy(value: Any, path: Path) -> Any:
-        if isinstance(value, dict):
-            rows = {}
-            for key, item in value.items():
-                if (*path, key) not in bad:
-                    rows[key] = copy(item, (*path, key))
-            return rows
-        if isinstance(value, list):
-            return [copy(item, (*path, n)) for n, item in enumerate(value)]
-        return value
-
-    result: dict[str, Any] = copy(values, ())
-    return result
-
-
-def _sorted(found: list[Finding]) -> list[Finding]:
-    unique = {(item.id, item.line, item.message): item for item in found}
-    return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
+            table = below(kept, problem.path[:-1])
+            if isinstance(table, dict):
+                table.pop(problem.path[-1], None)
+    return kept

@@ -1,5 +1,5 @@
-"""migrate: a config of one prime-rl generation in the names of the other. What has no translation
-is listed with its line and the reason.
+"""Translate a config of one prime-rl generation into the names of the other. A value without a
+translation is listed with its line and the reason.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bs4_console.configs.migration.account import Account, Named
 from bs4_console.configs.migration.renames import rest
 from bs4_console.configs.migration.to_current import to_current
 from bs4_console.configs.migration.to_january import to_january
+from bs4_console.configs.names import OTHER
 from bs4_console.configs.schema import prefix_of
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.errors import NotApplicableError
@@ -27,8 +28,11 @@ from bs4_console.errors import NotApplicableError
 
 @dataclass(frozen=True)
 class Left:
-    """One key of the source that is not in the result as it was, or needs a look there: on which
-    line, why, and whether the result would mean something else (`refuses`).
+    """One key of the source that is not in the result as it was, or that a person should check
+    there.
+
+    `line` is its 1-based line in the source. `refuses` is True if the result would mean something
+    else.
     """
 
     key: str
@@ -39,8 +43,10 @@ class Left:
 
 @dataclass
 class Migrated:
-    """`component`: whose config it is; `left`: what was not taken over as it was, or needs a look;
-    `findings`: what lint says of the result.
+    """A config in the names of the other generation.
+
+    `component` is the part of the training that it is for. `left` are the keys that were not taken
+    over as they were or need a check. `findings` are what lint finds in the result.
     """
 
     text: str
@@ -50,25 +56,25 @@ class Migrated:
 
     @property
     def left_out(self) -> list[tuple[str, str]]:
-        """Return (place, reason) of `left`."""
+        """Return (key, reason) of everything in `left`."""
         return [(item.key, item.reason) for item in self.left]
 
     @property
     def refused(self) -> bool:
-        """Return whether the result would mean something else, and is not to be used."""
+        """Return True if the result would mean something else, and must not be used."""
         return any(item.refuses for item in self.left)
 
 
 def migrate(file: File, to: str, component: str | None = None) -> Migrated:
-    """Return a config in the names of the other generation, and what lint says of it there.
+    """Return a config in the names of the generation `to`, and what lint finds in it there.
 
-    `component` says whose config it is; it is told from the keys and the name where it is not
-    given. Every value of the file is in the result or named in `left`. A value that the other
-    generation refuses stays, and lint names it. UsageError when the file is not TOML, or is a
-    config of no part that is known; NotApplicableError for one of evaluations.
+    `component` is the part of the training that it is for; None finds it out from the keys and the
+    name. Every value of the file is in the result or named in `left`. A value that the other
+    generation refuses stays, and lint names it. Raises UsageError if the file is no TOML or fits no
+    component, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)
-    found = chosen(source.data, file, _other(to), component)
+    found = chosen(source.data, file, OTHER[to], component)
     if found == "eval":
         raise NotApplicableError(
             f"{file} is a config of evaluations, which the two generations build from "
@@ -85,32 +91,24 @@ def migrate(file: File, to: str, component: str | None = None) -> Migrated:
     return Migrated(text, found, _left(account, source, found), findings)
 
 
-def _other(generation: str) -> str:
-    if generation == "prime-rl":
-        return "prime-rl-2026-01"
-    return "prime-rl"
-
-
 def _account(to: str, component: str, data: dict[str, Any]) -> Account:
-    """Return the config as the other generation names its keys, and what became of each value."""
+    """Return the account of a migration: the config as the other generation names its keys, and
+    what became of each value.
+    """
     if component == "sft":
-        # A program of its own, with a schema of its own: none of the renames of the whole are
-        # theirs.
+        # sft is a separate program with its own schema: none of the renames of the whole training
+        # apply to it.
         account = Account(data, to, component)
         rest(account, None, f"{component} of the other generation has no such key")
         return account
-    if prefix_of(component):
-        data = {component: data}
-    account = Account(data, to, component)
-    if to == "prime-rl":
-        to_current(account)
-    else:
-        to_january(account)
+    account = Account({component: data} if prefix_of(component) else data, to, component)
+    convert = to_current if to == "prime-rl" else to_january
+    convert(account)
     return account
 
 
 def _left(account: Account, source: Document, component: str) -> list[Left]:
-    """Return what the report says, by line."""
+    """Return the keys that the report lists, sorted by line."""
     named = account.named()
     length = len(prefix_of(component))
     if length:
@@ -125,7 +123,9 @@ def _left(account: Account, source: Document, component: str) -> list[Left]:
 
 
 def _head(text: str) -> list[str]:
-    """Return the comments at the top, without launch lines of the other generation."""
+    """Return the comment lines at the top of a config, without launch commands of the other
+    generation.
+    """
     head = []
     for line in text.split("\n"):
         if not line.startswith("#") and line.strip():

@@ -1,7 +1,8 @@
-"""Names that one generation has and the other has not, and the nearest name to a wrong one.
+"""Know the keys that one generation of prime-rl has and the other has not, and the nearest key to a
+wrong one.
 
-The table is that of prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August
-2026); there are no aliases either way.
+The table holds prime-rl's own changes between a24ec986b (January 2026) and 559b44772 (August 2026).
+Neither generation accepts a name of the other.
 """
 
 from __future__ import annotations
@@ -10,13 +11,16 @@ import difflib
 from dataclasses import dataclass
 
 from bs4_console.configs.findings import Path, dotted, names_of
-from bs4_console.configs.schema import exists, homes, tables
+from bs4_console.configs.schema import exists, homes
 
 
 @dataclass(frozen=True)
 class Rename:
-    """`new` is "" where the current generation has nothing for it; `moved`: the value can be taken
-    over as it is; `needed`: without it the config would mean something else.
+    """One key that the two generations name differently.
+
+    `old` is the key of January 2026. `new` is the current key, or "" if there is none. `moved` is
+    True if the value stays as it is. `needed` is True if the config means something else without
+    the key.
     """
 
     old: str
@@ -24,6 +28,12 @@ class Rename:
     moved: bool = True
     note: str = ""
     needed: bool = False
+
+    def ends(self, forward: bool) -> tuple[str, str]:
+        """Return the keys that a value moves from and to. `forward` is True towards the current
+        generation.
+        """
+        return (self.old, self.new) if forward else (self.new, self.old)
 
 
 RENAMES = (
@@ -194,13 +204,9 @@ RENAMES = (
             "geo_mask_high",
             "geo_mask_low",
             "sequence_clip_high",
+            "sequence_mask_high",
+            "sequence_mask_low",
         )
-    ),
-    *(
-        Rename(
-            f"trainer.loss.{key}", "", False, "the loss masks with dppo_mask_low and dppo_mask_high"
-        )
-        for key in ("sequence_mask_high", "sequence_mask_low")
     ),
     Rename(
         "trainer.loss.teacher_tau",
@@ -213,17 +219,18 @@ RENAMES = (
 
 _OLD = {rename.old: rename for rename in RENAMES}
 _NEW = {rename.new: rename for rename in reversed(RENAMES) if rename.new}
-_OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
+#: The other generation, by generation.
+OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
-    """What to use instead when `path` is a key of the other generation, else None."""
+    """Return what to write instead of `path`, as a phrase, if it is a key of the other generation.
+    Return None if it is not.
+    """
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
         rename = _OLD[name]
-        use = "it is gone"
-        if rename.new:
-            use = f"{rename.new} is its name here"
+        use = f"{rename.new} is its name here" if rename.new else "it is gone"
         return use + (f": {rename.note}" if rename.note else "")
     if generation == "prime-rl-2026-01" and name in _NEW:
         rename = _NEW[name]
@@ -231,32 +238,23 @@ def of_other_generation(generation: str, path: Path) -> str | None:
     mixed = _in_translated_table(generation, name)
     if mixed:
         return f"{mixed} is its name here"
-    if exists(_OTHER[generation], path):
-        below = None
-        for new in _NEW:
-            if new.startswith(name + "."):
-                below = new
-                break
-        if generation == "prime-rl-2026-01" and below:
-            return f"{_NEW[below].old} stands for {below} here"
-        return "this generation has no such key"
-    return None
+    if not exists(OTHER[generation], path):
+        return None
+    for new in _NEW if generation == "prime-rl-2026-01" else ():
+        if new.startswith(name + "."):
+            return f"{_NEW[new].old} stands for {new} here"
+    return "this generation has no such key"
 
 
 def _in_translated_table(generation: str, name: str) -> str:
-    """The other generation's key in a table that already has this one's name: half a migration."""
+    """Return the right name of a key of the other generation that stands in a table of this one, as
+    after half a migration. Return "" if the key is no such key.
+    """
     table, _, key = name.rpartition(".")
     for rename in RENAMES:
-        if generation == "prime-rl":
-            here, there = (rename.new, rename.old)
-        else:
-            here, there = (rename.old, rename.new)
-        if (
-            here
-            and there.rpartition(".")[2] == key
-            and here.rpartition(".")[0] == table
-            and here != name
-        ):
+        there, here = rename.ends(generation == "prime-rl")
+        is_there = there.rpartition(".")[2] == key
+        if is_there and here and here.rpartition(".")[0] == table and here != name:
             return here
     return ""
 
@@ -264,37 +262,32 @@ def _in_translated_table(generation: str, name: str) -> str:
 def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
-    """(a sentence about where or how the key is written, the right name in the same table or "")
-    for an unknown key.
+    """Return (sentence, name) for an unknown key. The sentence says how or in which table the key
+    is written. The name is the right one in the same table. Each is "" if it is not known.
+
+    `known` are the keys that the table has.
     """
     key = str(path[-1])
     table = names_of(path[:-1])
     places = [
         place for place in homes(generation, key, component) if place != dotted((*table, key))
     ]
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-    if close:
-        return f"Did you mean {close[0]}?", close[0]
+    for name in difflib.get_close_matches(key, known, n=1, cutoff=0.75):
+        return f"Did you mean {name}?", name
     if places:
         best = max(places, key=lambda place: (_common(place.split("."), table), -place.count(".")))
-        where = "at the top of the file"
-        if best:
-            where = f"in [{best}]"
+        where = f"in [{best}]" if best else "at the top of the file"
         return f"It lives {where} in this generation.", ""
-    close = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
-    if close:
-        return (f"Did you mean {close[0]}?", "")
-    return ("", "")
+    for name in difflib.get_close_matches(key, known, n=1, cutoff=0.6):
+        return f"Did you mean {name}?", ""
+    return "", ""
 
 
 def _common(place: list[str], table: tuple[str, ...]) -> int:
+    """Return how many names from the start `place` and `table` have in common."""
     count = 0
     for mine, theirs in zip(place, table, strict=False):
         if mine != theirs:
             break
         count += 1
     return count
-
-
-def is_table(generation: str, path: Path) -> bool:
-    return names_of(path) in tables(generation)

@@ -1,5 +1,5 @@
-"""What the options and further files of a launch command make of a config: they win over it, and
-are refused by the same schema.
+"""Lay the options and further files of a launch command over a config. They win over the config,
+and the same schema refuses them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from bs4_agent.trainers.settings import Arguments, parse_arguments
 from bs4_console.configs.document import BadToml, parse, read_text
 from bs4_console.configs.explain import explain
-from bs4_console.configs.findings import Finding, Path
+from bs4_console.configs.findings import Finding, at, path_of
 from bs4_console.configs.schema import Checker, Problem, tables
 from bs4_console.configs.view import View
 from bs4_console.errors import UsageError
@@ -24,8 +24,8 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """The config with the command's words over it: its converted values, what the schema refuses in
-    it, and part files that are no TOML.
+    """A config with the launch command laid over it: its converted values, the problems of the
+    schema, and findings about files that cannot be read.
     """
 
     values: dict[str, Any]
@@ -33,10 +33,10 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Those of `before`, the problems of the file alone, that the command does not correct."""
-        still = set()
-        for problem in self.problems:
-            still.add((problem.kind, problem.path))
+        """Return the problems in `before`, those of the file alone, that the command does not
+        correct.
+        """
+        still = {(problem.kind, problem.path) for problem in self.problems}
         found = []
         for problem in before:
             if problem.kind == "ignored" or (problem.kind, problem.path) in still:
@@ -44,7 +44,9 @@ class Overlaid:
         return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
-        """What the command adds to `before`. On line 1: it is in no file."""
+        """Yield a finding for each problem that the command adds to `before`, the problems of the
+        file alone. They are on line 1, because they are in no file.
+        """
         known = {(problem.kind, problem.path) for problem in before}
         overlaid = dataclasses.replace(view, data=self.values)
         for problem in self.problems:
@@ -60,7 +62,9 @@ class Overlaid:
 
 
 def overlay(view: View) -> Overlaid | None:
-    """None where the command that was given (`Given.launch`) has no words for the config."""
+    """Return the config with the launch command (`Given.launch`) laid over it. Return None if there
+    is no command, or if it changes nothing in the config.
+    """
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):
         return None
@@ -70,53 +74,41 @@ def overlay(view: View) -> Overlaid | None:
         try:
             _lay(view.generation, data, key.split("."), _file(view, name))
         except (UsageError, BadToml) as error:
-            message = f"{name}, named by the launch command, cannot be read: {error}"
             unread.append(
                 Finding(
                     id="schema",
                     level="error",
                     line=1,
-                    message=message,
+                    message=f"{name}, named by the launch command, cannot be read: {error}",
                     fix="Correct the name or the file.",
                 )
             )
     for key, value in arguments.options:
         _put(view.generation, data, key.split("."), value)
+    problems = Checker(view.generation).check(data)[1]
+    given = {path_of(key) for key, _ in arguments.options}
+    for problem in problems:
+        is_text = problem.wanted == "a list" and isinstance(problem.value, str)
+        if is_text and problem.path in given:  # both command lines divide such a value by commas
+            at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
     values, problems = Checker(view.generation).check(data)
-    given = {tuple(key.split(".")) for key, _ in arguments.options}
-    if listed := [
-        one
-        for one in problems
-        if one.wanted == "a list" and isinstance(one.value, str) and one.path in given
-    ]:
-        for problem in listed:  # both command lines divide such a value by commas
-            _at(data, problem.path[:-1])[problem.path[-1]] = str(problem.value).split(",")
-        values, problems = Checker(view.generation).check(data)
     return Overlaid(values, problems, unread)
 
 
-def _at(data: Any, path: Path) -> Any:
-    for part in path:
-        data = data[part]
-    return data
-
-
 def arguments_of(command: str) -> Arguments | None:
-    """The words behind `rl` of a launch command; None where it is none."""
+    """Return the arguments behind `rl` in a launch command. Return None if the text has no
+    arguments or cannot be split.
+    """
     try:
         words = shlex.split(command)
     except ValueError:
         return None
-    # The first `@` belongs to the config itself; what stands before it is the program and its
+    # The first `@` belongs to the config itself. The words before it are the program and its
     # environment.
-    start = None
     for n, word in enumerate(words):
         if word == "@" or word.startswith("--"):
-            start = n
-            break
-    if start is None:
-        return None
-    return parse_arguments(words[start:])
+            return parse_arguments(words[n:])
+    return None
 
 
 def _file(view: View, name: str) -> dict[str, Any]:
@@ -126,8 +118,10 @@ def _file(view: View, name: str) -> dict[str, Any]:
 
 
 def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    """January's files replace each other's whole top-level tables; the current generation lays key
-    over key.
+    """Lay the values of a further file over the config at `path`.
+
+    In January 2026 the file replaces whole top-level tables. The current generation merges key by
+    key.
     """
     if generation == "prime-rl-2026-01":
         for key in reversed(path):
@@ -138,10 +132,7 @@ def _lay(generation: str, data: dict[str, Any], path: list[str], more: dict[str,
 
 
 def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
-    for key in path:
-        if not isinstance(data.get(key), dict):
-            data[key] = {}
-        data = data[key]
+    data = _opened(data, path)
     for key, value in more.items():
         if isinstance(value, dict) and isinstance(data.get(key), dict):
             _merge(data, [key], value)
@@ -149,19 +140,25 @@ def _merge(data: dict[str, Any], path: list[str], more: dict[str, Any]) -> None:
             data[key] = value
 
 
-def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
-    """As both command lines do: a bare flag makes a table of its defaults or leaves the one that is
-    there, `--no-x` takes a table away, and JSON is understood.
-    """
-    names = tuple(path)
-    for key in path[:-1]:
+def _opened(data: dict[str, Any], path: list[str]) -> dict[str, Any]:
+    """Return the table at a path. Anything else that stands in the way is replaced by a table."""
+    for key in path:
         if not isinstance(data.get(key), dict):
             data[key] = {}
         data = data[key]
-    last, is_table = path[-1], names in tables(generation)
+    return data
+
+
+def _put(generation: str, data: dict[str, Any], path: list[str], value: Any) -> None:
+    """Set an option as both command lines do.
+
+    A bare flag makes a table of its defaults, or leaves the table that is there. `--no-x` takes a
+    table away. JSON in a value is understood.
+    """
+    data, last = _opened(data, path[:-1]), path[-1]
+    is_table = tuple(path) in tables(generation)
     if is_table and value is True:
-        if not isinstance(data.get(last), dict):
-            data[last] = {}
+        _opened(data, [last])
     elif is_table and value in (False, "None"):
         data.pop(last, None)
     else:

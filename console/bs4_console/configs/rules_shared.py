@@ -1,5 +1,5 @@
-"""Rules that hold in both generations of prime-rl, each over the places where that generation keeps
-the value.
+"""Rules that hold in both generations of prime-rl. Each reads the keys under which that generation
+keeps the value.
 """
 
 from __future__ import annotations
@@ -7,29 +7,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from bs4_console.configs.catalog import finding
+from bs4_console.configs.catalog import all_of, finding, refuse_if
 from bs4_console.configs.families import PARSERS, family, known_bad, reads_pictures
-from bs4_console.configs.findings import Edit, Finding, Path, dotted
-from bs4_console.configs.view import View
+from bs4_console.configs.findings import Edit, Finding, Path, dotted, path_of
+from bs4_console.configs.view import View, table_in
+
+#: The highest rank of an adapter that vLLM serves.
+RANKS = 512
 
 
 def check(view: View) -> Iterator[Finding]:
-    yield from sequence_length(view)
-    yield from answer_length(view)
-    yield from batch(view)
-    yield from offload(view)
-    yield from model(view)
-    yield from parser(view)
-    yield from environments(view)
+    """Yield the findings of every rule in this module about the config of a whole training."""
+    return all_of(_RULES, view)
 
 
 def january(view: View) -> bool:
+    """Return True if the config is for the generation of January 2026."""
     return view.generation == "prime-rl-2026-01"
 
 
+def key_of(view: View, january_key: str, current_key: str) -> str:
+    """Return the key of the config's own generation."""
+    return january_key if january(view) else current_key
+
+
 def sequence(view: View) -> tuple[float | None, float | None]:
-    """(trainer's, orchestrator's) as they count: January's shared value replaces both, the current
-    one's fills what is not written.
+    """Return (trainer's, orchestrator's) sequence length in tokens. None means that it is not
+    known.
+
+    In January 2026 the shared value replaces both; in the current generation it fills what is not
+    written.
     """
     if january(view) and view.has("seq_len"):
         shared = view.number("seq_len")
@@ -40,85 +47,89 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 
 def sequence_length(view: View) -> Iterator[Finding]:
-    shared, theirs = view.number("seq_len"), ("trainer.model.seq_len", "orchestrator.seq_len")
+    """Yield findings about seq_len: a shared value that disagrees, or a trainer whose length is
+    below the orchestrator's.
+    """
+    disagrees = False
     if view.has("seq_len"):
-        for place in theirs:
-            if view.has(place) and view.number(place) != shared:
-                verb = "disagrees with"
-                if january(view):
-                    verb = "is silently replaced by"
-                edits = (
-                    ()
-                    if view.number(theirs[0]) != view.number(theirs[1])
-                    else (Edit("remove", ("seq_len",)),)
-                )
-                yield finding(
-                    "R02",
-                    view.line("seq_len"),
-                    f"{place} = {view.written(place)} {verb} the shared seq_len = {shared:g}.",
-                    edits=edits,
-                )
-                if not january(view):
-                    return
-                break
-        else:
-            if january(view):
-                message = (
-                    "The shared seq_len replaces what either component sets; 2026-01 has it "
-                    "under [orchestrator] and [trainer.model]."
-                )
-                yield finding("R02", view.line("seq_len"), message, level="warning")
+        found = list(_shared_length(view))
+        yield from found
+        disagrees = bool(found) and not january(view)
     trainer, orchestrator = sequence(view)
-    if trainer is not None and orchestrator is not None and trainer < orchestrator:
-        own = view.has("trainer.model.seq_len")
-        said = f"trainer.model.seq_len is {trainer:g}" + ("" if own else " (the default)")
-        edit = Edit("set", ("trainer", "model", "seq_len"), int(orchestrator))
+    if disagrees or trainer is None or orchestrator is None:
+        return
+    if trainer < orchestrator:
+        place = "trainer.model.seq_len"
+        said = f"{place} is {trainer:g}" + ("" if view.has(place) else " (the default)")
         yield finding(
             "R01",
-            view.line(*theirs),
+            view.line(place, "orchestrator.seq_len"),
             f"{said}, less than orchestrator.seq_len = {orchestrator:g}.",
-            edits=(edit,),
+            edits=(Edit("set", path_of(place), int(orchestrator)),),
+        )
+
+
+def _shared_length(view: View) -> Iterator[Finding]:
+    """Yield a finding if the shared seq_len disagrees with a component's, or if it is set in
+    January 2026 at all.
+    """
+    shared, theirs = view.number("seq_len"), ("trainer.model.seq_len", "orchestrator.seq_len")
+    for place in theirs:
+        if view.has(place) and view.number(place) != shared:
+            verb = "is silently replaced by" if january(view) else "disagrees with"
+            are_equal = view.number(theirs[0]) == view.number(theirs[1])
+            yield finding(
+                "R02",
+                view.line("seq_len"),
+                f"{place} = {view.written(place)} {verb} the shared seq_len = {shared:g}.",
+                edits=(Edit("remove", ("seq_len",)),) if are_equal else (),
+            )
+            return
+    if january(view):
+        yield finding(
+            "R02",
+            view.line("seq_len"),
+            "The shared seq_len replaces what either component sets; 2026-01 has it under "
+            "[orchestrator] and [trainer.model].",
+            level="warning",
         )
 
 
 def answer_places(view: View) -> list[tuple[str, Any]]:
-    """(place, tokens) of every limit on a training answer that is written."""
-    place = "orchestrator.train.sampling.max_completion_tokens"
-    if january(view):
-        place = "orchestrator.sampling.max_tokens"
+    """Return (place, tokens) of every limit on a training answer that is written."""
+    place = key_of(
+        view,
+        "orchestrator.sampling.max_tokens",
+        "orchestrator.train.sampling.max_completion_tokens",
+    )
     if view.has(place) and view.number(place) is not None:
         return [(place, view.number(place))]
     return []
 
 
 def context(view: View) -> float | None:
-    """What the inference server takes in all, when the file says."""
-    places = (
-        ("inference.model.max_model_len", "max_model_len")
-        if january(view)
-        else ("inference.vllm.max_model_len",)
-    )
-    for place in places:
-        if view.has(place):
-            return view.number(place)
-    return None
+    """Return the largest number of tokens that the inference server takes (max_model_len). Return
+    None if the file does not say it.
+    """
+    place = "inference.vllm.max_model_len"
+    if january(view):
+        place = view.first("inference.model.max_model_len", "max_model_len")
+    return view.number(place) if view.has(place) else None
 
 
 def answer_length(view: View) -> Iterator[Finding]:
+    """Yield findings about answers that do not fit the context or the sequence."""
     limit, prompt = context(view), view.given.prompt_tokens
     _, longest = sequence(view)
     for place, tokens in answer_places(view):
         if limit is not None and tokens + prompt > limit:
             room = max(int(limit) - prompt, 0) // 100 * 100
-            message = (
-                f"{place} = {tokens:g} and a prompt of about {prompt} do not fit max_model_len = "
-                f"{limit:g}."
-            )
-            # Which of the two is a choice: no fix is certain.
+            # A person has to choose which of the two to change: no fix is certain.
             yield finding(
                 "R08",
                 view.line(place),
-                message,
+                f"{place} = {tokens:g} and a prompt of about {prompt} do not fit max_model_len = "
+                f"{limit:g}.",
                 f"Lower it to {room}, or raise max_model_len."
                 if room >= 256
                 else "Raise max_model_len.",
@@ -132,158 +143,224 @@ def answer_length(view: View) -> Iterator[Finding]:
 
 
 def batch(view: View) -> Iterator[Finding]:
-    group = "orchestrator.group_size"
-    if january(view):
-        group = "orchestrator.rollouts_per_example"
-    if (
-        not january(view)
-        and view.has("orchestrator.token_batch_size")
-        and not view.has("orchestrator.batch_size")
-    ):
+    """Yield a finding if the batch size is not a multiple of the group size."""
+    place = "orchestrator.batch_size"
+    group = key_of(view, "orchestrator.rollouts_per_example", "orchestrator.group_size")
+    counts_tokens = not january(view) and view.has("orchestrator.token_batch_size")
+    if counts_tokens and not view.has(place):
         return
-    size, per = view.number("orchestrator.batch_size"), view.number(group)
+    size, per = view.number(place), view.number(group)
     if size is None and not january(view):
         size = 128
     if size is not None and per and size % per:
         yield finding(
             "R16",
-            view.line("orchestrator.batch_size", group),
+            view.line(place, group),
             f"batch_size = {size:g} is not a multiple of {group} = {per:g}.",
         )
 
 
 def offload(view: View) -> Iterator[Finding]:
+    """Yield a finding if fsdp_cpu_offload is on together with LoRA."""
     place = "trainer.model.fsdp_cpu_offload"
-    if view.written(place) is True and isinstance(view.written("trainer.model.lora"), dict):
+    if view.written(place) is True and view.is_table("trainer.model.lora"):
         yield finding(
             "R10",
             view.line(place),
             "fsdp_cpu_offload does not go with LoRA.",
-            edits=(Edit("remove", tuple(place.split("."))),),
+            edits=(Edit("remove", path_of(place)),),
         )
 
 
 def models(view: View) -> Iterator[tuple[str, str]]:
-    """(place, model name) wherever a name is written."""
-    inference = "inference.vllm.model"
-    if january(view):
-        inference = "inference.model.name"
+    """Yield (place, model name) for each key that names the model."""
+    inference = key_of(view, "inference.model.name", "inference.vllm.model")
     for place in ("model.name", "trainer.model.name", "orchestrator.model.name", inference):
         if isinstance(view.written(place), str):
             yield place, view.written(place)
 
 
+def first_model(view: View, otherwise: str) -> str:
+    """Return the model's name, or `otherwise` if no key names it."""
+    return next((name for _, name in models(view)), otherwise)
+
+
+def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
+    """Yield a finding if the model `name` is known to fail in training."""
+    bad = known_bad(name, view.generation)
+    if bad is not None:
+        yield finding(
+            "R24",
+            view.line(place),
+            f"{name} cannot be trained: {bad[0]}.",
+            level="error" if bad[1] else "warning",
+        )
+
+
 def model(view: View) -> Iterator[Finding]:
-    seen = set()
+    """Yield findings about model names: models that are known to fail, vision-language models, and
+    names with white space.
+    """
+    names: dict[str, str] = {}
     for place, name in models(view):
-        if name in seen:
-            continue
-        seen.add(name)
-        bad = known_bad(name, view.generation)
-        if bad:
-            reason, here = bad
+        names.setdefault(name, place)
+    for name, place in names.items():
+        blocked = list(blocked_model(place, name, view))
+        if blocked:
+            yield from blocked
+        elif reads_pictures(name) and not (view.has("model.vlm") or view.has("trainer.model.vlm")):
             yield finding(
                 "R24",
                 view.line(place),
-                f"{name} cannot be trained: {reason}.",
-                level="error" if here else "warning",
+                f"{name} is a vision-language model by its name.",
+                level="error" if january(view) else "warning",
             )
-        elif reads_pictures(name) and not any(
-            view.has(f"{table}model.vlm") for table in ("", "trainer.")
-        ):
-            message = f"{name} is a vision-language model by its name."
-            yield finding(
-                "R24", view.line(place), message, level="error" if january(view) else "warning"
-            )
-        elif not name.strip() or name != name.strip() or any(letter.isspace() for letter in name):
+        elif name.split() != [name]:
             yield finding("R24", view.line(place), f'"{name}" is not a model\'s name.')
 
 
 def parser(view: View) -> Iterator[Finding]:
-    table = "inference.vllm"
-    if january(view):
-        table = "inference.model"
+    """Yield findings about the tool call parser: one that does not fit the model's family, or tool
+    choice that is not on.
+    """
+    table = key_of(view, "inference.model", "inference.vllm")
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
-    name = next((name for _, name in models(view)), "")
+    name = first_model(view, "")
     known = PARSERS.get(family(name), ())
     on = view.written(choice) is True
     said = view.written(place)
-    if said is not None:
-        used = said
-    elif january(view) and on:
+    used = said
+    if said is None and january(view) and on:
         used = "hermes"
-    else:
-        used = None
-    if known and isinstance(used, str) and used != "auto" and used not in known:
-        edit = Edit("set", tuple(place.split(".")), known[0])
+    if known and isinstance(used, str) and used not in ("auto", *known):
         yield finding(
             "R21",
             view.line(place, choice),
             f"{name} speaks {known[0]}, not {used}.",
             f'Set tool_call_parser = "{known[0]}".',
-            (edit,),
+            (Edit("set", path_of(place), known[0]),),
         )
-    if view.written(choice) is False or (
-        january(view) and not on and (said is not None or _uses_tools(view))
-    ):
-        edit = Edit("set", tuple(choice.split(".")), True)
-        message = "enable_auto_tool_choice is not on: the server answers tool calls as text."
+    wants_tools = january(view) and (said is not None or _uses_tools(view))
+    if view.written(choice) is False or (wants_tools and not on):
         yield finding(
             "R21",
             view.line(choice, place, table),
-            message,
+            "enable_auto_tool_choice is not on: the server answers tool calls as text.",
             "Set enable_auto_tool_choice = true.",
-            (edit,),
+            (Edit("set", path_of(choice), True),),
         )
 
 
 def _uses_tools(view: View) -> bool:
-    """Environments known to work by tool calls, when an inference server is started at all."""
+    """Return True if an inference server is started and an environment is known to work by tool
+    calls.
+    """
     return view.has("inference") and any(
         "beautiful-soup" in str(entry.get("id", "")) for entry in view.tables("orchestrator.env")
     )
 
 
 def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(path, arguments) of every training and evaluation environment."""
+    """Yield (path, arguments) for every training and evaluation environment."""
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
                 if isinstance(entry.get("args"), dict):
-                    yield (*place.split("."), n, "args"), entry["args"]
+                    yield (*path_of(place), n, "args"), entry["args"]
         return
     for place in ("orchestrator.train.source", "orchestrator.eval.source"):
         for n, entry in enumerate(view.tables(place)):
-            env = entry.get("env")
-            taskset = None
-            if isinstance(env, dict):
-                taskset = env.get("taskset")
+            taskset = table_in(entry.get("env")).get("taskset")
             if isinstance(taskset, dict):
-                yield (*place.split("."), n, "env", "taskset"), taskset
+                path = (*path_of(place), n, "env", "taskset")
+                yield path, taskset
                 for inner in ("args", "task"):
                     if isinstance(taskset.get(inner), dict):
-                        yield (*place.split("."), n, "env", "taskset", inner), taskset[inner]
+                        yield (*path, inner), taskset[inner]
 
 
 def environments(view: View) -> Iterator[Finding]:
+    """Yield findings about the arguments of environments: network access, slow tool calls, and
+    arguments without effect.
+    """
     for path, args in environment_args(view):
         if args.get("network_access") is True:
             where = (*path, "network_access")
-            message = f"{dotted(where)} lets the network into the rewards."
-            yield finding("R33", view.at(where), message)
+            yield finding(
+                "R33", view.at(where), f"{dotted(where)} lets the network into the rewards."
+            )
         if not january(view):
             continue
-        if "executor_backend" in args and args["executor_backend"] != "local":
+        backend = args.get("executor_backend", "local")
+        if backend != "local":
             where = (*path, "executor_backend")
-            message = (
-                f'{dotted(where)} = "{args["executor_backend"]}" takes about 1.5 s for a tool call.'
-            )
-            yield finding("R23", view.at(where), message)
-        ignored = [key for key in args if key.startswith("curriculum_")]
-        for key in ignored:
             yield finding(
-                "R32",
-                view.at((*path, key)),
-                f"{dotted((*path, key))} has no effect.",
-                edits=(Edit("remove", (*path, key)),),
+                "R23",
+                view.at(where),
+                f'{dotted(where)} = "{backend}" takes about 1.5 s for a tool call.',
             )
+        for key in args:
+            if key.startswith("curriculum_"):
+                where = (*path, key)
+                yield finding(
+                    "R32",
+                    view.at(where),
+                    f"{dotted(where)} has no effect.",
+                    edits=(Edit("remove", where),),
+                )
+
+
+def served_rank(view: View, place: str, fix: str) -> Iterator[Finding]:
+    """Yield a finding if the adapter rank at `place` is higher than vLLM serves."""
+    return refuse_if(
+        (view.number(place) or 0) > RANKS,
+        view,
+        place,
+        f"vLLM serves adapters up to rank {RANKS}.",
+        fix,
+    )
+
+
+def remote_code(view: View, model: str) -> Iterator[Finding]:
+    """Yield a finding if trust_remote_code does not go with the implementation. `model` is the
+    prefix of the model's keys.
+    """
+    is_trusted = view.written(model + "trust_remote_code") is True
+    return refuse_if(
+        is_trusted and view.get(model + "impl") not in ("hf", "auto"),
+        view,
+        model + "trust_remote_code",
+        "trust_remote_code needs impl hf or auto.",
+        "Remove one of the two.",
+    )
+
+
+def muon_offload(view: View, top: str) -> Iterator[Finding]:
+    """Yield a finding if Muon is used with CPU offload. `top` is the prefix of the trainer's
+    keys.
+    """
+    is_muon = view.table(top + "optim").get("type") == "muon"
+    return refuse_if(
+        is_muon and view.written(top + "model.fsdp_cpu_offload") is True,
+        view,
+        top + "model.fsdp_cpu_offload",
+        "Muon does not go with fsdp_cpu_offload.",
+        "Remove one of the two.",
+    )
+
+
+def parallel_attention(view: View, model: str) -> Iterator[Finding]:
+    """Yield a finding if context parallelism is used without flash attention. `model` is the
+    prefix of the model's keys.
+    """
+    is_parallel = (view.number(model + "cp") or 1) > 1
+    return refuse_if(
+        is_parallel and view.get(model + "attn") == "sdpa",
+        view,
+        model + "attn",
+        "Context parallelism needs flash attention.",
+        'Set attn = "flash_attention_2".',
+    )
+
+
+_RULES = (sequence_length, answer_length, batch, offload, model, parser, environments)

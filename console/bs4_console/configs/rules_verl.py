@@ -1,5 +1,6 @@
-"""Rules for verl, over a YAML config, a TOML file that a launch from here takes, or a script that
-starts `python -m verl.trainer.main_ppo key=value ...` or verl's SFT trainer (hydra overrides).
+"""Rules for verl. They read a YAML config, a TOML file that a launch from this console takes, or a
+script that starts `python -m verl.trainer.main_ppo key=value ...` or verl's SFT trainer (hydra
+overrides).
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ _ASSIGN = re.compile(r"^\s*(?:export\s+|local\s+)?([A-Za-z_]\w*)=(.*)$")
 _TABLE = re.compile(r"^\s*\[([^\[\]]+)\]")
 _KEY = re.compile(r"^\s*([\w.+\"'-]+)\s*=")
 _WORD = re.compile(r"^(\+{0,2}|~)([A-Za-z_][\w.@/-]*)=(.*)$", re.DOTALL)
-#: The tables of a TOML file that are none of verl's: what the environment of the run gets, and how
-#: many steps were wanted.
+#: The tables of a TOML file that are not verl's: the run's environment variables, and the wanted
+#: number of steps.
 _OURS = ("environment", "plan")
 _MODES = ("auto", "disable", "resume_path")
-#: Where verl itself stops guessing: a value that only the shell or hydra knows.
+#: Stands for a value that only the shell or hydra knows.
 UNKNOWN = object()
 
 
 @dataclass
 class Job:
-    """One training job: where it starts, its settings with their lines, and how each was prefixed
-    (+ or ++).
+    """One training job: its 1-based start line, its settings with their lines, and the prefix of
+    each setting (+ or ++).
+
+    `environment` holds (value, line) of each environment variable.
     """
 
     line: int
@@ -50,21 +53,29 @@ class Job:
 
     @property
     def sft(self) -> bool:
+        """Return True if the job is an SFT."""
         return verl_settings.component_of(self.values) == "sft"
 
     def get(self, key: str) -> Any:
+        """Return the value of a setting, or None if it is not set. UNKNOWN stands for a value that
+        only the shell or hydra knows.
+        """
         return self.values.get(key)
 
     def number(self, key: str) -> float | None:
+        """Return the value of a setting as a number, or None if it is not set or no number."""
         value = self.values.get(key)
+        if isinstance(value, bool):
+            return None
         try:
-            if value is None or isinstance(value, bool):
-                return None
-            return float(value)
+            return float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError, OverflowError):
             return None
 
     def at(self, *keys: str) -> int:
+        """Return the 1-based line of the first key that is set, or else the line of the job's
+        start.
+        """
         for key in keys:
             if key in self.lines:
                 return self.lines[key]
@@ -72,84 +83,74 @@ class Job:
 
 
 def check(file: File, given: Given) -> list[Finding]:
+    """Return the findings about a verl config or script. Raises UsageError if the file cannot be
+    read.
+    """
     text = read_text(file)
-    jobs: list[Job] | None = None
-    if _START.search(text):
-        jobs = list(scripts(text))
-    if file.suffix == ".toml":
-        try:
-            jobs = [_toml(text, given.launch)]
-        except BadToml as error:
-            return [broken(error)]
+    try:
+        jobs = _jobs(file, text, given.launch)
+    except BadToml as error:
+        return [broken(error)]
+    except yaml.YAMLError as error:
+        return [_bad_yaml(text, error)]
+    except RecursionError:
+        return [_no_config("It refers to itself, or is nested deeper than any config.")]
+    except TypeError:
+        return [_no_config("This is not a table of settings.")]
     if not jobs:
-        if file.suffix in (".sh", ".txt", ".md"):
-            message = (
+        return [
+            _no_config(
                 "Nothing in it starts verl (`python -m verl.trainer.main_ppo`, or its SFT trainer)."
             )
-            return [
-                Finding(
-                    id="yaml",
-                    level="error",
-                    line=1,
-                    message=message,
-                    fix="Give a verl config or the script that starts it.",
-                )
-            ]
-        try:
-            jobs = [_yaml(text)]
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            what = (
-                getattr(error, "problem", None)
-                or getattr(error, "reason", None)
-                or "it cannot be read"
-            )
-            if mark:
-                line = mark.line + 1
-            else:
-                line = text.count("\n", 0, getattr(error, "position", 0)) + 1
-            return [
-                Finding(
-                    id="yaml",
-                    level="error",
-                    line=line,
-                    message=f"This is not valid YAML: {what}.",
-                    fix="Correct the syntax.",
-                )
-            ]
-        except RecursionError:
-            message = "It refers to itself, or is nested deeper than any config."
-            return [
-                Finding(
-                    id="yaml",
-                    level="error",
-                    line=1,
-                    message=message,
-                    fix="Give a verl config or the script that starts it.",
-                )
-            ]
-        except TypeError:
-            return [
-                Finding(
-                    id="yaml",
-                    level="error",
-                    line=1,
-                    message="This is not a table of settings.",
-                    fix="Give a verl config or the script that starts it.",
-                )
-            ]
+        ]
     found: list[Finding] = []
     for job in jobs:
-        for rule in (goal, resume, memory, lora, prefixes, saving, paths, context, model):
-            # A launch from here gives a TOML file's run all its paths, new ones for each attempt.
-            if rule is paths and file.suffix == ".toml":
-                found += []
-            else:
-                found += rule(job, given)
+        for rule in _RULES:
+            # A launch from this console sets all paths of a TOML file's run, new ones for each
+            # attempt.
+            if rule is not paths or file.suffix != ".toml":
+                found += rule(job)
     return found
 
 
+def _jobs(file: File, text: str, launch: str) -> list[Job]:
+    """Return the training jobs of a file. Raises what `_toml` and `_yaml` raise."""
+    if file.suffix == ".toml":
+        return [_toml(text, launch)]
+    jobs = list(scripts(text))
+    if jobs or file.suffix in (".sh", ".txt", ".md"):
+        return jobs
+    return [_yaml(text)]
+
+
+def _no_config(message: str) -> Finding:
+    """Return the finding about a file that is no verl config and no script that starts verl."""
+    return Finding(
+        id="yaml",
+        level="error",
+        line=1,
+        message=message,
+        fix="Give a verl config or the script that starts it.",
+    )
+
+
+def _bad_yaml(text: str, error: yaml.YAMLError) -> Finding:
+    """Return the finding about a text that is not valid YAML."""
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or getattr(error, "reason", None)
+    return Finding(
+        id="yaml",
+        level="error",
+        line=mark.line + 1 if mark else (text.count("\n", 0, getattr(error, "position", 0)) + 1),
+        message=f"This is not valid YAML: {what or 'it cannot be read'}.",
+        fix="Correct the syntax.",
+    )
+
+
 def _yaml(text: str) -> Job:
+    """Return the job of a YAML config. Raises YAMLError if the text is not valid, and TypeError if
+    it is no table.
+    """
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode):
         raise TypeError
@@ -176,8 +177,8 @@ def _yaml(text: str) -> Job:
 
 
 def _constructed(node: yaml.Node) -> Any:
-    """The value, or an error at its own place: what YAML calls a date or a number, and Python
-    cannot make one of.
+    """Return the value of a YAML node. Raises MarkedYAMLError with the node's own line if Python
+    cannot make such a date or number.
     """
     try:
         return yaml.safe_load(yaml.serialize(node))
@@ -187,9 +188,11 @@ def _constructed(node: yaml.Node) -> Any:
 
 
 def _toml(text: str, launch: str) -> Job:
-    """The file that a launch from here takes: its dotted keys are Hydra's overrides, a plus
-    anywhere in one is Hydra's. The words of the launch win over it, and are told at the line that
-    they replace.
+    """Return the job of a TOML file that a launch from this console takes.
+
+    Its dotted keys are Hydra's overrides, and a plus anywhere in a key is Hydra's. The words of the
+    launch command win over the file, and are reported at the line that they replace. Raises BadToml
+    if the text is not valid.
     """
     job = Job(1, False)
 
@@ -200,27 +203,17 @@ def _toml(text: str, launch: str) -> Job:
                 continue
             parts = (*path, key)
             name = ".".join(part.lstrip("+") for part in parts)
-            if isinstance(value, str) and "${" in value:
-                job.values[name] = UNKNOWN
-            elif value == "None":
-                job.values[name] = None
-            else:
-                job.values[name] = value
+            job.values[name] = None if value == "None" else _known(value)
             job.prefixes[name] = "+" * max(len(part) - len(part.lstrip("+")) for part in parts)
 
     walk({key: value for key, value in parse(text).items() if key not in _OURS}, ())
     for word in _words(launch):
-        if (
-            (match := _WORD.match(word)) is not None
-            and match[1] != "~"
-            and ("." in match[2] or match[2] in job.values)
-        ):
-            job.values[match[2]], job.prefixes[match[2]] = (
-                _scalar(_resolved(match[3], {})),
-                match[1] or job.prefixes.get(match[2], ""),
-            )
-        elif word.startswith("~"):
+        match = _WORD.match(word)
+        if word.startswith("~"):
             job.values.pop(word[1:].partition("=")[0], None)
+        elif match and ("." in match[2] or match[2] in job.values):
+            job.values[match[2]] = _scalar(_resolved(match[3], {}))
+            job.prefixes[match[2]] = match[1] or job.prefixes.get(match[2], "")
     header = ""
     for number, line in enumerate(text.split("\n"), 1):
         if opened := _TABLE.match(line):
@@ -235,20 +228,25 @@ def _toml(text: str, launch: str) -> Job:
 
 
 def _plain(value: Any, node: yaml.Node) -> Any:
-    """`off` is false to YAML, and the word itself to whoever wrote it."""
+    """Return a value as hydra has it: YAML reads `off` as false, and hydra as the word."""
     if (
         isinstance(value, bool)
         and isinstance(node, yaml.ScalarNode)
         and node.value.lower() not in ("true", "false")
     ):
         return node.value
-    if isinstance(value, str) and "${" in value:
-        return UNKNOWN
-    return value
+    return _known(value)
+
+
+def _known(value: Any) -> Any:
+    """Return a value, or UNKNOWN for a text that only hydra can resolve."""
+    return UNKNOWN if isinstance(value, str) and "${" in value else value
 
 
 def scripts(text: str) -> Iterator[Job]:
-    """One job for each start in the text; variables that the script sets plainly are put in."""
+    """Yield one job for each start of verl in a script. Variables that the script sets plainly are
+    replaced by their values.
+    """
     variables: dict[str, tuple[str, int]] = {}
     lines = text.split("\n")
     n = 0
@@ -289,21 +287,20 @@ def _job(words: list[tuple[int, str]], variables: dict[str, tuple[str, int]]) ->
     for line, code in words:
         for token in _words(code):
             match = _WORD.match(token)
-            if match and "." in match[2]:
-                key = match[2]
-                job.values[key], job.lines[key], job.prefixes[key] = (
-                    _scalar(_resolved(match[3], variables)),
-                    line,
-                    match[1],
-                )
-            elif match and not match[1]:
-                job.environment[match[2]] = (_resolved(match[3], variables), line)
+            if match is None:
+                continue
+            prefix, key, text = match.groups()
+            value = _resolved(text, variables)
+            if "." in key:
+                job.values[key], job.lines[key], job.prefixes[key] = _scalar(value), line, prefix
+            elif not prefix:
+                job.environment[key] = (value, line)
     return job
 
 
 def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0) -> Any:
-    """The text with plain variables put in; UNKNOWN when something in it only the shell or hydra
-    knows.
+    """Return a text with plain variables replaced by their values. Return UNKNOWN if only the shell
+    or hydra knows something in it.
     """
     value = value.strip()
     if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
@@ -312,13 +309,8 @@ def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0)
     def put(match: re.Match[str]) -> str:
         name, fallback = match[1] or match[3], match[2]
         if name in variables and depth < 5:
-            inner = _resolved(variables[name][0], variables, depth + 1)
-            if isinstance(inner, str):
-                return inner
-            return "\0"
-        if fallback is not None:
-            return fallback
-        return "\0"
+            fallback = _resolved(variables[name][0], variables, depth + 1)
+        return fallback if isinstance(fallback, str) else "\0"
 
     text = re.sub(r"\$\{([A-Za-z_]\w*)(?::-([^{}$]*))?\}|\$([A-Za-z_]\w*)", put, value)
     if "\0" in text or "$" in text or "`" in text:
@@ -341,11 +333,13 @@ def _scalar(value: Any) -> Any:
     return value
 
 
-def goal(job: Job, _given: Given) -> Iterator[Finding]:
-    # An SFT ends with its epochs; RL counts 30 of them where nobody says how many.
-    if job.get("trainer.total_training_steps") is None and not (
-        job.sft and job.get("trainer.total_epochs") is not None
-    ):
+def goal(job: Job) -> Iterator[Finding]:
+    """Yield a finding if the number of training steps is not set. An SFT may set its epochs
+    instead.
+    """
+    # An SFT ends with its epochs. RL runs 30 epochs if the number is not set.
+    has_epochs = job.sft and job.get("trainer.total_epochs") is not None
+    if job.get("trainer.total_training_steps") is None and not has_epochs:
         yield finding(
             "V01",
             job.at("trainer.total_training_steps", "trainer"),
@@ -353,7 +347,8 @@ def goal(job: Job, _given: Given) -> Iterator[Finding]:
         )
 
 
-def resume(job: Job, _given: Given) -> Iterator[Finding]:
+def resume(job: Job) -> Iterator[Finding]:
+    """Yield findings about trainer.resume_mode."""
     mode = job.get("trainer.resume_mode")
     if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
         return
@@ -363,31 +358,31 @@ def resume(job: Job, _given: Given) -> Iterator[Finding]:
             "V02", job.at("trainer.resume_mode"), f"trainer.resume_mode = {shown} is not a mode."
         )
     elif mode == "resume_path" and job.get("trainer.resume_from_path") in (None, False, ""):
-        line = job.at("trainer.resume_mode")
         yield finding(
             "V02",
-            line,
+            job.at("trainer.resume_mode"),
             "resume_mode = resume_path without resume_from_path.",
             "Set trainer.resume_from_path=.../global_step_N.",
         )
 
 
-def memory(job: Job, _given: Given) -> Iterator[Finding]:
+def memory(job: Job) -> Iterator[Finding]:
+    """Yield findings about settings that need more memory than one GPU has."""
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
     if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
         return
     rollout = "actor_rollout_ref.rollout."
-    samples, answer = job.number(rollout + "n"), job.number("data.max_response_length")
+    samples, answer = job.number(rollout + "n") or 0, job.number("data.max_response_length")
     if answer is None:
-        answer = job.number(rollout + "response_length")
-    if samples is not None and samples > 4 and answer is not None and answer >= 1536:
+        answer = job.number(rollout + "response_length") or 0
+    if samples > 4 and answer >= 1536:
         yield finding(
             "V03",
             job.at(rollout + "n"),
             f"n = {samples:g} at {answer:g} answer tokens.",
             "Set n to 4 or less, or shorten the answers.",
         )
-    elif answer is not None and answer > 1536 and samples is not None and samples >= 4:
+    elif samples >= 4 and answer > 1536:
         yield finding(
             "V03",
             job.at("data.max_response_length"),
@@ -402,7 +397,8 @@ def memory(job: Job, _given: Given) -> Iterator[Finding]:
             )
 
 
-def lora(job: Job, _given: Given) -> Iterator[Finding]:
+def lora(job: Job) -> Iterator[Finding]:
+    """Yield findings about settings that do not go with LoRA."""
     model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
     switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
     on = [key for key in switches if job.get(key) not in (None, 0, "", False, UNKNOWN)]
@@ -420,9 +416,7 @@ def lora(job: Job, _given: Given) -> Iterator[Finding]:
     for key, right in ((rollout + "load_format", "safetensors"), (model + "use_shm", True)):
         value = job.get(key)
         if value is not UNKNOWN and value != right:
-            said = "is not set"
-            if key in job.values:
-                said = f"= {str(value).lower()}"
+            said = f"= {str(value).lower()}" if key in job.values else "is not set"
             yield finding(
                 "V04",
                 job.at(key, on[0]),
@@ -431,7 +425,8 @@ def lora(job: Job, _given: Given) -> Iterator[Finding]:
             )
 
 
-def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
+def prefixes(job: Job) -> Iterator[Finding]:
+    """Yield a finding for each setting that hydra takes only with a + in front."""
     for key, prefix in job.prefixes.items():
         if not prefix and any("adapter" in part for part in key.split(".")):
             yield finding(
@@ -439,15 +434,12 @@ def prefixes(job: Job, _given: Given) -> Iterator[Finding]:
             )
 
 
-def saving(job: Job, _given: Given) -> Iterator[Finding]:
-    often, kept = (
-        "trainer.save_freq",
-        "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep",
-    )
+def saving(job: Job) -> Iterator[Finding]:
+    """Yield findings about checkpoints that are never saved, or never deleted."""
+    often = "trainer.save_freq"
+    kept = "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep"
     if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
-        said = "is not set (-1)"
-        if often in job.values:
-            said = f"= {job.get(often)}"
+        said = f"= {job.get(often)}" if often in job.values else "is not set (-1)"
         yield finding(
             "V06",
             job.at(often, "trainer"),
@@ -463,7 +455,8 @@ def saving(job: Job, _given: Given) -> Iterator[Finding]:
         )
 
 
-def paths(job: Job, _given: Given) -> Iterator[Finding]:
+def paths(job: Job) -> Iterator[Finding]:
+    """Yield findings about paths that are not set, not absolute, or the same for every attempt."""
     place = "trainer.default_local_dir"
     directory = job.get(place)
     if directory is None:
@@ -496,27 +489,26 @@ def paths(job: Job, _given: Given) -> Iterator[Finding]:
         yield finding("V07", line, f"VERL_FILE_LOGGER_PATH = {path} is the same for every attempt.")
 
 
-def context(job: Job, _given: Given) -> Iterator[Finding]:
+def context(job: Job) -> Iterator[Finding]:
+    """Yield a finding if prompt and answer do not fit the context length."""
     limit = job.number("actor_rollout_ref.rollout.max_model_len")
     prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
     if limit is not None and prompt is not None and answer is not None and prompt + answer > limit:
-        line = job.at("data.max_response_length")
-        message = (
-            f"A prompt of {prompt:g} and an answer of {answer:g} tokens do not fit max_model_len "
-            f"= {limit:g}."
-        )
         yield finding(
-            "R08", line, message, "Lower data.max_response_length, or raise max_model_len."
+            "R08",
+            job.at("data.max_response_length"),
+            f"A prompt of {prompt:g} and an answer of {answer:g} tokens do not fit max_model_len "
+            f"= {limit:g}.",
+            "Lower data.max_response_length, or raise max_model_len.",
         )
 
 
-def model(job: Job, _given: Given) -> Iterator[Finding]:
-    places = ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path")
-    place = places[0]
-    for key in places:
+def model(job: Job) -> Iterator[Finding]:
+    """Yield findings about models that are known to fail, and about vision-language models."""
+    place = "actor_rollout_ref.model.path"
+    for key in ("model.path", "model.partial_pretrain", place):
         if key in job.values:
             place = key
-            break
     name = job.get(place)
     if not isinstance(name, str) or name.startswith(("/", ".", "~")):
         return
@@ -532,3 +524,6 @@ def model(job: Job, _given: Given) -> Iterator[Finding]:
         yield finding(
             "R24", job.at(place), f"{name} is a vision-language model by its name.", level="warning"
         )
+
+
+_RULES = (goal, resume, memory, lora, prefixes, saving, paths, context, model)

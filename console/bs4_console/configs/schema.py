@@ -1,9 +1,9 @@
-"""The trainers' own schemas as data, checked the way their pydantic classes check: unknown keys,
-types with lax conversion, bounds, words, unions by discriminator.
+"""Check values against the trainers' schemas the way their pydantic classes check: unknown keys,
+types with lax conversion, bounds, enumerations, and unions by discriminator.
 
 JSON Schema alone would refuse what the trainers accept ("5" for a number, an optimizer table
-without `type`), so this walks the schema. Conversions are those of pydantic 2's table for Python
-input in lax mode.
+without `type`), so this module walks the schema itself. Conversions are those of pydantic 2's table
+for Python input in lax mode.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -25,8 +25,8 @@ Generation = Literal["prime-rl-2026-01", "prime-rl"]
 Kind = Literal["extra", "ignored", "missing", "type", "bound", "word", "tag", "short"]
 
 _FILES: dict[str, str] = {"prime-rl-2026-01": "prime-rl-2026-01", "prime-rl": "prime-rl-current"}
-#: A part of `rl` that is started by itself -> its class, in the schema of the whole. sft and eval
-#: have schemas of their own.
+#: The class of each part of `rl` that is started by itself, in the schema of the whole training.
+#: sft and eval have schemas of their own.
 _PARTS = {
     "prime-rl-2026-01": {
         "trainer": "RLTrainerConfig",
@@ -42,10 +42,27 @@ _PARTS = {
 COMPONENTS = ("rl", "trainer", "orchestrator", "inference", "sft", "eval")
 _TRUE = {"1", "on", "t", "true", "y", "yes"}
 _FALSE = {"0", "off", "f", "false", "n", "no"}
+#: The Python type of a schema's type, for values that are not converted.
+_TYPES: Mapping[str, type] = {
+    "string": str,
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+    "number": float,
+}
+#: A schema's type in words.
+_WORDS = {
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "string": "text in quotes",
+    "array": "a list",
+    "object": "a table",
+}
 _INTEGER = re.compile(r"\s*[+-]?[0-9]+(_[0-9]+)*(\.0+)?\s*")
 _UNDERSCORES = re.compile(r"(?<!_)_(?!_|$)")
-#: In the current generation an environment brings its own class, and so does a judge, which adds
-#: keys; what they may be only its package knows.
+#: In the current generation an environment has its own class, and so has a judge. Their keys are
+#: known to their packages only.
 _OPEN = {"EnvConfig", "TasksetConfig", "TaskConfig", "JudgeConfig"}
 _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("minimum", "at least", operator.ge),
@@ -53,23 +70,25 @@ _BOUNDS: tuple[tuple[str, str, Callable[[Any, Any], bool]], ...] = (
     ("maximum", "at most", operator.le),
     ("exclusiveMaximum", "less than", operator.lt),
 )
-#: Spellings that a class accepts beside the one in the schema (its validation alias): component (""
-#: for all), class, key.
+#: The schema's key for another spelling that a class accepts (its validation alias), by component
+#: ("" for all), class and spelling.
 _ALIASES = {
     ("", "OnlineEvalConfig", "skip_eval_on_restart"): "skip_eval_on_resume",
     ("sft", "SingleNodeDeploymentConfig", "num_eval_gpus"): "num_infer_gpus",
     ("sft", "MultiNodeDeploymentConfig", "num_eval_nodes"): "num_infer_nodes",
 }
-#: Keys that a class takes out before it judges what is left.
+#: Keys that a class removes before it checks the others.
 _UNREAD = {("sft", "MultiNodeDeploymentConfig"): {"num_train_gpus", "num_infer_gpus"}}
-#: Tables that may be switched on with true (all defaults) and off with false.
+#: Tables that may also be true (all defaults) or false (off).
 _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 
 @dataclass(frozen=True)
 class Problem:
-    """`path` is where, `known` the keys that the table has (for `extra` and `ignored`), `wanted`
-    what would be right, in words.
+    """One value that the schema refuses, or one key that it ignores.
+
+    `path` is the key's path. `known` are the keys that the table has (for `extra` and `ignored`).
+    `wanted` says in words what would be right.
     """
 
     kind: Kind
@@ -81,29 +100,29 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """The schema file of a component: as the class of its entry point prints it, less titles and
-    descriptions.
+    """Return the JSON schema of a component, as the class of its entry point prints it, without
+    titles and descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
-    schema: Schema = json.loads(
-        (find("configs") / "schemas" / f"{name}.json").read_text(encoding="utf-8")
-    )
+    file = find("configs") / "schemas" / f"{name}.json"
+    schema: Schema = json.loads(file.read_text(encoding="utf-8"))
     return schema
 
 
 def prefix_of(component: str) -> Path:
-    """Where the config of a component stands in that of the whole: () for a config of its own."""
+    """Return the path of a component's config inside the config of the whole training. Return ()
+    for a config that stands by itself.
+    """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)
     return ()
 
 
 class Checker:
-    """One generation's schema. `check(data)` gives the values as the trainer would have them, and
-    what it would refuse.
+    """Checks configs against the schema of one generation and component.
 
-    `component`: whose config it is. The paths of problems in a part's own config (trainer,
-    orchestrator, inference) are those that it would have in the config of the whole.
+    The problems of a part's own config (trainer, orchestrator, inference) have the paths that they
+    would have in the config of the whole training.
     """
 
     def __init__(self, generation: str, component: str = "rl") -> None:
@@ -112,21 +131,29 @@ class Checker:
         self.problems: list[Problem] = []
 
     def check(self, data: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+        """Return (values, problems): the values as the trainer would have them, and what it would
+        refuse.
+        """
         self.problems = []
         name = _PARTS[self.generation].get(self.component, "")
         schema = self.root["$defs"][name] if name else self.root
         return self._object(schema, name, data, prefix_of(self.component)), self.problems
 
     def _resolve(self, schema: Schema) -> tuple[Schema, str]:
+        """Return (schema, class name) behind a reference. The name is "" for a schema that is no
+        reference.
+        """
         if "$ref" in schema:
             name = schema["$ref"].rsplit("/", 1)[-1]
             return self.root["$defs"][name], name
         return schema, ""
 
-    def _report(
-        self, kind: Kind, path: Path, wanted: str, value: Any = None, known: tuple[str, ...] = ()
-    ) -> None:
+    def _refuse(
+        self, kind: Kind, path: Path, wanted: str, value: Any, known: tuple[str, ...] = ()
+    ) -> Any:
+        """Report a problem and return the refused value."""
         self.problems.append(Problem(kind, path, wanted, value, known))
+        return value
 
     def _value(self, field: Schema, value: Any, path: Path) -> Any:
         default = field.get("default")
@@ -137,20 +164,16 @@ class Checker:
             return self._tagged(schema, value, path, default)
         if "const" in schema or "enum" in schema:
             words = schema.get("enum", [schema.get("const")])
-            if not isinstance(value, str) or value not in words:
-                self._report(
-                    "word",
-                    path,
-                    "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"',
-                    value,
-                )
-            return value
-        kind = schema.get("type")
+            if isinstance(value, str) and value in words:
+                return value
+            wanted = "one of " + ", ".join(map(str, words)) if len(words) > 1 else f'"{words[0]}"'
+            return self._refuse("word", path, wanted, value)
+        kind = schema.get("type", "")
         if kind == "object":
             return self._object(schema, name, value, path)
         if kind == "array":
             return self._array(schema, value, path)
-        if kind in ("integer", "number", "boolean", "string"):
+        if kind in _CONVERTERS:
             return self._scalar(schema, kind, value, path)
         return value
 
@@ -164,10 +187,11 @@ class Checker:
             return None
         if len(others) == 1:
             return self._value({**others[0], "default": default}, value, path)
+        schemas = [self._resolve(member)[0] for member in others]
         kept = self.problems
         for exact in (True, False):
-            for member in others:
-                if exact and not _same_type(self._resolve(member)[0], value):
+            for member, schema in zip(others, schemas, strict=True):
+                if exact and not _same_type(schema, value):
                     continue
                 self.problems = []
                 result = self._value(member, value, path)
@@ -175,47 +199,34 @@ class Checker:
                     self.problems = kept
                     return result
         self.problems = kept
-        # What a table got wrong inside says more than "not one of these types".
-        tables = [member for member in others if self._resolve(member)[0].get("type") == "object"]
+        # The error inside a table says more than "not one of these types".
+        tables = [schema for schema in schemas if schema.get("type") == "object"]
         if isinstance(value, dict) and len(tables) == 1:
-            return self._value(tables[0], value, path)
-        self._report(
-            "type", path, " or ".join(_words(self._resolve(member)[0]) for member in others), value
-        )
-        return value
+            return self._value(others[schemas.index(tables[0])], value, path)
+        return self._refuse("type", path, " or ".join(map(_words, schemas)), value)
 
     def _tagged(self, schema: Schema, value: Any, path: Path, default: Any) -> Any:
         key = schema["discriminator"]["propertyName"]
         mapping: dict[str, str] = schema["discriminator"]["mapping"]
         if not isinstance(value, dict):
-            self._report("type", path, f"a table with `{key}`", value)
-            return value
-        # Only `type` is filled in from the default; a renderer without its `name` is refused.
-        usual = None
-        if isinstance(default, dict) and key == "type":
-            usual = default.get(key)
+            return self._refuse("type", path, f"a table with `{key}`", value)
+        # Only `type` is filled in from the default. A renderer without its `name` is refused.
+        usual = default.get(key) if isinstance(default, dict) and key == "type" else None
         if self.generation == "prime-rl" and path == ("rollout_transport",):
-            # the shared table is handed to the components before it is judged, and they fill it in
+            # The shared table is handed to the components before it is checked, and they fill it
+            # in.
             usual = "zmq"
         tag = value.get(key, usual)
         if not isinstance(tag, str) or tag not in mapping:
             where = (*path, key) if key in value else path
-            self._report("tag", where, f"`{key}` as one of " + ", ".join(mapping), value.get(key))
+            self._refuse("tag", where, f"`{key}` as one of " + ", ".join(mapping), value.get(key))
             return value
-        result = self._object(
-            self.root["$defs"][mapping[tag].rsplit("/", 1)[-1]],
-            mapping[tag].rsplit("/", 1)[-1],
-            value,
-            path,
-        )
-        if isinstance(result, dict):
-            return {**result, key: tag}
-        return result
+        chosen, name = self._resolve({"$ref": mapping[tag]})
+        return {**self._object(chosen, name, value, path), key: tag}
 
     def _object(self, schema: Schema, name: str, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
-            self._report("type", path, "a table", value)
-            return value
+            return self._refuse("type", path, "a table", value)
         properties: dict[str, Schema] = schema.get("properties", {})
         more = schema.get("additionalProperties")
         result: dict[str, Any] = {}
@@ -224,55 +235,48 @@ class Checker:
                 continue
             known = self._field(name, key)
             if known in properties:
-                result[known] = self._value(
-                    properties[known], self._none(name, schema, item), (*path, key)
-                )
+                item = self._none(schema, item)
+                result[known] = self._value(properties[known], item, (*path, key))
             elif isinstance(more, dict):
                 result[key] = self._value(more, item, (*path, key))
             else:
                 result[key] = item
-                if name in _OPEN and self.generation == "prime-rl":
-                    continue
-                if more is False:
-                    self._report("extra", (*path, key), "no such key", item, tuple(properties))
-                elif more is None and properties:
-                    self._report("ignored", (*path, key), "no such key", item, tuple(properties))
+                is_open = name in _OPEN and self.generation == "prime-rl"
+                if not is_open and (more is False or (more is None and properties)):
+                    kind: Kind = "ignored" if more is None else "extra"
+                    self._refuse(kind, (*path, key), "no such key", item, tuple(properties))
         for key in schema.get("required", []):
             if key not in value:
-                self._report("missing", (*path, key), f"`{key}`" if path else f"a table [{key}]")
+                wanted = f"`{key}`" if path else f"a table [{key}]"
+                self._refuse("missing", (*path, key), wanted, None)
         return result
 
     def _field(self, name: str, key: str) -> str:
-        """vLLM's table of the current generation reads a-b as a_b, because it takes vLLM's own
-        options too.
+        """Return the key as the class names it. vLLM's table of the current generation reads a-b as
+        a_b, because it takes vLLM's own options too.
         """
         if (self.generation, name) == ("prime-rl", "VllmConfig"):
             return key.replace("-", "_")
-        return self._alias(name, key)
-
-    def _alias(self, name: str, key: str) -> str:
         return _ALIASES.get((self.component, name, key)) or _ALIASES.get(("", name, key), key)
 
-    def _none(self, name: str, schema: Schema, value: Any) -> Any:
-        """TOML has no null: both generations read the word "None" as one, 2026-01 not in the
-        classes that are settings (those know toml_files) nor in the plain models (those ignore what
-        they do not know).
+    def _none(self, schema: Schema, value: Any) -> Any:
+        """Return None if the trainer reads the value as null, else the value.
+
+        TOML has no null, and both generations read the word "None" as null. January 2026 does so
+        neither in the classes that are settings (those know toml_files) nor in the plain models
+        (those ignore what they do not know).
         """
-        if value != "None":
-            return value
-        if self.generation == "prime-rl-2026-01" and (
-            "toml_files" in schema.get("properties", {})
-            or schema.get("additionalProperties") is None
-        ):
+        is_settings = "toml_files" in schema.get("properties", {})
+        keeps_word = is_settings or schema.get("additionalProperties") is None
+        if value != "None" or (self.generation == "prime-rl-2026-01" and keeps_word):
             return value
         return None
 
     def _array(self, schema: Schema, value: Any, path: Path) -> Any:
         if not isinstance(value, list):
-            self._report("type", path, "a list", value)
-            return value
+            return self._refuse("type", path, "a list", value)
         if len(value) < schema.get("minItems", 0):
-            self._report("short", path, f"at least {schema['minItems']} entry", value)
+            self._refuse("short", path, f"at least {schema['minItems']} entry", value)
         rows = []
         for n, item in enumerate(value):
             rows.append(self._value(schema.get("items", {}), item, (*path, n)))
@@ -281,43 +285,38 @@ class Checker:
     def _scalar(self, schema: Schema, kind: str, value: Any, path: Path) -> Any:
         converted, ok = convert(kind, value)
         if not ok:
-            self._report("type", path, _words(schema), value)
-            return value
+            return self._refuse("type", path, _words(schema), value)
         for name, text, holds in _BOUNDS:
             if name in schema and not holds(converted, schema[name]):
-                self._report("bound", path, f"{text} {schema[name]:g}", value)
+                self._refuse("bound", path, f"{text} {schema[name]:g}", value)
         return converted
 
 
 def convert(kind: str, value: Any) -> tuple[Any, bool]:
-    """(the value as pydantic would have it, whether it takes it) for integer, number, boolean and
-    string.
+    """Return (value as pydantic would have it, True if pydantic accepts it). `kind` is `integer`,
+    `number`, `boolean` or `string`.
     """
-    if kind == "string":
-        return value, isinstance(value, str)
-    if kind == "boolean":
-        return _boolean(value)
-    if kind == "integer":
-        return _integer(value)
-    return _number(value)
+    return _CONVERTERS[kind](value)
+
+
+def _string(value: Any) -> tuple[Any, bool]:
+    return value, isinstance(value, str)
 
 
 def _number(value: Any) -> tuple[Any, bool]:
-    """Underscores may stand alone anywhere but at the ends; digits are ASCII."""
+    """Return a number as pydantic converts it. Single underscores may stand anywhere except at the
+    ends, and digits are ASCII.
+    """
     if isinstance(value, str):
-        text = value.strip()
-        if text.startswith("_"):
-            value = text
-        else:
-            value = _UNDERSCORES.sub("", text)
-    if isinstance(value, bool | int | float) or (
-        isinstance(value, str) and value.isascii() and "_" not in value
-    ):
-        try:
-            return float(value), True
-        except (ValueError, OverflowError):
-            pass
-    return value, False
+        value = value.strip()
+        if not value.startswith("_"):
+            value = _UNDERSCORES.sub("", value)
+        if not value.isascii() or "_" in value:
+            return value, False
+    try:
+        return float(value), True
+    except (TypeError, ValueError, OverflowError):
+        return value, False
 
 
 def _boolean(value: Any) -> tuple[Any, bool]:
@@ -344,41 +343,42 @@ def _integer(value: Any) -> tuple[Any, bool]:
     return value, False
 
 
+_CONVERTERS: Mapping[str, Callable[[Any], tuple[Any, bool]]] = {
+    "integer": _integer,
+    "number": _number,
+    "boolean": _boolean,
+    "string": _string,
+}
+
+
 def _same_type(schema: Schema, value: Any) -> bool:
+    """Return True if a value has the type of a schema without conversion."""
     if "const" in schema:
         return bool(value == schema["const"])
-    wanted = {"string": str, "boolean": bool, "object": dict, "array": list, "number": float}.get(
-        schema.get("type", "")
-    )
-    if schema.get("type") == "integer":
+    kind = schema.get("type", "")
+    if kind == "integer":
         return isinstance(value, int) and not isinstance(value, bool)
-    return wanted is not None and isinstance(value, wanted)
+    return isinstance(value, _TYPES.get(kind, ()))
 
 
 def _words(schema: Schema) -> str:
+    """Return the type of a schema in words."""
     if "const" in schema:
         return f'"{schema["const"]}"'
-    kinds = {
-        "integer": "a whole number",
-        "number": "a number",
-        "boolean": "true or false",
-        "string": "text in quotes",
-    }
-    return kinds.get(
-        schema.get("type", ""),
-        {"array": "a list", "object": "a table"}.get(schema.get("type", ""), "another value"),
-    )
+    return _WORDS.get(schema.get("type", ""), "another value")
 
 
 @functools.cache
 def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
-    """Table (without list indices) -> its keys, everywhere in a generation's schema."""
+    """Return the keys of every table in a generation's schema, by the table's path without list
+    indices.
+    """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
 
     def walk(field: Schema, path: tuple[str, ...], depth: int) -> None:
         schema, _ = checker._resolve(field)
-        for member in [*schema.get("anyOf", []), *schema.get("oneOf", [])]:
+        for member in _members(schema):
             walk(member, path, depth)
         if schema.get("type") == "array":
             walk(schema.get("items", {}), path, depth)
@@ -394,51 +394,57 @@ def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], froz
 
 
 def exists(generation: str, path: Path, component: str = "rl") -> bool:
+    """Return True if the schema of a generation has a key at `path`."""
     names = names_of(path)
     return bool(names) and names[-1] in tables(generation, component).get(names[:-1], frozenset())
 
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
-    """The tables that have `key`, shallowest first."""
-    for path in sorted(
-        (path for path, keys in tables(generation, component).items() if key in keys),
-        key=lambda path: (len(path), path),
-    ):
-        yield dotted(path)
+    """Yield the tables that have `key`, dotted, the shallowest first."""
+    known = tables(generation, component)
+    for path in sorted(known, key=lambda path: (len(path), path)):
+        if key in known[path]:
+            yield dotted(path)
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
-    """The schema's default at a path, or None."""
+    """Return the schema's default of a key, or None if it has none."""
     return _place(generation, names, component).get("default")
 
 
 def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return whether a table is off unless it is written: it may be null, and is by default."""
+    """Return True if a table is off unless it is written, because it is null by default."""
     place = _place(generation, names_of(path), component)
-    if place.get("default") is not None:
-        return False
-    return {"type": "null"} in place.get("anyOf", [])
+    return place.get("default") is None and {"type": "null"} in place.get("anyOf", [])
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """What is wrong with a value of `path` that is handed on to the key `names`."""
+    """Return what is wrong with a value if it is handed on to the key `names`. The problems have
+    the path `path`.
+    """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)
     return checker.problems
 
 
 def _place(generation: str, names: tuple[str, ...], component: str) -> Schema:
-    """The schema of a key, {} where there is none. Follows the first table of a union."""
+    """Return the schema of a key, or {} if there is none. In a union the first table that has the
+    key counts.
+    """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     schema = checker.root
     for name in names:
         schema, _ = checker._resolve(schema)
-        options = [schema, *schema.get("anyOf", []), *schema.get("oneOf", [])]
-        for option in options:
-            resolved, _ = checker._resolve(option)
-            if name in resolved.get("properties", {}):
-                schema = resolved["properties"][name]
+        for option in [schema, *_members(schema)]:
+            properties = checker._resolve(option)[0].get("properties", {})
+            if name in properties:
+                schema = properties[name]
                 break
         else:
             return {}
     return schema
+
+
+def _members(schema: Schema) -> list[Schema]:
+    """Return the members of a union. Empty for any other schema."""
+    return [*schema.get("anyOf", []), *schema.get("oneOf", [])]

@@ -1,8 +1,9 @@
-"""What fits: a memory estimate with its arithmetic, and a new config from it.
+"""Estimate how much GPU memory a config needs, with the arithmetic, and write a new config that
+fits.
 
-The constants reproduce what beautifulsoup-rl measured on its pods (January 2026): 7B with both
-sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, 3B does; without activation
-checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. They are a plan, not a
+The constants reproduce what beautifulsoup-rl measured on its pods in January 2026: 7B with both
+sides on one 80 GB GPU took 72 GB; 8B does not train on 24 GB, and 3B does; without activation
+checkpointing 7B needs about 20 GB more; a checkpoint of 8B is 31 GB. An estimate is a plan and no
 promise.
 """
 
@@ -13,29 +14,35 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from bs4_console.configs.document import Document, read_toml
+from bs4_console.configs.diff import valid
+from bs4_console.configs.document import Document
 from bs4_console.configs.families import PARSERS, billions, family, rendered
 from bs4_console.configs.findings import Finding
 from bs4_console.configs.lint import lint_document
-from bs4_console.configs.rules_january import ids
-from bs4_console.configs.rules_shared import january, models, sequence
+from bs4_console.configs.rules_january import common_gpus, ids
+from bs4_console.configs.rules_shared import first_model, january, key_of, sequence
 from bs4_console.configs.schema import Checker
 from bs4_console.configs.toml_lines import lines_of
 from bs4_console.configs.view import View
 from bs4_console.errors import NotApplicableError, UsageError
 
 GIB = 1 << 30
-#: Activations of 7B at 4096 tokens without checkpointing, in GiB; with it a tenth is left.
+#: Activations of 7B at 4096 tokens without checkpointing, in GiB, and the share of them that
+#: checkpointing leaves.
 ACTIVATIONS, KEPT = 20.0, 0.1
-#: Tokens in the vocabulary of current models, the CUDA context and buffers of one process in GiB,
-#: cache of one token for 8B in bytes.
+#: The vocabulary of current models in tokens, the CUDA context and buffers of one process in GiB,
+#: and the cache of one token for 8B in bytes.
 VOCABULARY, CONTEXT, CACHE = 152_064, 1.5, 147_456
-#: A trainer that would fill its GPU beyond this meets fragmentation first.
+#: The lines of a new config that train an adapter.
+_ADAPTER = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
+#: The share of a GPU's memory that a trainer can use. Beyond it fragmentation makes it fail.
 FULL = 0.95
 
 
 @dataclass(frozen=True)
 class Part:
+    """One use of GPU memory: its size in GiB and the arithmetic behind it, as text."""
+
     name: str
     gib: float
     arithmetic: str
@@ -43,7 +50,10 @@ class Part:
 
 @dataclass(frozen=True)
 class Side:
-    """Of one GPU of `gpus`."""
+    """The memory that the trainer or the inference server needs on each of its GPUs.
+
+    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them.
+    """
 
     name: str
     gpus: int
@@ -52,25 +62,34 @@ class Side:
 
     @property
     def gib(self) -> float:
+        """Return the memory that this side needs on one GPU, in GiB."""
         return sum(part.gib for part in self.parts)
 
     @property
     def fits(self) -> bool:
+        """Return True if this side fits its limit."""
         return self.gib <= self.limit
 
 
 @dataclass
 class Estimate:
+    """The memory that a config needs, side by side. `billions` is the number of parameters in 10^9,
+    and `notes` are sentences for a person.
+    """
+
     billions: float
     sides: list[Side]
     notes: list[str] = field(default_factory=list)
 
     @property
     def fits(self) -> bool:
+        """Return True if every side fits."""
         return all(side.fits for side in self.sides)
 
     def lines(self, gpu_gib: float) -> list[str]:
-        """The arithmetic as a person reads it, one part a line, and what follows from it."""
+        """Return the arithmetic as lines for a person, one part on each line, followed by the
+        notes. `gpu_gib` is the memory of one GPU in GiB.
+        """
         told = []
         for side in self.sides:
             told.append(f"{side.name} ({side.gpus} GPU{'s' if side.gpus > 1 else ''})")
@@ -83,6 +102,7 @@ class Estimate:
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON of `config estimate`, with all sizes in GiB."""
         sides = []
         for side in self.sides:
             sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
@@ -90,27 +110,27 @@ class Estimate:
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """UsageError when it is no TOML, or the size of the model is not known. NotApplicableError for
-    verl, which was never measured.
+    """Return the memory that a config file needs.
+
+    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of parameters in 10^9; None
+    reads it from the model's name. Raises UsageError if the file is no TOML or the size is not
+    known, and NotApplicableError for verl, which was never measured.
     """
     if trainer == "verl":
         raise NotApplicableError(
             "what verl needs of a GPU is not known here; V03 has what fitted 80 GB.",
             "Lint the config.",
         )
-    document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    if document.findings:
-        raise UsageError(
-            f"{file}, line {document.findings[0].line}: {document.findings[0].message}",
-            "Correct it first.",
-        )
-    return estimate_view(
-        View(trainer, document, Checker(trainer).check(document.data)[0]), gpu_gib, size
-    )
+    document = valid(file, follow=trainer == "prime-rl-2026-01")
+    values, _ = Checker(trainer).check(document.data)
+    return estimate_view(View(trainer, document, values), gpu_gib, size)
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    name = next((name for _, name in models(view)), "Qwen/Qwen3-0.6B")
+    """Return the memory that a config needs. The parameters are those of `estimate`. Raises
+    UsageError if the model's size is not known or the GPU has no memory.
+    """
+    name = first_model(view, "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)
     if parameters is None or parameters <= 0:
         raise UsageError(
@@ -120,29 +140,17 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
         raise UsageError("A GPU has more than 0 GiB.", "Give --gpu-gib.")
     trainers, servers, shared = _gpus(view)
     training = _trainer(view, parameters, max(trainers, 1))
-    serving = _inference(view, parameters, gpu_gib)
+    serving = _inference(view, parameters)
     sides = [Side("trainer", trainers, training, gpu_gib * FULL)]
     notes = [
-        (
-            f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have "
-            "to fit the disk."
-        )
+        f"A checkpoint is about {parameters * 4e9 / GIB:.0f} GiB; keep_last + 1 of them have to "
+        "fit the disk."
     ]
     if view.has("inference"):
-        tensor = int(
-            view.number(
-                "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
-            )
-            or 1
+        place = key_of(
+            view, "inference.gpu_memory_utilization", "inference.vllm.gpu_memory_utilization"
         )
-        share = (
-            view.number(
-                "inference.gpu_memory_utilization"
-                if january(view)
-                else "inference.vllm.gpu_memory_utilization"
-            )
-            or 0.9
-        )
+        share = view.number(place) or 0.9
         sides.append(Side("inference", servers, serving, gpu_gib * share))
         if shared:
             both = [
@@ -150,79 +158,66 @@ def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Esti
                 *training,
             ]
             sides.append(Side("both on one GPU", 1, both, gpu_gib * FULL))
-        if tensor > 1 and parameters < 10:
+        if _tensor(view) > 1 and parameters < 10:
             notes.append("Below 10B, more replicas answer faster than tensor parallelism.")
     return Estimate(parameters, sides, notes)
 
 
 def _gpus(view: View) -> tuple[int, int, bool]:
+    """Return (trainer GPUs, inference GPUs, whether the two sides share a GPU)."""
     if january(view):
-        trainer, inference = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
-        return (
-            len(trainer),
-            len(inference),
-            view.has("inference") and bool(set(trainer) & set(inference)),
-        )
-    return (
-        int(view.number("deployment.num_train_gpus") or 1),
-        int(view.number("deployment.num_infer_gpus") or 1),
-        False,
-    )
+        trainers, servers = ids(view, "trainer_gpu_ids"), ids(view, "inference_gpu_ids")
+        return len(trainers), len(servers), view.has("inference") and bool(common_gpus(view))
+    trainer = int(view.number("deployment.num_train_gpus") or 1)
+    return trainer, int(view.number("deployment.num_infer_gpus") or 1), False
+
+
+def _tensor(view: View) -> int:
+    """Return on how many GPUs each inference server lies (tensor parallelism)."""
+    place = key_of(view, "inference.parallel.tp", "inference.vllm.tensor_parallel_size")
+    return int(view.number(place) or 1)
 
 
 def _trainer(view: View, size: float, gpus: int) -> list[Part]:
+    """Return what the trainer needs on one of `gpus` GPUs. `size` is the number of parameters in
+    10^9.
+    """
     tokens = float(sequence(view)[0] or 2048)
-    lora = None
-    if isinstance(view.written("trainer.model.lora"), dict):
-        lora = view.table("trainer.model.lora")
-    checkpointed = isinstance(view.get("trainer.model.ac"), dict)
-    width = 4
-    if view.get("trainer.model.optimization_dtype") == "bfloat16":
-        width = 2
-    parts = [
-        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU")
-    ]
-    if lora is None:
-        parts.append(
-            Part(
-                "gradients and optimizer",
-                size * 12e9 / gpus / GIB,
-                f"{size:g}B x 12 bytes / {gpus} GPU",
-            )
-        )
-    else:
+    width = 2 if view.get("trainer.model.optimization_dtype") == "bfloat16" else 4
+    learned = Part(
+        "gradients and optimizer",
+        size * 12e9 / gpus / GIB,
+        f"{size:g}B x 12 bytes / {gpus} GPU",
+    )
+    if view.is_table("trainer.model.lora"):
         rank = view.number("trainer.model.lora.rank") or 16
         trained = size * 1e9 * 0.0003 * rank
-        parts.append(
-            Part(
-                "adapter with optimizer",
-                trained * 16 / GIB,
-                f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
-            )
+        learned = Part(
+            "adapter with optimizer",
+            trained * 16 / GIB,
+            f"rank {rank:g}: {trained / 1e6:.0f}M x 16 bytes",
         )
-    kept = KEPT if checkpointed else 1.0
-    said = f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096" + (
-        f" x {KEPT:g} (checkpointed)" if checkpointed else ""
-    )
-    parts.append(Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said))
-    parts.append(
-        Part("logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes")
-    )
-    parts.append(Part("context", CONTEXT, "CUDA and buffers"))
-    return parts
+    kept, said = 1.0, f"{ACTIVATIONS:g} GiB x {size:g}/7 x {tokens:g}/4096"
+    if isinstance(view.get("trainer.model.ac"), dict):
+        kept, said = KEPT, f"{said} x {KEPT:g} (checkpointed)"
+    return [
+        Part("weights", size * 1e9 * width / gpus / GIB, f"{size:g}B x {width} bytes / {gpus} GPU"),
+        learned,
+        Part("activations", ACTIVATIONS * size / 7 * tokens / 4096 * kept, said),
+        Part(
+            "logits", tokens * VOCABULARY * 8 / GIB, f"{tokens:g} tokens x {VOCABULARY} x 8 bytes"
+        ),
+        Part("context", CONTEXT, "CUDA and buffers"),
+    ]
 
 
-def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
-    table = "inference.vllm"
-    if january(view):
-        table = "inference.model"
-    tensor = int(
-        view.number(
-            "inference.parallel.tp" if january(view) else "inference.vllm.tensor_parallel_size"
-        )
-        or 1
-    )
-    tokens = view.number(f"{table}.max_model_len") or sequence(view)[1] or 2048
+def _inference(view: View, size: float) -> list[Part]:
+    """Return what the inference server needs on one GPU. `size` is the number of parameters in
+    10^9.
+    """
+    tensor = _tensor(view)
+    place = key_of(view, "inference.model.max_model_len", "inference.vllm.max_model_len")
+    tokens = view.number(place) or sequence(view)[1] or 2048
     one = CACHE * size / 8 / tensor
     return [
         Part("weights", size * 2e9 / tensor / GIB, f"{size:g}B x 2 bytes / tp {tensor}"),
@@ -237,7 +232,12 @@ def _inference(view: View, size: float, gpu_gib: float) -> list[Part]:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """`lora`: an adapter instead of all weights."""
+    """The wanted properties of a new config.
+
+    `gpus` is the number of GPUs and `gpu_gib` the memory of each in GiB. `billions` is the number
+    of parameters in 10^9; None reads it from the model's name. `lora` trains an adapter in place of
+    all weights.
+    """
 
     trainer: str
     model: str
@@ -251,14 +251,18 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
+    """A new config: its text, why its numbers are what they are, and what lint finds in it."""
+
     text: str
     reasons: list[str]
     findings: list[Finding]
 
 
 def new(wish: Wish) -> Made:
-    """A config that fits by the estimate. NotApplicableError when none does, UsageError when the
-    model's size is not known.
+    """Return a new config that fits the GPUs by the estimate.
+
+    Raises NotApplicableError if no config fits, or if the current prime-rl would have one GPU only.
+    Raises UsageError if the model's size is not known.
     """
     size = wish.billions if wish.billions is not None else billions(wish.model)
     if size is None:
@@ -279,32 +283,25 @@ def new(wish: Wish) -> Made:
     )
     view = View(wish.trainer, document, document.data)
     sized = estimate_view(view, wish.gpu_gib, size)
-    if not sized.fits:
-        side = next(side for side in sized.sides if not side.fits)
-        message = (
-            f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of {side.limit:.0f}."
-        )
-        raise NotApplicableError(message, "Take a smaller model, larger GPUs or more of them.")
+    for side in sized.sides:
+        if not side.fits:
+            raise NotApplicableError(
+                f"{wish.model} does not fit: {side.name} needs {side.gib:.0f} GiB of "
+                f"{side.limit:.0f}.",
+                "Take a smaller model, larger GPUs or more of them.",
+            )
     return Made(text, reasons, lint_document(document, wish.trainer))
 
 
 def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
-    one, small = wish.gpus == 1, wish.gpu_gib < 40
-    if one:
-        batch, group = (8, 2)
-    elif small:
-        batch, group = (64, 4)
-    else:
-        batch, group = (128, 8)
+    """Return (text, reasons) of a config with batch sizes and lengths that suit the GPUs."""
+    one = wish.gpus == 1
+    batch, group, share = 128, 8, 0.9
     tokens, answer = (2048, 2000) if one else (4096, 2048)
     if one:
-        share = 0.5
-    elif wish.gpu_gib < 30:
-        share = 0.7
-    elif small:
-        share = 0.8
-    else:
-        share = 0.9
+        batch, group, share = 8, 2, 0.5
+    elif wish.gpu_gib < 40:
+        batch, group, share = 64, 4, 0.7 if wish.gpu_gib < 30 else 0.8
     servers = 1 if one else max(wish.gpus // 2, 1)
     tensor = 1
     while tensor < servers and size * 2e9 / tensor / GIB + 2 * CONTEXT > wish.gpu_gib * share:
@@ -339,27 +336,22 @@ def _write(wish: Wish, size: float) -> tuple[str, list[str]]:
     ), reasons
 
 
+def _when(wanted: object, text: str) -> str:
+    """Return the text if `wanted` is true, or else ""."""
+    return text if wanted else ""
+
+
 def _january_text(v: dict[str, Any]) -> str:
     last = v["servers"] + v["trainers"]
+    inference, trainer = list(range(v["servers"])), list(range(v["servers"], last))
     if v["one"]:
-        inference, trainer = ([0], [0])
-    else:
-        inference, trainer = (list(range(v["servers"])), list(range(v["servers"], last)))
-    adapter = ""
-    if v["lora"]:
-        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
-    checkpointing = ""
-    if v["checkpointing"]:
-        checkpointing = "\n[trainer.model.ac]\nfreq = 1\n"
-    name = ""
-    if v["lora"]:
-        name = f'lora_name = "{v["name"]}"\n'
-    parser = ""
-    if v["parser"]:
-        parser = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
-    parallel = ""
-    if v["tensor"] > 1:
-        parallel = f"\n[inference.parallel]\ntp = {v['tensor']}\n"
+        inference, trainer = [0], [0]
+    adapter = _when(v["lora"], _ADAPTER)
+    checkpointing = _when(v["checkpointing"], "\n[trainer.model.ac]\nfreq = 1\n")
+    name = _when(v["lora"], f'lora_name = "{v["name"]}"\n')
+    tools = f'enable_auto_tool_choice = true\ntool_call_parser = "{v["parser"]}"\n'
+    parser = _when(v["parser"], tools)
+    parallel = _when(v["tensor"] > 1, f"\n[inference.parallel]\ntp = {v['tensor']}\n")
     return f"""# Config version: v1
 #   VLLM_WORKER_MULTIPROC_METHOD=spawn uv run rl @ {v["name"]}.toml --output-dir outputs/{v["name"]}
 max_steps = 1000
@@ -404,23 +396,14 @@ enforce_eager = true
 
 
 def _current_text(v: dict[str, Any]) -> str:
-    adapter = ""
-    if v["lora"]:
-        adapter = "\n[trainer.model.lora]\nrank = 8\nalpha = 32\n"
-    name = ""
-    if v["lora"]:
-        name = f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n'
-    parser = ""
-    if v["parser"]:
-        parser = f'tool_call_parser = "{v["parser"]}"\n'
-    parallel = ""
-    if v["tensor"] > 1:
-        parallel = f"tensor_parallel_size = {v['tensor']}\n"
-    renderer = ""
-    if v["model"] not in rendered():
-        renderer = '\n[orchestrator.renderer]\nname = "default"\n' + (
-            'tool_parser = "hermes"\n' if v["parser"] == "hermes" else ""
-        )
+    adapter = _when(v["lora"], _ADAPTER)
+    name = _when(v["lora"], f'\n[orchestrator.model.lora]\nname = "{v["name"]}"\n')
+    parser = _when(v["parser"], f'tool_call_parser = "{v["parser"]}"\n')
+    parallel = _when(v["tensor"] > 1, f"tensor_parallel_size = {v['tensor']}\n")
+    renderer = '\n[orchestrator.renderer]\nname = "default"\n' + _when(
+        v["parser"] == "hermes", 'tool_parser = "hermes"\n'
+    )
+    renderer = _when(v["model"] not in rendered(), renderer)
     return f"""# Config version: v1
 #   uv run rl @ {v["name"]}.toml
 max_steps = 1000

@@ -1,5 +1,5 @@
-"""On which line of a TOML file each key stands. tomllib and tomlkit keep no positions, and a
-finding without its line is half a finding.
+"""Find the line of each key in a TOML text. tomllib and tomlkit keep no positions, and a finding
+needs its line.
 
 The text must be valid TOML (tomllib has read it): the scanner follows the grammar and checks
 nothing.
@@ -8,6 +8,7 @@ nothing.
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from bs4_console.configs.findings import Path
@@ -18,15 +19,18 @@ _BLANK = " \t\r\n"
 
 @dataclass
 class _Scanner:
+    """A position in a TOML text, and the lines and comments that were found before it."""
+
     text: str
     at: int = 0
     lines: dict[Path, int] = field(default_factory=dict)
     explicit: set[Path] = field(default_factory=set)
     newest: dict[Path, int] = field(default_factory=dict)
-    """Array of tables -> index of its newest entry."""
+    """The index of the newest entry, by the path of its array of tables."""
     comments: list[str] = field(default_factory=list)
 
     def scan(self) -> dict[Path, int]:
+        """Read the whole text and return the 1-based line of each path."""
         table: Path = ()
         while True:
             self._skip_blank()
@@ -42,7 +46,9 @@ class _Scanner:
         return self.text.count("\n", 0, self.at) + 1
 
     def _skip_blank(self) -> None:
-        """White space, newlines and comments."""
+        """Move to the next character that is no white space, newline or comment, and keep the
+        comments.
+        """
         while self.at < len(self.text):
             if self.text[self.at] in _BLANK:
                 self.at += 1
@@ -63,24 +69,18 @@ class _Scanner:
 
     def _header(self, line: int) -> Path:
         is_array = self.text.startswith("[[", self.at)
-        if is_array:
-            self.at += 2
-        else:
-            self.at += 1
+        brackets = 2 if is_array else 1
+        self.at += brackets
         keys = self._keys()
-        if is_array:
-            self.at += 2
-        else:
-            self.at += 1
+        self.at += brackets
         path: Path = ()
         for number, key in enumerate(keys):
             path += (key,)
             last = number == len(keys) - 1
-            if last and is_array:
+            if is_array or not last:
                 self.lines.setdefault(path, line)
+            if is_array and last:
                 self.newest[path] = self.newest.get(path, -1) + 1
-            elif not last:
-                self.lines.setdefault(path, line)
             if path in self.newest:
                 path += (self.newest[path],)
         if path not in self.explicit:
@@ -99,7 +99,7 @@ class _Scanner:
         self._value(path)
 
     def _keys(self) -> list[str]:
-        """A dotted key; leaves the scanner behind it."""
+        """Return the parts of a dotted key and move to the character behind it."""
         keys = []
         while True:
             self._skip_space()
@@ -134,56 +134,53 @@ class _Scanner:
 
     def _string(self) -> None:
         quote = self.text[self.at]
-        if self.text.startswith(quote * 3, self.at):
-            closing = quote * 3
-        else:
-            closing = quote
+        closing = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
         self.at += len(closing)
         while not self.text.startswith(closing, self.at):
             if quote == '"' and self.text[self.at] == "\\":
-                self.at += 2
-            else:
-                self.at += 1
+                self.at += 1  # the escaped character, which may be a quote
+            self.at += 1
         self.at += len(closing)
         # A multi-line string may end with up to two quotes of its own before the closing three.
         while len(closing) == 3 and self.at < len(self.text) and self.text[self.at] == quote:
             self.at += 1
 
     def _array(self, path: Path) -> None:
-        self.at += 1
-        index = 0
-        while True:
-            self._skip_blank()
-            if self.text[self.at] == "]":
-                self.at += 1
-                return
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
+        for index in self._entries("]"):
             self.lines[(*path, index)] = self._line()
             self._value((*path, index))
-            index += 1
 
     def _inline(self, path: Path) -> None:
+        for _ in self._entries("}"):
+            self._pair(path, self._line())
+
+    def _entries(self, closing: str) -> Iterator[int]:
+        """Yield the number of each entry of a list or an inline table, with the scanner before the
+        entry. The scanner must be before the opening bracket, and ends behind `closing`.
+        """
         self.at += 1
+        number = 0
         while True:
             self._skip_blank()
-            if self.text[self.at] == "}":
+            sign = self.text[self.at]
+            if sign in (",", closing):
                 self.at += 1
+            if sign == closing:
                 return
-            if self.text[self.at] == ",":
-                self.at += 1
-                continue
-            self._pair(path, self._line())
+            if sign != ",":
+                yield number
+                number += 1
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Path -> 1-based line of its key, of its table's header, or of the list entry."""
+    """Return the 1-based line of each path in a TOML text: of its key, its table's header, or its
+    list entry.
+    """
     return _Scanner(text).scan()
 
 
 def comments_of(text: str) -> list[str]:
-    """Return every comment, each with its sign, in the order of the file."""
+    """Return every comment with its # sign, in the order of the text."""
     scanner = _Scanner(text)
     scanner.scan()
     return scanner.comments

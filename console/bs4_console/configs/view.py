@@ -1,6 +1,4 @@
-"""A config as the rules read it: what is written, what counts after the shared values, and on which
-line.
-"""
+"""Present a config to the rules: what is written, what counts with the defaults, and the lines."""
 
 from __future__ import annotations
 
@@ -9,16 +7,22 @@ from pathlib import Path as File
 from typing import Any
 
 from bs4_console.configs.document import Document
-from bs4_console.configs.findings import Path
+from bs4_console.configs.findings import Path, below, path_of
 from bs4_console.configs.schema import default, prefix_of
 
-#: Beyond it Python's floats end.
+#: Near the largest float of Python.
 _COUNTABLE = 10**300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known beside the file. Everything empty: the file alone."""
+    """What is known beside the config file. With nothing given, the rules judge the file alone.
+
+    `launch` is the launch command. `gpus` is the number of GPUs of the pod. `prompt_tokens` is the
+    length of a prompt. `run_dir` is the run's directory and `registry` the file of config versions.
+    `installed` are installed environments, `running` output directories of runs, and `beside` other
+    configs.
+    """
 
     launch: str = ""
     gpus: int | None = None
@@ -33,9 +37,11 @@ class Given:
 
 @dataclass
 class View:
-    """`data` holds the values as the trainer converts them. `component`: whose config the document
-    is; the values of a part (trainer, orchestrator, inference) stand under its name, as in the
-    config of the whole.
+    """A config as the rules read it.
+
+    `data` holds the values as the trainer converts them. `component` is the part of the training
+    that the document is for. The values of a part (trainer, orchestrator, inference) stand under
+    its name, as in the config of the whole training.
     """
 
     generation: str
@@ -45,64 +51,72 @@ class View:
     component: str = "rl"
 
     def written(self, dotted: str) -> Any:
-        """The value in the file, or None."""
-        value: Any = self.data
-        for name in dotted.split("."):
-            if not isinstance(value, dict) or name not in value:
-                return None
-            value = value[name]
-        return value
+        """Return the value in the file at a dotted key, or None if it is not written."""
+        return below(self.data, path_of(dotted))
 
     def has(self, dotted: str) -> bool:
+        """Return True if a dotted key is written in the file."""
         return self.written(dotted) is not None
 
+    def is_table(self, dotted: str) -> bool:
+        """Return True if a table is written in the file at a dotted key."""
+        return isinstance(self.written(dotted), dict)
+
+    def first(self, *places: str) -> str:
+        """Return the first of the places that is written, or else the last of them."""
+        for place in places:
+            if self.has(place):
+                return place
+        return places[-1]
+
     def get(self, dotted: str) -> Any:
-        """The value in the file, else the schema's default."""
+        """Return the value in the file at a dotted key, or else the schema's default."""
         value = self.written(dotted)
         if value is None:
             return default(self.generation, *dotted.split("."), component=self.component)
         return value
 
     def number(self, *places: str) -> float | None:
-        """The first of the places that is written and a number, else the last one's default; None
-        for anything else.
+        """Return the number at the first of the places that is written, or else the default of the
+        last place. Return None if that value is no number.
         """
-        for place in places:
-            value = self.written(place)
-            if value is not None:
-                break
-        else:
-            value = self.get(places[-1])
+        value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return (
             value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
         )
 
     def line(self, *places: str) -> int:
-        """Of the first place that is written, else of the nearest table around the first."""
-        for place in places:
-            if self.has(place):
-                return self.at(tuple(place.split(".")))
-        if places:
-            return self.at(tuple(places[0].split(".")))
-        return 1
+        """Return the 1-based line of the first place that is written, or else of the nearest table
+        around the first place.
+        """
+        return self.at(path_of(self.first(*places, places[0])))
+
+    def line_or(self, place: str, otherwise: int) -> int:
+        """Return the 1-based line of a place, or `otherwise` if it is not written."""
+        return self.line(place) if self.has(place) else otherwise
 
     def at(self, path: Path) -> int:
+        """Return the 1-based line of a path, or of the nearest table around it in the file."""
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> dict[str, Any]:
-        value = self.written(dotted)
-        if isinstance(value, dict):
-            return value
-        return {}
+        """Return the table that is written at a dotted key, or {} if there is none."""
+        return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
-        value = self.written(dotted)
-        if isinstance(value, list):
-            found = []
-            for item in value:
-                if isinstance(item, dict):
-                    found.append(item)
-            return found
+        """Return the tables of the list that is written at a dotted key. Empty without a list."""
+        return tables_in(self.written(dotted))
+
+
+def table_in(value: Any) -> dict[str, Any]:
+    """Return `value` if it is a table, or else {}."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables_in(value: Any) -> list[dict[str, Any]]:
+    """Return the tables of a list. Empty if `value` is no list."""
+    if not isinstance(value, list):
         return []
+    return [item for item in value if isinstance(item, dict)]

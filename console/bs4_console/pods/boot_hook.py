@@ -1,5 +1,5 @@
-"""What starts the agent again when a pod comes back by itself: the line that each platform needs,
-and whether one is there.
+"""Handle the boot hook, which starts the agent again when a pod comes back by itself: the line that
+each platform needs, and whether a hook is installed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from bs4_console.errors import ConsoleError, RefusedError
 from bs4_console.pods.port import Transport
 
 PLATFORMS = ("vast", "runpod", "cron", "systemd")
-#: What this console can put there by itself; the others are set where the machine is rented.
+#: The platforms whose hook this console can install. The others are set where the machine is
+#: rented.
 INSTALLABLE = ("cron", "systemd")
 PLAYBOOK = "resume-after-restart"
 UNIT = "bs4-agent.service"
 _MARK = "bs4_agent/bootstrap.py boot"
 
-#: Prints facts as NAME=VALUE lines; looks and changes nothing. $1: the mark of our line.
+#: A shell script that prints facts as NAME=VALUE lines and changes nothing. $1 is the mark of our
+#: line, $2 the unit's name.
 _LOOK = """
 B=${BS4_HOME:-$HOME/.bs4}
 echo "home=$B"; echo "uid=$(id -u)"
@@ -56,13 +58,15 @@ _DROP_UNIT = (
 
 
 class NoAgentThere(ConsoleError):
-    """A hook would have nothing to start."""
+    """Raised when a hook would have no agent to start."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a look at the pod has told. `hooks`: which platforms' hooks are there; `last`: the
-    record of the last start by one.
+    """The facts that a probe of the pod has found.
+
+    `home` is the agent's home directory and `python` its interpreter. `hooks` are the platforms
+    whose hooks are installed. `last` is the record of the last start by a hook, or None.
     """
 
     home: str
@@ -73,7 +77,7 @@ class Seen:
 
     @property
     def command(self) -> str:
-        """What starts the agent, as a shell line."""
+        """Return the shell command that starts the agent."""
         return (
             f"{shlex.quote(self.python)} -IS "
             f"{shlex.quote(f'{self.home}/current/{_MARK.split()[0]}')} boot"
@@ -81,22 +85,18 @@ class Seen:
 
     @property
     def worked(self) -> bool:
-        """Whether a hook has started the agent in this life of the machine."""
+        """Return True if a hook has started the agent since the machine's last boot."""
         return self.last is not None and self.last.get("b") == self.facts.get("boot_id")
 
 
 async def look(link: Transport, pod: str) -> Seen:
-    """NoAgentThere without an agent on the pod."""
+    """Probe the pod and return what was found. Raises NoAgentThere if the pod has no agent."""
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
-    lines = []
+    facts, hooks = {}, []
     for line in done.stdout.decode("utf-8", "replace").splitlines():
-        lines.append(line.partition("="))
-    facts = {}
-    for name, equals, value in lines:
+        name, equals, value = line.partition("=")
         if equals:
             facts[name] = value
-    hooks = []
-    for name, _, value in lines:
         if name == "hook":
             hooks.append(value)
     if facts.get("agent") != "yes":
@@ -109,12 +109,12 @@ async def look(link: Transport, pod: str) -> Seen:
 
 
 def text(platform: str, seen: Seen) -> str:
-    """What is to be put where, for one platform, as a person would type it."""
+    """Return the hook of one platform, as a person would type it."""
     return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
 
 
 def where(platform: str) -> str:
-    """Where that text goes."""
+    """Return the place for a platform's hook, in sentences."""
     return {
         "vast": (
             "Append this line to /root/onstart.sh on the instance; Vast runs that file at every "
@@ -137,6 +137,7 @@ def where(platform: str) -> str:
 
 
 def cron_line(seen: Seen) -> str:
+    """Return the line for a crontab that starts the agent at boot."""
     return (
         f"@reboot {_home(seen)}{seen.command} --via cron "
         f">>{shlex.quote(seen.home + '/agent.log')} 2>&1"
@@ -144,8 +145,10 @@ def cron_line(seen: Seen) -> str:
 
 
 def unit(seen: Seen) -> str:
-    """KillMode=none would be deprecated: with KillMode=process and no main process left, stopping
-    the unit ends nothing of the runs.
+    """Return the systemd unit that starts the agent at boot.
+
+    KillMode=none would be deprecated. With KillMode=process and no main process left, stopping the
+    unit ends none of the runs' processes.
     """
     words = [seen.python, "-IS", f"{seen.home}/current/{_MARK.split()[0]}", "boot"]
     quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
@@ -164,8 +167,10 @@ def _vast(seen: Seen) -> str:
 
 
 def _runpod(seen: Seen) -> str:
-    """The image's own start script goes on below it; TERM, which comes seconds before KILL, is
-    passed on after the agent has heard it.
+    """Return the container start command for RunPod.
+
+    The image's own start script goes on below it. TERM, which comes seconds before KILL, is passed
+    on after the agent has received it.
     """
     boot = f"{_home(seen)}{seen.command}"
     script = (
@@ -180,8 +185,8 @@ def _home(seen: Seen) -> str:
 
 
 async def install(link: Transport, platform: str, seen: Seen) -> None:
-    """cron or systemd; again, it replaces what was there. RefusedError when the platform does not
-    take it.
+    """Install the hook of `cron` or `systemd`; a hook that is there is replaced. Raises
+    RefusedError if the platform does not accept it.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
@@ -198,11 +203,8 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
 
 
 async def remove(link: Transport, seen: Seen) -> list[str]:
-    """What this console can put there is taken away again; the names of those that were there."""
-    gone = []
-    for name in seen.hooks:
-        if name in INSTALLABLE:
-            gone.append(name)
+    """Remove the hooks that this console can install, and return the platforms that had one."""
+    gone = [name for name in seen.hooks if name in INSTALLABLE]
     if "cron" in gone:
         await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, ""])
     if "systemd" in gone:
@@ -211,39 +213,32 @@ async def remove(link: Transport, seen: Seen) -> list[str]:
 
 
 def verdict(seen: Seen) -> list[str]:
-    """What is there, in sentences; that there is none, when there is none."""
+    """Return sentences that say which hooks are installed and whether they work. If there is no
+    hook, one sentence says so and names the platform that fits.
+    """
     facts = seen.facts
     if not seen.hooks:
-        fits = []
-        for name in ("vast", "runpod"):
-            if facts.get(name) == "yes":
-                fits.append(name)
-        if facts.get("systemd") == "runs":
-            fits += ["systemd"]
-        else:
-            fits += []
-        if facts.get("cron") == "runs" and facts.get("crontab") == "yes":
-            fits += ["cron"]
-        else:
-            fits += []
         found = "No service of it that starts things was found: no cron, no systemd."
-        if fits:
-            found = f"`--print {fits[0]}` is for this machine."
+        for name, fits in (
+            ("vast", facts.get("vast") == "yes"),
+            ("runpod", facts.get("runpod") == "yes"),
+            ("systemd", facts.get("systemd") == "runs"),
+            ("cron", facts.get("cron") == "runs" and facts.get("crontab") == "yes"),
+        ):
+            if fits:
+                found = f"`--print {name}` is for this machine."
+                break
         return [
-            (
-                "There is no boot hook: after a restart nobody watches before a console "
-                f"connects. {found}"
-            )
+            "There is no boot hook: after a restart nobody watches before a console connects. "
+            + found
         ]
     lines = [f"Boot hook: {', '.join(seen.hooks)}."]
     if seen.last is None:
         lines.append("It has not started the agent yet: the machine was not restarted since.")
+    elif seen.worked:
+        lines.append("It has started the agent in this life of the machine.")
     else:
-        lines.append(
-            "It has started the agent in this life of the machine."
-            if seen.worked
-            else "It last started the agent in an earlier life."
-        )
+        lines.append("It last started the agent in an earlier life.")
     if "systemd" in seen.hooks and facts.get("linger") != "yes":
         lines.append(
             "Its user does not linger: `loginctl enable-linger` lets it start without a login."
@@ -263,6 +258,4 @@ def _json(value: str | None) -> dict[str, Any] | None:
         found = json.loads(value or "null")
     except ValueError:
         return None
-    if isinstance(found, dict):
-        return found
-    return None
+    return found if isinstance(found, dict) else None

@@ -1,7 +1,8 @@
-"""What was ordered for a run and stays in force on its pod (sync, keep-last, modes, arguments), as
-data; and the same on another pod.
+"""Read the standing orders of a run (sync, keep-last, modes, arguments) as data, and repeat them on
+another pod.
 
-A new machine knows nothing of it: a run that goes on there would not be saved any more.
+A new machine knows nothing of them: without them, checkpoints of a run that goes on there would no
+longer be saved.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from bs4_console.errors import RemoteError
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 
-#: An action's kind and body, as it is submitted, without the run; `off` where the order was taken
-#: back. Of kind `launch`: `overrides`, the further arguments that the run was started with. A step
-#: in the store has them itself; they are for one that was saved without.
+#: The kind and body of an action, as it is submitted, without the run. `off` is True if the order
+#: was taken back. An order of kind `launch` has `overrides`, the further arguments of the run's
+#: start; they are for a step that was saved without them, because a step in the store usually has
+#: them itself.
 Order = Mapping[str, Any]
 _LAUNCH = "launch"
 
@@ -25,7 +27,7 @@ _KEEP = ("last", "at_least", "milestones", "synced")
 
 
 def of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
-    """The run's orders on this pod."""
+    """Return the standing orders of a run on this pod."""
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:
         found.append(_order("sync", view.order, _SYNC))
@@ -36,13 +38,13 @@ def of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
             found.append({"kind": "mode", "playbook": playbook, "mode": mode})
     known = ledger.runs.get(run)
     if known is not None and known.attempt is not None and known.attempt.overrides:
-        # It goes to the store: a key in it would too.
+        # The order is copied to the store, so a secret key in it must be removed.
         found.append({"kind": _LAUNCH, "overrides": without_keys(known.attempt.overrides)[0]})
     return tuple(found)
 
 
 def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
-    """The further arguments for a launch of the run."""
+    """Return the further launch arguments among the orders, or () if there are none."""
     for order in orders:
         if order["kind"] == _LAUNCH:
             return tuple(order["overrides"])
@@ -50,23 +52,22 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """`orders`; where none of them speaks of a sync, one to `store` is among them."""
+    """Return the orders. If none of them is about syncing, a sync to `store` is put first."""
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
     return ({"kind": "sync", "to": store}, *orders)
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
-    """Order on this pod what does not stand there yet. By kind, why the pod refused it."""
+    """Submit to this pod the orders that do not stand there yet. Return the reasons of the orders
+    that the pod refused, by kind.
+    """
     refused: dict[str, str] = {}
     for order in orders:
         if order.get("off") or order["kind"] == _LAUNCH or _stands(live.state, run, order):
             continue
         kind = str(order["kind"])
-        body = {}
-        for name, value in order.items():
-            if name != "kind":
-                body[name] = value
+        body = {name: value for name, value in order.items() if name != "kind"}
         try:
             key = await live.submit(kind, run=run, **body)
         except RemoteError as error:
@@ -79,7 +80,9 @@ async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str
 
 
 def _order(kind: str, record: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The first of `names` is the one without which an order stands no more."""
+    """Return an order from its record. Without a value for the first of `names` the order does not
+    stand any more, and `off` is True.
+    """
     if record.get(names[0]) is None or record.get("once"):
         return {"kind": kind, "off": True}
     return {"kind": kind, **{name: record[name] for name in names if record.get(name) is not None}}

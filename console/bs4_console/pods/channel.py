@@ -1,5 +1,5 @@
-"""The console's end of the conversation with one agent: calls by number, replies in any order,
-bounded whatever the pod sends.
+"""The console's end of the connection to one agent. Calls are numbered, replies may come in any
+order, and memory is bounded whatever the pod sends.
 """
 
 from __future__ import annotations
@@ -29,13 +29,12 @@ from bs4_console.pods.gate import records, replies
 from bs4_console.pods.port import Duplex
 from bs4_console.printable import one_line
 
-#: Seconds for the agent's greeting: it is in the air while the pod's disk may still be busy with
-#: the deploy.
+#: Seconds for the agent's greeting. The pod's disk may still be busy with the deploy meanwhile.
 HELLO_S = 20.0
-#: Seconds beyond its own wait that a call may take. An agent that is alive answers within
-#: milliseconds; a slow link adds seconds.
+#: Seconds that a call may take beyond its own wait. A live agent answers within milliseconds; a
+#: slow link adds seconds.
 ANSWER_S = 30.0
-#: Round trips among which the shortest is kept: with it the clock offset is least wrong.
+#: How many of the last round trips are kept. The shortest gives the best clock offset.
 PINGS = 8
 
 _CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
@@ -48,15 +47,17 @@ class _Ping:
 
 
 class Channel:
-    """One conversation over a Duplex. Every method raises ChannelLost once the link has ended,
-    RemoteError when the agent said no, and ProtocolMismatch when what came is not the protocol.
-    Cancelling an awaited call also stops it on the pod.
+    """One connection to an agent over a Duplex.
+
+    Every method raises ChannelLost once the link has ended, RemoteError if the agent answers with
+    an error, and ProtocolMismatch if the answer is not the protocol. Cancelling an awaited call
+    also stops it on the pod.
     """
 
     def __init__(self, duplex: Duplex) -> None:
-        """Use `Channel.open`."""
+        """Prepare a channel that has not greeted the agent. Use `Channel.open` in its place."""
         self.hello: dict[str, Any] = {}
-        """What the agent said of itself: protocol, agent, bundle, python, pid, boot_id, host, t, m,
+        """The agent's greeting: protocol, agent, bundle, python, pid, boot_id, host, t, m,
         coverage.
         """
         self._duplex = duplex
@@ -71,8 +72,11 @@ class Channel:
 
     @classmethod
     async def open(cls, duplex: Duplex, who: str, client: str) -> Channel:
-        """Greet the agent. ProtocolMismatch when no version is known to both sides, or when it is
-        no agent that answers.
+        """Greet the agent and return the open channel.
+
+        `who` is the person and `client` the program and its version. Raises ProtocolMismatch if no
+        protocol version is known to both sides, or if no agent answers, and ChannelLost if the link
+        ends or the greeting takes more than HELLO_S seconds.
         """
         channel = cls(duplex)
         try:
@@ -91,13 +95,15 @@ class Channel:
 
     @property
     def rtt(self) -> float | None:
-        """Seconds of the shortest of the last pings' round trips; None before the first."""
+        """Return the shortest round trip of the last pings in seconds, or None before the first
+        ping.
+        """
         return min((ping.rtt for ping in self._pings), default=None)
 
     @property
     def clock_offset(self) -> float | None:
-        """Seconds that the pod's wall clock is ahead of ours, as measured at that shortest round
-        trip.
+        """Return the seconds by which the pod's wall clock is ahead of ours, measured at the
+        shortest round trip. Return None before the first ping.
         """
         if self._pings:
             return min(self._pings, key=lambda ping: ping.rtt).offset
@@ -106,9 +112,11 @@ class Channel:
     async def read(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """The bytes of `stream` from `cursor` on, waiting up to `wait` seconds (at most 30) for
-        some. `seen`: how many bytes of an unfinished last line are held already (`Chunk.repeats`),
-        so that it comes again only when it has grown.
+        """Return the bytes of `stream` from `cursor` on, at most `limit` of them. Wait up to `wait`
+        seconds (at most 30) for new ones.
+
+        `seen` is the number of bytes of an unfinished last line that the caller holds already
+        (`Chunk.repeats`). The line is sent again only if it has grown.
         """
         frame = await self._call(
             {
@@ -124,8 +132,8 @@ class Channel:
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """The `result` of a stat, seek-line, seek-time, search or list; its `next` says with what
-        to ask on.
+        """Return the `result` of a stat, seek-line, seek-time, search or list. Its `next` holds the
+        parameters of the call that continues it.
         """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
         result = frame.header.get("result")
@@ -137,8 +145,8 @@ class Channel:
             raise _mismatch(f"in its answer about {stream} {error}") from None
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
-        """Submit an action with its key; the answer's `action` and `state`. Submitting the same
-        once more does nothing twice.
+        """Submit an action with its key, and return the answer with `action` and `state`.
+        Submitting the same key again does nothing.
 
         The action is journalled on the pod; `payload` (the secrets of a set-up) is not.
         """
@@ -147,7 +155,7 @@ class Channel:
         ).header
 
     async def ping(self) -> float:
-        """Seconds of one round trip; also measures the clock offset."""
+        """Measure one round trip and the clock offset. Return the round trip in seconds."""
         sent, wall = time.monotonic(), time.time()
         frame = await self._call({"call": "ping"})
         rtt, theirs = time.monotonic() - sent, frame.header.get("t")
@@ -157,7 +165,7 @@ class Channel:
         return rtt
 
     async def close(self) -> None:
-        """End the conversation; whoever still waits gets ChannelLost."""
+        """End the connection. Calls that still wait get ChannelLost."""
         self._fail(ChannelLost("The connection was closed here.", "Connect again."))
         await self._duplex.close()
         tasks = [
@@ -228,8 +236,10 @@ class Channel:
         return frame
 
     def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
-        """A task of its own: half a frame would put the channel out of step for good, so a
-        cancelled caller lets it be written.
+        """Start to send a frame, and return the task that sends it.
+
+        It is a task of its own so that a cancelled caller does not stop it: half a frame would put
+        the channel out of step for good. Raises UsageError if the frame is too large.
         """
 
         async def write() -> None:
@@ -253,16 +263,17 @@ class Channel:
             self._fail(error)
 
     def _say_cancel(self, number: int) -> None:
-        """Tell the agent that nobody waits for call `number` any more; nobody waits for this
-        either.
+        """Tell the agent that nobody waits for call `number` any more. Nobody waits for an answer
+        to this.
         """
         if self._lost is None:
             self._write({"id": next(self._numbers), "call": "cancel", "target": number})
 
     async def _receive(self) -> None:
-        """Until the link ends: hand each reply to its caller. A reply that nobody waits for
-        (cancelled, invented) is dropped at once, so a pod can make us hold at most one payload per
-        call of ours.
+        """Give each reply to its caller until the link ends.
+
+        A reply without a caller (cancelled, or invented by the pod) is dropped at once. So the pod
+        can make us hold at most one payload for each of our calls.
         """
         try:
             while data := await self._duplex.read():
@@ -277,7 +288,7 @@ class Channel:
                 ChannelLost(f"The agent's channel broke ({error}).", "The link is made again.")
             )
         except Exception as error:  # noqa: BLE001 (whatever it is, the calls that wait learn of it)
-            # Without a receiver every call would wait for its time limit while the pod seems
+            # Without a receiver every call would wait until its time limit, and the pod would seem
             # connected.
             self._fail(
                 ChannelLost(
@@ -306,7 +317,9 @@ class Channel:
 
 
 def _chunk(frame: Frame) -> Chunk:
-    """The answer to a read, checked: its cursors become file names and positions here."""
+    """Return the answer to a read, checked: its cursors become file names and positions here.
+    Raises ProtocolMismatch if it is no such answer.
+    """
     header = frame.header
     start, following, gap = header.get("start"), header.get("next"), header.get("gap")
     if not (

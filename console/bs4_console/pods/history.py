@@ -1,12 +1,12 @@
-"""Telemetry of long ago, out of the segments that are kept on this machine: one moment, or a
-stretch of time thinned out.
+"""Read old telemetry from the segments in the mirror: one moment, or a thinned-out time range.
 
-Nothing here reads more than it needs: a day of eight GPUs is 140 MB, and somebody waits. It blocks,
-so it belongs into a thread.
+Nothing here reads more than it needs, because a day of eight GPUs is 140 MB and a person waits. The
+functions block, so they belong into a thread.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from bisect import bisect_right
@@ -18,19 +18,20 @@ from bs4_agent.streams.segments import parse, record_time
 from bs4_console.pods.links import KEPT_S, Links
 from bs4_console.pods.state import STALE_S
 
-#: The beginning of a record's line (every record begins with its stamp), at the start of a line or
-#: behind a hole.
+#: The beginning of a record's line (every record begins with its time stamp): at the start of a
+#: line or behind a hole.
 _RECORD = re.compile(rb'(?:^|(?<=[\n\0]))\{"t":', re.MULTILINE)
 _NAME = re.compile(r"([0-9]{1,12})\.data")
-#: Read at once to find one record; one of eight GPUs with their processes has 4 to 8 KiB.
+#: Bytes that are read at once to find one record. A record of eight GPUs with their processes has 4
+#: to 8 KiB.
 _BLOCK = 32 * 1024
-#: A record is never longer than a frame's payload.
+#: Bytes. A record is never longer than a frame's payload.
 _LONGEST = 256 * 1024
 
 
 class History:
-    """`directory` holds one record stream of a mirror (`<generation>.data`, sparse); it may grow
-    meanwhile, and need not exist.
+    """Old telemetry of one pod. `directory` holds one record stream of a mirror
+    (`<generation>.data`, sparse). It may grow meanwhile, and need not exist.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -38,8 +39,9 @@ class History:
         self._begins: dict[Path, float] = {}
 
     def near(self, t: float) -> dict[str, Any] | None:
-        """The record nearest to `t` (wall seconds of the pod), None where none is within STALE_S of
-        it. PCIe and NVLink are those told last before it.
+        """Return the record nearest to `t` (wall seconds of the pod), or None if no record is
+        within STALE_S seconds of it. PCIe and NVLink come from the last record before it that has
+        them.
         """
         files = self._files()
         at = bisect_right([begin for begin, _ in files], t) - 1
@@ -55,47 +57,40 @@ class History:
         return best
 
     def between(self, begin: float, end: float, most: int) -> list[dict[str, Any]]:
-        """At most `most` records from `begin` to `end`, evenly spread over what is kept of that
-        time, oldest first.
+        """Return at most `most` records from `begin` to `end` (wall seconds), oldest first and
+        evenly spread over the time that is kept.
         """
         files = self._files()
         first = max(0, bisect_right([b for b, _ in files], begin) - 1)
-        touched = []
-        for b, path in files[first:]:
-            if b <= end:
-                touched.append(path)
-        # A file over which the window only laps gives less than its share: that is made good by
-        # asking the others for a little more.
+        touched = [path for b, path in files[first:] if b <= end]
+        # A file that is only partly in the range gives less than its share. Asking each file for a
+        # little more makes up for it.
         each = max(1, -(-most // max(1, len(touched))))
         found = []
         for path in touched:
             for record in _spread(path, each):
                 if begin <= record["t"] <= end:
                     found.append(record)
-        stride = 1
-        if len(found) > most:
-            stride = -(-len(found) // most)
-        return found[::stride]
+        return found[:: max(1, -(-len(found) // max(1, most)))]
 
     def _files(self) -> list[tuple[float, Path]]:
-        """(time of its first record, path), oldest first."""
-        try:
-            found = [
-                (int(match[1]), path)
-                for path in self._directory.iterdir()
-                if (match := _NAME.fullmatch(path.name))
-            ]
-        except FileNotFoundError:
-            return []
-        for _, path in found:
-            if path not in self._begins and (record := next(_spread(path, 1), None)) is not None:
-                self._begins[path] = record["t"]
-        return sorted((self._begins[path], path) for _, path in found if path in self._begins)
+        """Return (time of the first record, path) of each file, oldest first."""
+        found = []
+        with contextlib.suppress(FileNotFoundError):
+            for path in self._directory.iterdir():
+                if not _NAME.fullmatch(path.name):
+                    continue
+                if path not in self._begins:
+                    for record in _spread(path, 1):
+                        self._begins[path] = record["t"]
+                if path in self._begins:
+                    found.append((self._begins[path], path))
+        return sorted(found)
 
 
 def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
-    """Those of one file in a span of time; only their stamps are read of the others. A file that
-    was given up for newer ones has none.
+    """Yield the records of one file in a time range. Of the other records only the time stamps are
+    read. A file that was deleted for newer ones yields nothing.
     """
     try:
         data = path.read_bytes()
@@ -104,18 +99,15 @@ def _records(path: Path, begin: float, end: float) -> Iterator[dict[str, Any]]:
     for match in _RECORD.finditer(data):
         stop = data.find(b"\n", match.start())
         t = record_time(data[match.start() : match.start() + 48])
-        if (
-            stop >= 0
-            and t is not None
-            and begin <= t <= end
-            and (record := parse(data[match.start() : stop])) is not None
-        ):
-            yield record
+        if stop >= 0 and t is not None and begin <= t <= end:
+            record = parse(data[match.start() : stop])
+            if record is not None:
+                yield record
 
 
 def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:
-    """`count` records at even distances of the file's bytes, the first one among them; each
-    once.
+    """Yield about `count` records at even distances of the file's bytes, the first record among
+    them, and none twice.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -137,8 +129,8 @@ def _spread(path: Path, count: int) -> Iterator[dict[str, Any]]:
 
 
 def _record_at(fd: int, offset: int) -> tuple[int, bytes] | None:
-    """The first whole record that begins at or behind `offset`, with its place. What was never read
-    from the pod is a hole: passed over.
+    """Return (offset, line) of the first whole record that begins at or behind `offset`, or None if
+    there is none. Bytes that were never read from the pod are a hole and are passed over.
     """
     try:
         offset = max(offset, os.lseek(fd, offset, os.SEEK_DATA))

@@ -1,4 +1,4 @@
-"""The pods a person knows: `pods.toml` in the config directory, edited in place so that their
+"""The pods that a person knows: `pods.toml` in the config directory. It is edited in place, so its
 comments and order stay.
 """
 
@@ -18,20 +18,20 @@ from bs4_console.errors import UsageError
 from bs4_console.suggest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-# What reaches ssh as a host, user or jump: no white space, no control characters, no leading dash
-# (an option), no quotes or shell signs.
+# Text that is passed to ssh as a host, user or jump: no white space, no control characters, no
+# leading dash (an option), no quotes or shell signs.
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%@\[\],+-]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """One pod as the inventory describes it. None = not said here: ~/.ssh/config decides, then
-    SSH's defaults.
+    """One pod as the inventory describes it. None means that the inventory does not say it:
+    ~/.ssh/config decides, then SSH's defaults.
 
-    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,...").
-    `ssh_config` False ignores ~/.ssh/config. `read_only` forbids every action. `provider` and
-    `instance` name where it was rented; provider "local" is this machine, without SSH. `price` is
-    what it costs, US dollars an hour.
+    `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). If
+    `ssh_config` is False, ~/.ssh/config is ignored. `read_only` forbids every action. `provider`
+    and `instance` name the rented machine; provider "local" is this machine, without SSH. `price`
+    is in US dollars an hour.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Pod:
 
     @property
     def is_local(self) -> bool:
+        """Return True if the pod is this machine."""
         return self.provider == "local"
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class Pod:
 
     @property
     def address(self) -> str:
-        """How a person would write it: user@host:port, as far as it is said."""
+        """Return the address as user@host:port, without the parts that the inventory lacks."""
         user = f"{self.user}@" if self.user else ""
         if ":" in self.host and self.port:
             host = f"[{self.host}]"
@@ -98,28 +99,30 @@ _DEFAULTS = {field.name: field.default for field in fields(Pod)}
 
 
 class Inventory:
-    """The pods of one file. Every call reads it anew: a person may edit it while the console is
-    open.
+    """The pods of one file. Every call reads the file anew, because a person may edit it while the
+    console is open.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or locations.config_dir() / "pods.toml"
 
     def list(self) -> tuple[Pod, ...]:
-        """All pods in the file's order. UsageError names the file, the line or the pod that is
-        wrong.
+        """Return all pods in the order of the file. Raises UsageError, which names the file, the
+        line or the pod, if the file is wrong.
         """
         return tuple(self._pods(self._read()))
 
     def get(self, name: str) -> Pod:
-        """The pod of that name; UsageError, with the nearest name, when there is none."""
+        """Return the pod with that name. Raises UsageError, with the nearest name, if there is
+        none.
+        """
         known = {pod.name: pod for pod in self.list()}
         if name not in known:
             raise self._unknown(name, known)
         return known[name]
 
     def add(self, pod: Pod) -> None:
-        """Append a pod; UsageError when the name is taken."""
+        """Append a pod to the file. Raises UsageError if the name is taken."""
 
         def append(document: tomlkit.TOMLDocument) -> None:
             if any(known.name == pod.name for known in self._pods(document)):
@@ -131,10 +134,7 @@ class Inventory:
             for key in _TYPES:
                 value = getattr(pod, key)
                 if value != _DEFAULTS[key]:
-                    if isinstance(value, tuple):
-                        table[key] = list(value)
-                    else:
-                        table[key] = value
+                    table[key] = list(value) if isinstance(value, tuple) else value
             if "pods" not in document:
                 document["pods"] = tomlkit.table(is_super_table=True)
             document["pods"][pod.name] = table
@@ -142,7 +142,9 @@ class Inventory:
         self._edit(append)
 
     def remove(self, name: str) -> Pod:
-        """Take a pod out and return what it was; UsageError when there is none."""
+        """Remove a pod from the file and return it. Raises UsageError if there is none with that
+        name.
+        """
         removed = self.get(name)
 
         def drop(document: tomlkit.TOMLDocument) -> None:
@@ -195,10 +197,7 @@ class Inventory:
                     f"{self.path}: pod {name} has an unknown setting {key!r}.",
                     did_you_mean(key, _TYPES),
                 )
-            if hasattr(item, "unwrap"):
-                value = item.unwrap()
-            else:
-                value = item
+            value = item.unwrap() if hasattr(item, "unwrap") else item
             wanted = _TYPES[key]
             if wanted is float and type(value) is int:
                 value = float(value)

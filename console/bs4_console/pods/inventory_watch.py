@@ -1,4 +1,4 @@
-"""Notices that the inventory's file has changed: other terminals and editors write it too."""
+"""Notice that the inventory's file has changed: other terminals and editors write it too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _Stamp = tuple[int, int, int]
 
 
 class InventoryWatch:
-    """Watches the inventory from the moment it is made. One look costs one `stat`.
+    """Watches the inventory's file from the moment it is made. One poll costs one `stat`.
 
-    A change counts when two looks in a row see the same file. An editor empties a file before it
+    A change counts when two polls in a row see the same file. An editor empties a file before it
     writes it, and an empty inventory would close the session of every pod.
     """
 

@@ -1,12 +1,11 @@
-"""Is a pod lost, and how? A pure function of signs in time.
+"""Judge whether a pod is lost, and how, as a pure function of signs in time.
 
-A link that is down is only a link. What leads to an action (`reclaimed`, `ended`) rests on two
-signs that do not depend on each other: the provider says so, look after look, and nothing answers
-at the pod's address; and nobody may have heard from the run meanwhile. What the pod itself says
-outranks everything. Weights & Biases and the object store can only ever prove life, never death.
-
-Whether something lives is read from a time that moves on between two looks, by whoever's clock: no
-two clocks are compared.
+A link that is down proves nothing about the pod. The words that lead to an action (`reclaimed`,
+`ended`) rest on two signs that do not depend on each other: the provider says so in several polls,
+and nothing answers at the pod's address. In addition nobody may have heard from the run meanwhile.
+What the pod itself says outranks everything. Weights & Biases and the object store can only prove
+life, never death. Life is read from a time that moves on between two polls of the same source, so
+no two clocks are compared.
 """
 
 from __future__ import annotations
@@ -22,14 +21,15 @@ if TYPE_CHECKING:
     from bs4_console.pods.witness import Sight
 
 Word = Literal["fine", "network-only", "rebooted", "hung", "reclaimed", "ended", "unknown"]
-#: ssh: our own link (`up`, or the word of its error). port: a bare connection to the same address
-#: (open: it greets; mute: it connects and says nothing; refused; silent). network: whether this
-#: machine reaches anything else (up, down). provider, wandb: a witness's Sight (running, stopped,
-#: gone, unknown). store: what lies in the object store for the run (seen). boot: the pod's boot id
-#: (its value). run: what the pod says of its run (moving, still, finished, failed).
+#: Sources and their words. ssh: our own link (`up`, or the word of its error). port: a bare
+#: connection to the same address (open: it greets; mute: it connects and says nothing; refused;
+#: silent). network: whether this machine reaches anything else (up, down). provider, wandb: the
+#: state of an external observation (running, stopped, gone, unknown). store: the object store has
+#: files of the run (seen). boot: the pod's boot id (in `value`). run: what the pod says of its run
+#: (moving, still, finished, failed).
 Source = Literal["ssh", "port", "network", "provider", "wandb", "store", "boot", "run"]
 
-#: Words of a link at whose other end nothing answers. (All others mean that a server spoke to us.)
+#: Words of a link whose other end does not answer. With all other words a server has answered.
 SILENT = frozenset(
     {
         errors.Unreachable.link_state,
@@ -39,16 +39,18 @@ SILENT = frozenset(
 )
 _FOREIGN = errors.HostKeyChanged.link_state
 _GONE = ("stopped", "gone")
-#: What may be acted upon, and only by the controller.
+#: The verdicts that may lead to an action, by the controller only.
 LOST: frozenset[Word] = frozenset({"reclaimed", "ended"})
 
 
 @dataclass(frozen=True)
 class Sign:
-    """One look. `t`: when, in seconds of the observer's clock; all signs of one judgement are of
-    one observer. `seen_t`: when what is told was true by the teller's own clock (heartbeat, newest
-    file, newest step): only compared with the same teller's. `value`: boot id, or the teller's own
-    word for the state.
+    """One poll of one source.
+
+    `t` is the time of the poll in seconds of the observer's clock; all signs of one judgement have
+    the same observer. `seen_t` is the time of the reported fact by the source's own clock
+    (heartbeat, newest file, newest step), and is only compared with the same source's. `value` is
+    the boot id, or the source's own word for the state.
     """
 
     t: float
@@ -61,8 +63,11 @@ class Sign:
 
 @dataclass(frozen=True)
 class Rules:
-    """`samples` looks that say the same, `apart_s` seconds between the first and the last of them;
-    a sign older than `recent_s` is not "now"; nothing older than `window_s` counts at all.
+    """The limits of a judgement.
+
+    It takes `samples` polls with the same answer, with `apart_s` seconds between the first and the
+    last of them. A sign older than `recent_s` seconds is not current. A sign older than `window_s`
+    seconds does not count at all.
     """
 
     samples: int = 2
@@ -73,8 +78,10 @@ class Rules:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`sentence` is for a person; `evidence` are the signs that it rests on, oldest first;
-    `next_step` what a person can do.
+    """What became of a pod.
+
+    `sentence` is for a person. `evidence` are the signs behind the verdict, oldest first.
+    `next_step` is what a person can do.
     """
 
     word: Word
@@ -84,23 +91,25 @@ class Verdict:
 
     @property
     def lost(self) -> bool:
+        """Return True if the verdict says that the pod is lost, so that the controller may act."""
         return self.word in LOST
 
     def as_dict(self) -> dict[str, object]:
-        signs = []
-        for s in self.evidence:
-            signs.append({"t": s.t, "source": s.source, "word": s.word, "detail": s.detail})
+        """Return the verdict as JSON."""
         return {
             "verdict": self.word,
             "sentence": self.sentence,
-            "evidence": signs,
+            "evidence": [
+                {"t": s.t, "source": s.source, "word": s.word, "detail": s.detail}
+                for s in self.evidence
+            ],
             "next_step": self.next_step,
         }
 
 
 def of_sight(source: Literal["provider", "wandb", "store"], sight: Sight, t: float) -> Sign:
-    """A witness's look as a sign. The store's word is always `seen`: files say nothing about a
-    machine.
+    """Return an external observation as a sign. `t` is the time of the poll in seconds. A store
+    that has files is always `seen`: files say nothing about a machine.
     """
     if source == "store" and sight.seen_t is not None:
         word = "seen"
@@ -110,7 +119,9 @@ def of_sight(source: Literal["provider", "wandb", "store"], sight: Sight, t: flo
 
 
 def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = None) -> Verdict:
-    """What became of the pod, at `now`. Signs in any order."""
+    """Return what became of the pod at the time `now`, in the clock of the signs. The signs may
+    come in any order.
+    """
     rules = rules or Rules()
     known = _Signs(
         [s for s in sorted(signs, key=lambda s: s.t) if now - rules.window_s <= s.t <= now],
@@ -127,24 +138,27 @@ def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = Non
     if link.word == "up":
         return _answers(pod, link, known)
     if link.word not in SILENT and not (link.word == _FOREIGN and known.gone()):
-        text = (
+        return Verdict(
+            "unknown",
             f"{pod} answers, and cannot be asked ({link.word}): that is a matter of the link, "
-            "not of the run."
+            "not of the run.",
+            (link,),
+            link.detail,
         )
-        return Verdict("unknown", text, (link,), link.detail)
     return _silent(pod, link, known)
 
 
 def _answers(pod: str, link: Sign, known: _Signs) -> Verdict:
-    """Local truth: whatever anybody else says."""
+    """Return the verdict about a pod that answers. What it says of itself outranks all other
+    sources.
+    """
     run = known.now("run")
     boots = known.of("boot")
     other = [s for s in boots if s.value != boots[0].value]
     if other and not (run is not None and run.word == "moving" and run.t > other[0].t):
-        text = f"{pod} was rebooted: its boot id is another one."
         return Verdict(
             "rebooted",
-            text,
+            f"{pod} was rebooted: its boot id is another one.",
             (boots[0], other[-1], link),
             "Its agent resumes the run as the run's mode says.",
         )
@@ -168,15 +182,14 @@ def _answers(pod: str, link: Sign, known: _Signs) -> Verdict:
 
 
 def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
-    """Nothing answers at its address, or something that is not it."""
+    """Return the verdict about a pod at whose address nothing answers, or another machine."""
     since = known.silent_since()
     gone = known.gone()
     network = known.now("network")
     if network is not None and network.word == "down" and not gone:
-        text = f"This machine's own network is down: nothing is known of {pod}."
         return Verdict(
             "network-only",
-            text,
+            f"This machine's own network is down: nothing is known of {pod}.",
             (link, network),
             "Mend the network here; the run is not concerned.",
         )
@@ -187,47 +200,35 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
         alive = known.life(first)
         lasting = len(gone) >= known.rules.samples and gone[-1].t - first >= known.rules.apart_s
         if alive:
-            text = (
-                f"The provider says that {pod} does not run, and {alive[-1].source} has heard "
-                "from it since: they contradict each other."
-            )
             return Verdict(
                 "unknown",
-                text,
+                f"The provider says that {pod} does not run, and {alive[-1].source} has heard "
+                "from it since: they contradict each other.",
                 (*gone, link, *alive),
                 "Look again in some minutes; nothing is done meanwhile.",
             )
         if answers := known.answers(first):
-            text = (
-                f"The provider says that {pod} does not run, and its address answered since "
-                f"({answers[-1].source}: {answers[-1].word})."
-            )
             return Verdict(
                 "unknown",
-                text,
+                f"The provider says that {pod} does not run, and its address answered since "
+                f"({answers[-1].source}: {answers[-1].word}).",
                 (*gone, *answers, link),
                 "They contradict each other: look again; nothing is done meanwhile.",
             )
         if lasting and len(looks) >= known.rules.samples:
             return _lost(pod, gone, looks)
-        text = (
-            f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it "
-            "is looked at again before that is believed."
-        )
         return Verdict(
             "unknown",
-            text,
+            f"The provider says that {pod} does not run ({gone[-1].value or gone[-1].word}); it "
+            "is looked at again before that is believed.",
             (*gone, link),
             f"It takes {known.rules.samples} looks, {known.rules.apart_s:.0f} s apart.",
         )
     if life:
-        text = (
-            f"{pod} cannot be reached, and its run goes on: {life[-1].source} has heard from it "
-            "since. Only the way there is broken."
-        )
         return Verdict(
             "network-only",
-            text,
+            f"{pod} cannot be reached, and its run goes on: {life[-1].source} has heard from it "
+            "since. Only the way there is broken.",
             (link, *life),
             "Nothing is lost and nothing is to be done; the link is tried again by itself.",
         )
@@ -238,10 +239,9 @@ def _silent(pod: str, link: Sign, known: _Signs) -> Verdict:
         and running.t >= since
         and len(mute) >= known.rules.samples
     ):
-        text = f"{pod} runs at the provider and takes connections without a word: it hangs."
         return Verdict(
             "hung",
-            text,
+            f"{pod} runs at the provider and takes connections without a word: it hangs.",
             (running, *mute, link),
             "Look at its console at the provider; nothing is rented for it.",
         )
@@ -252,23 +252,17 @@ def _lost(pod: str, gone: Sequence[Sign], looks: Sequence[Sign]) -> Verdict:
     says = gone[-1].value or gone[-1].word
     evidence = tuple(sorted([gone[0], gone[-1], looks[0], looks[-1]], key=lambda s: s.t))
     if gone[-1].word == "gone":
-        text = (
-            f"{pod} no longer exists at the provider ({says}, {len(gone)} looks), and nothing "
-            "answers at its address."
-        )
         return Verdict(
             "ended",
-            text,
+            f"{pod} no longer exists at the provider ({says}, {len(gone)} looks), and nothing "
+            "answers at its address.",
             evidence,
             "Its run can go on elsewhere from the newest step in the object store.",
         )
-    text = (
-        f"The provider took {pod} back ({says}, {len(gone)} looks), and nothing answers at its "
-        "address."
-    )
     return Verdict(
         "reclaimed",
-        text,
+        f"The provider took {pod} back ({says}, {len(gone)} looks), and nothing answers at its "
+        "address.",
         evidence,
         "Its run can go on elsewhere from the newest step in the object store.",
     )
@@ -298,16 +292,17 @@ def _undecided(pod: str, link: Sign, known: _Signs) -> Verdict:
 
 
 class _Signs:
-    """Signs within the window, oldest first."""
+    """The signs within the window, oldest first."""
 
     def __init__(self, signs: Sequence[Sign], now: float, rules: Rules) -> None:
         self._all, self._now, self.rules = signs, now, rules
 
     def of(self, source: Source) -> list[Sign]:
+        """Return the signs of one source, oldest first."""
         return [s for s in self._all if s.source == source]
 
     def now(self, source: Source) -> Sign | None:
-        """The newest sign of this source, if it is recent."""
+        """Return the newest sign of a source, or None if it is not recent."""
         found = self.of(source)
         if found and self._now - found[-1].t <= self.rules.recent_s:
             return found[-1]
@@ -316,9 +311,9 @@ class _Signs:
     def trailing(
         self, source: Source, words: Sequence[str], passing: Sequence[str] = ()
     ) -> list[Sign]:
-        """The newest looks, as far back as all of them said one of `words`; those that said one of
-        `passing` are as if not made. None where the newest look at all is not recent, or knew
-        nothing.
+        """Return the newest signs of a source, oldest first, as far back as all of them have one of
+        `words`. Signs with one of `passing` are skipped. Empty if the newest sign is not recent or
+        is one of `passing`.
         """
         found: list[Sign] = []
         newest = self.now(source)
@@ -333,13 +328,13 @@ class _Signs:
         return found[::-1]
 
     def gone(self) -> list[Sign]:
-        """The looks at the provider in which the machine did not run, up to now. One that got no
-        answer says nothing.
+        """Return the newest polls of the provider in which the machine did not run. A poll without
+        an answer is skipped.
         """
         return self.trailing("provider", _GONE, ("unknown",))
 
     def silent_since(self) -> float:
-        """When the link was first found down in the present stretch."""
+        """Return the time at which the link was first found down in the present outage."""
         since = self._now
         for sign in reversed(self.of("ssh")):
             if sign.word == "up":
@@ -348,22 +343,21 @@ class _Signs:
         return since
 
     def answers(self, since: float) -> list[Sign]:
-        """Looks at its address, at or after `since`, at which something answered that may be it: a
-        machine with another host key is not, and while that is what the link finds, an open port is
-        that machine's.
+        """Return the signs at or after `since` in which something answered that may be the pod.
+
+        A machine with another host key is not the pod. While the link finds such a machine, an open
+        port is that machine's.
         """
         link = self.now("ssh")
         foreign = link is not None and link.word == _FOREIGN
         spoke = [s for s in self.of("ssh") if s.word not in SILENT and s.word != _FOREIGN]
-        if foreign:
-            spoke += []
-        else:
+        if not foreign:
             spoke += [s for s in self.of("port") if s.word in ("open", "mute")]
         return sorted((s for s in spoke if s.t >= since), key=lambda s: s.t)
 
     def life(self, since: float) -> list[Sign]:
-        """Two looks of one witness, both at or after `since`, between which the time of what it saw
-        moved on; [] without any.
+        """Return two signs of one source, both at or after `since`, between which the time of the
+        source's fact moved on. Empty if there are none.
         """
         sources: tuple[Source, ...] = ("wandb", "store")
         for source in sources:

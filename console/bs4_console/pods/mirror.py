@@ -1,5 +1,5 @@
-"""What was read from a pod, kept on this machine at the pod's own offsets, so that a pod that is
-gone can still be looked at.
+"""Keep what was read from a pod on this machine, at the pod's own offsets, so that it can still be
+read when the pod is gone.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from bs4_agent.streams.segments import parse
 from bs4_console import ceilings, files
 from bs4_console.pods.range_set import Spans
 
-#: A stream keeps at most this many bytes here; the oldest files go first. A journal never comes
+#: Bytes that a stream keeps here at most; the oldest files are deleted first. A journal never gets
 #: near it.
 STREAM_CAP = 512 * 1024 * 1024
-#: A log's generation is kept in files of this size, so that the beginning of a log of many
-#: gigabytes can go.
+#: Bytes of each file of a log's generation, so that the beginning of a log of many gigabytes can be
+#: deleted.
 PART_BYTES = 16 * 1024 * 1024
-#: Stop keeping logs and telemetry below this much free space: a full laptop disk must not come from
-#: us.
+#: Free bytes of the disk below which logs and telemetry are no longer kept: we must not fill a
+#: laptop's disk.
 MIN_FREE = 1024 * 1024 * 1024
-#: The journal and the steps, which are small and worth most, go on down to this.
+#: The same limit for the journal and the steps, which are small and worth most.
 MIN_FREE_RECORDS = 128 * 1024 * 1024
 
-#: What a pod calls things becomes file names here: nothing that leads out of the directory.
+#: A stream's name becomes a path here, so it must not lead out of the directory.
 _STREAM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}(/[A-Za-z0-9][A-Za-z0-9._-]{0,99}){0,3}")
 _HOME = re.compile(r"(?!home\Z)[A-Za-z0-9]{1,64}")
 _DATA = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,12}))?\.data")
 _LAST_USED = "home"
 
 
-#: What is counted apart.
+#: The kinds of data that are counted separately.
 Kind = Literal["journal", "steps", "gaps", "other"]
 _KINDS: Mapping[Kind, str] = {
     "journal": "New journal records",
@@ -44,38 +44,39 @@ _KINDS: Mapping[Kind, str] = {
     "gaps": "New gaps",
     "other": "New logs and telemetry",
 }
-#: What is kept of a gap.
+#: The keys of a gap that are kept, and the bytes of one entry at most.
 _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 def directory_name(home: str) -> str:
-    """Return the name of the directory for the agent's home that calls itself `home`: the same for
-    all whose name no agent makes.
+    """Return the directory's name for an agent home with the id `home`. All ids that no agent makes
+    share one name.
     """
-    if _HOME.fullmatch(home):
-        return home
-    return "unnamed"
+    return home if _HOME.fullmatch(home) else "unnamed"
 
 
 class Mirror:
-    """`<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own
-    offsets (what was not read is a hole: the files are sparse); `<generation>.spans` says which
-    ranges were read. Logs, which have no bound, are `<generation>.<part>.data`.
+    """The copy of one pod's streams on this machine.
+
+    `<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own
+    offsets (what was not read is a hole: the files are sparse); `<generation>.spans` holds the
+    ranges that were read. Logs, which have no bound, are in `<generation>.<part>.data`.
 
     A pod that was made anew under the same name begins its cursors at 1:0 again, so everything lies
-    below the random id of the agent's home; `<root>/home` names the last one. Two consoles may keep
-    the same pod at once: they write the same bytes at the same places.
+    below the random id of the agent's home; `<root>/home` names the last one. Two consoles may
+    mirror the same pod at once: they write the same bytes at the same places.
 
-    `root` None keeps nothing. `write` False reads what an earlier console kept and adds nothing. A
-    full disk (or one that fails) ends the keeping, not the watching: `stopped` then says so in a
-    sentence, until the console is started again.
+    If `root` is None, nothing is kept. If `write` is False, the mirror reads what an earlier
+    console kept and adds nothing. When the disk is full or fails, the mirror stops keeping data and
+    the console goes on watching; `stopped` then says so in a sentence, until the console is started
+    again.
     """
 
     def __init__(
         self, root: Path | None, *, write: bool = True, records_only: bool = False
     ) -> None:
-        """`records_only` keeps journal and steps, which the record of a run is made of, and no logs
-        and telemetry.
+        """Open the mirror. `records_only` keeps journal and steps, which the record of a run is
+        made of, and no logs and telemetry.
         """
         self._root = root
         self._write = write and root is not None
@@ -83,28 +84,25 @@ class Mirror:
         self._cursors: dict[str, str] = {}
         self._spans: dict[Path, Spans] = {}
         self._held: dict[Kind, int] | None = None
-        """Bytes of this home by kind, counted at the first write."""
+        """The bytes of this home by kind. None until the first write counts them."""
         self.over: dict[Kind, str] = {}
-        """What is not kept any more because the pod has reached a ceiling, each with a sentence."""
-        if root is None:
-            self.home = ""
-        else:
-            self.home = _last_used(root / _LAST_USED)
+        """A sentence for each kind that is no longer kept because the pod has reached a limit."""
+        self.home = "" if root is None else _last_used(root / _LAST_USED)
         self.stopped = ""
 
     @property
     def keeps(self) -> bool:
-        """Whether what is read now is kept."""
+        """Return True if data that is read now is kept."""
         return self._write and not self.stopped
 
     @property
     def keeps_telemetry(self) -> bool:
-        """Whether logs and telemetry are kept too."""
+        """Return True if logs and telemetry are kept too."""
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """The pod's agent lives in `home`; whether that is another one than so far, so that nothing
-        known before is of this pod.
+        """Switch to the agent home with the id `home`. Return True if it is another one than
+        before, so that nothing known so far is about this pod.
         """
         home = directory_name(home)
         changed = home != self.home
@@ -119,8 +117,8 @@ class Mirror:
         return changed
 
     def start_anew(self) -> None:
-        """The agent does not know our cursors (its disk was set back): what is here stays, under
-        another name, and reading begins anew.
+        """Put this home's data aside under another name, so that reading begins anew. For an agent
+        that does not know our cursors because its disk was set back.
         """
         self._forget()
         old = self._home_directory()
@@ -140,9 +138,9 @@ class Mirror:
         self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
-        """Where the next read of a record stream starts: behind the last whole record that is held;
-        None when none is. It comes from the data itself: a file of its own would be one more that
-        can be torn.
+        """Return the cursor of the next read of a record stream, behind the last whole record that
+        is held. Return None if no record is held. The cursor comes from the data itself: a file of
+        its own would be one more that can be torn.
         """
         if stream not in self._cursors:
             for path in reversed(self._files(stream)):
@@ -153,15 +151,15 @@ class Mirror:
         return self._cursors.get(stream)
 
     def append(self, stream: str, start: str, next_cursor: str, data: bytes) -> None:
-        """Keep `data`, which began at cursor `start`; the next read is at `next_cursor` whether or
-        not it could be kept.
+        """Keep `data`, which began at the cursor `start`. The next read is at `next_cursor`, even
+        if the data could not be kept.
         """
         self._cursors[stream] = next_cursor
         self.keep(stream, start, data)
 
     def keep(self, stream: str, start: str, data: bytes) -> None:
-        """Keep `data` without moving the cursor: older telemetry, a piece of a log."""
-        directory = self._directory(stream)
+        """Keep `data` without moving the cursor: older telemetry, or a piece of a log."""
+        directory = self.directory(stream)
         if (
             directory is None
             or not self.keeps
@@ -186,8 +184,8 @@ class Mirror:
             self._stop(error)
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Bytes that the pod itself lost before they were read."""
-        directory = self._directory(stream)
+        """Record a gap: bytes that the pod itself lost before they were read."""
+        directory = self.directory(stream)
         if directory is None or not self.keeps:
             return
         try:
@@ -206,15 +204,15 @@ class Mirror:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
-        """Write the finished generations through to the disk; the cursor up to which `stream` is
-        held, None when nothing of it is kept.
+        """Flush the finished generations to the disk. Return the cursor up to which `stream` is
+        held, or None if nothing of it is kept.
         """
-        directory, cursor = self._directory(stream), self.cursor(stream)
+        directory, cursor = self.directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
             return None
         finished = directory / f"{int(cursor.split(':')[0]) - 1}.data"
         try:
-            # Those before it were written through when the stream went on from them.
+            # The generations before it were flushed when the stream went on from them.
             if finished.exists():
                 _sync(finished)
         except OSError as error:
@@ -223,23 +221,25 @@ class Mirror:
         return cursor
 
     def hole(self, stream: str, cursor: str) -> str:
-        """The first place at or behind `cursor`, in its generation, that is not held."""
+        """Return the cursor of the first byte at or behind `cursor`, in its generation, that is not
+        held.
+        """
         generation, offset = cursor.split(":")
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if directory is None:
             return cursor
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
     def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """The records of a mirrored record stream, oldest first; what is torn (the console or the
-        machine ended in a write) is left out. Afterwards `cursor` is behind the last of them,
+        """Yield the records of a mirrored record stream, oldest first. Torn lines (the console or
+        the machine ended in a write) are left out. Afterwards `cursor` is behind the last record,
         whatever another console adds meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 
     def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
-        """As `records`, of the newest files only: at least the last `count` records, as far as
-        there are.
+        """Return at least the last `count` records of a stream, oldest first, or all if there are
+        fewer. Only the newest files are read.
         """
         paths: list[Path] = []
         lines = 0
@@ -262,15 +262,13 @@ class Mirror:
                     self._cursors[stream] = f"{path.stem}:{end}"
                     yield record
 
-    def directory(self, stream: str) -> Path | None:
-        """Where the files of `stream` lie or would lie; None where nothing of it is kept."""
-        return self._directory(stream)
-
     def close(self) -> None:
-        """Nothing is held open; there for symmetry with the session."""
+        """Do nothing, because no file is held open. Callers close sessions and mirrors alike."""
 
-    def _directory(self, stream: str) -> Path | None:
-        """None: nothing of `stream` is or will be here."""
+    def directory(self, stream: str) -> Path | None:
+        """Return the directory for the files of `stream`, or None if nothing of the stream can be
+        kept.
+        """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):
             return None
@@ -282,13 +280,15 @@ class Mirror:
         return None
 
     def _files(self, stream: str) -> list[Path]:
-        directory = self._directory(stream)
+        directory = self.directory(stream)
         if directory is None:
             return []
         return _data_files(directory)
 
     def _put(self, stream: str, directory: Path, name: str, offset: int, data: bytes) -> None:
-        """Data before span: a crash in between repeats a write, never claims one."""
+        """Write data at an offset of a file, and then its range. After a crash in between the write
+        is repeated; a range is never recorded without its data.
+        """
         path = directory / f"{name}.data"
         length = path.stat().st_size if path.exists() else 0
         new, end = not length, offset + len(data)
@@ -314,8 +314,8 @@ class Mirror:
         return self._spans[path]
 
     def _has_room(self, kind: Kind, more: int) -> bool:
-        """Count `more` bytes of a kind; False, and said in `over`, when they do not fit below its
-        ceiling.
+        """Count `more` bytes of a kind. Return False, with a sentence in `over`, if they exceed a
+        limit.
         """
         if self._held is None:
             self._held = _count(self._home_directory())
@@ -376,48 +376,39 @@ def _ceiling(kind: Kind) -> int:
 
 
 def _count(home: Path | None) -> dict[Kind, int]:
-    """Return the bytes that lie in a home's directory by kind, each file by its length."""
+    """Return the bytes in a home's directory by kind, each file by its length."""
     held: dict[Kind, int] = {"journal": 0, "steps": 0, "gaps": 0, "other": 0}
-    for path in home.rglob("*") if home is not None else ():
-        if not path.is_file():
-            continue
-        kind: Kind
-        if path.name == "gaps.ndjson":
-            kind = "gaps"
-        elif home:
+    if home is None:
+        return held
+    for path in home.rglob("*"):
+        if path.is_file():
             kind = _kind(path.parent.relative_to(home).as_posix())
-        else:
-            kind = "other"
-        held[kind] += path.stat().st_size
+            held["gaps" if path.name == "gaps.ndjson" else kind] += path.stat().st_size
     return held
 
 
 def _last_used(path: Path) -> str:
-    """The home that was looked at last; empty for none, or when the file is torn."""
+    """Return the id of the home that was used last, or "" if there is none or the file is torn."""
     try:
         home = path.read_text("ascii", "replace").strip()
     except OSError:
         return ""
-    if _HOME.fullmatch(home):
-        return home
-    return ""
+    return home if _HOME.fullmatch(home) else ""
 
 
 def _data_files(directory: Path) -> list[Path]:
-    """Oldest first: by generation, then by part."""
+    """Return the data files of a directory, oldest first: by generation, then by part."""
     if not directory.is_dir():
         return []
     found = []
     for path in directory.iterdir():
         if match := _DATA.fullmatch(path.name):
-            found.append((match, path))
-    return [
-        path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))
-    ]
+            found.append((int(match[1]), int(match[2] or 0), path))
+    return [path for _, _, path in sorted(found)]
 
 
 def _parts(offset: int, data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(part, offset in the part, bytes) of a piece of a log."""
+    """Yield (part, offset in the part, bytes) for each part of a log that the data touches."""
     at = 0
     while at < len(data):
         part, inside = divmod(offset + at, PART_BYTES)

@@ -1,4 +1,4 @@
-"""Paths of files on a pod, for Tab: its agent is asked what lies in a directory."""
+"""Complete paths of files on a pod, for the Tab key: its agent lists the directory."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from bs4_console.errors import ConsoleError, RemoteError
 if TYPE_CHECKING:
     from bs4_console.pods.session import PodSession
 
-#: Characters of one path that is believed.
+#: Characters of the longest path that is accepted.
 LONGEST = 4096
 
 
 @dataclass(frozen=True)
 class Paths:
-    """Of the files and directories (`/` behind them) that go on as what was typed; `more`: there
-    are others.
+    """The paths that begin as the text that was typed. Directories end with `/`. `more` is True if
+    there are others.
     """
 
     names: tuple[str, ...] = ()
@@ -25,8 +25,8 @@ class Paths:
 
 
 async def ask_paths(session: PodSession, beginning: str) -> Paths:
-    """What a path that begins so may become. ConsoleError says in one sentence why nothing can be
-    told.
+    """Return the paths on the pod that begin with `beginning`. Raises ConsoleError, with the reason
+    in one sentence, if they cannot be listed.
     """
     try:
         answer = await session.query("files", "paths", path=beginning)

@@ -1,4 +1,4 @@
-"""Which byte ranges of one file are held."""
+"""Record which byte ranges of one file are held."""
 
 from __future__ import annotations
 
@@ -10,64 +10,55 @@ _WIDTH = 42
 
 
 class Spans:
-    """Sorted, disjoint `[begin, end)` ranges, kept in `path`: a line `begin end` for each write,
-    joined when the file is read again.
+    """A set of byte ranges: sorted, disjoint `[begin, end)`, kept in the file `path`.
 
-    A write that goes on where the last one ended rewrites that line, so that a stream that is only
-    followed has one.
+    The file has a line `begin end` for each write; ranges are joined when it is read again. A write
+    that goes on at the end of the last one rewrites that line, so a stream that is only followed
+    has a single line.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._ranges: list[tuple[int, int]] = []
         self._last: tuple[int, int] | None = None
-        """The last line's (place in the file, begin of its range)."""
+        """(offset in the file, begin of the range) of the last line."""
         for line in _lines(path):
             self._insert(*line)
 
     def add(self, begin: int, end: int) -> None:
-        """Held from now on. OSError when it cannot be written down."""
-        going_on = (
-            self._last is not None and self._ranges and (self._last[1], begin) in self._ranges
-        )
+        """Add a range to the set and to the file. Raises OSError if it cannot be written."""
+        last = self._last
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
-            # Fixed width: a longer end must not run into the next line, and a torn last line is
-            # written over.
-            if going_on and self._last:
-                place = self._last[0]
-            else:
-                place = handle.seek(0, 2) // _WIDTH * _WIDTH
-            if going_on and self._last:
-                first = self._last[1]
-            else:
-                first = begin
+            # Lines have a fixed width: a longer end must not run into the next line, and a torn
+            # last line is overwritten.
+            place, first = handle.seek(0, 2) // _WIDTH * _WIDTH, begin
+            if last is not None and (last[1], begin) in self._ranges:
+                place, first = last
             handle.seek(place)
             handle.write(b"%020d %020d\n" % (first, end))
         self._last = (place, first)
         self._insert(begin, end)
 
     def first_missing(self, offset: int) -> int:
-        """The first byte at or behind `offset` that is not held."""
+        """Return the first byte at or behind `offset` that is not held."""
         at = bisect_right(self._ranges, (offset, float("inf"))) - 1
         if at >= 0 and self._ranges[at][1] > offset:
             return self._ranges[at][1]
         return offset
 
     def _insert(self, begin: int, end: int) -> None:
-        joined = []
-        for b, e in self._ranges:
-            if b <= end and begin <= e:
-                joined.append((b, e))
+        first, last = begin, end
         apart = []
         for b, e in self._ranges:
-            if not (b <= end and begin <= e):
+            if b <= end and begin <= e:
+                first, last = min(first, b), max(last, e)
+            else:
                 apart.append((b, e))
-        merged = (min([begin, *(b for b, _ in joined)]), max([end, *(e for _, e in joined)]))
-        self._ranges = sorted([*apart, merged])
+        self._ranges = sorted([*apart, (first, last)])
 
 
 def _lines(path: Path) -> list[tuple[int, int]]:
-    """What a torn file still says for certain."""
+    """Return the ranges in a file, without a torn last line."""
     try:
         text = path.read_text("ascii", "replace")
     except FileNotFoundError:
@@ -75,11 +66,6 @@ def _lines(path: Path) -> list[tuple[int, int]]:
     found = []
     for line in text.splitlines(keepends=True):
         words = line.split()
-        if (
-            line.endswith("\n")
-            and len(words) == 2
-            and words[0].isdecimal()
-            and words[1].isdecimal()
-        ):
+        if line.endswith("\n") and len(words) == 2 and all(map(str.isdecimal, words)):
             found.append((int(words[0]), int(words[1])))
     return found

@@ -1,4 +1,4 @@
-"""Reads what a pod's agent writes about it: journal, steps and telemetry, into a PodState and its
+"""Read the records that a pod's agent writes (journal, steps, telemetry) into a PodState and its
 mirror.
 """
 
@@ -22,47 +22,48 @@ from bs4_console.pods.streams import place, position, stream_names
 from bs4_console.task_group import Together
 from bs4_console.waiting import at_most
 
-#: How long one read waits on the pod for something new. It bounds only how often an idle stream is
-#: asked again.
+#: Seconds that one read waits on the pod for new data. It only sets how often an idle stream is
+#: read again.
 WAIT_S = 20.0
-#: Telemetry samples shown at once on contact.
+#: How many telemetry samples are shown at once after connecting.
 FIRST_SAMPLES = 120
-#: One read, the most that a frame carries.
+#: Bytes of one read: the most that a frame carries.
 READ_BYTES = 262144
-#: Older telemetry is fetched beside the live streams at no more than 64 KiB every tenth of a
-#: second.
+#: Older telemetry is read beside the live streams: at most 64 KiB every tenth of a second.
 BACKFILL_BYTES, BACKFILL_PAUSE_S = 65536, 0.1
-#: Reads of step streams that wait at a time, and how long each waits when there are more streams
-#: than that.
+#: How many reads of step streams wait at a time, and the seconds that each waits if there are more
+#: streams than that.
 STEP_READS, SHARED_S = 4, 1.0
-#: Characters of the reason for which a record was refused.
+#: Characters of a refused record's reason that are kept.
 _REASON_LENGTH = 160
-#: How often the list of streams is asked for (new runs, new logs).
+#: Seconds between two requests for the list of streams (new runs, new logs).
 LIST_S = 2.0
 
 Apply = Callable[[dict[str, Any]], None]
 
 
 class PodReader:
-    """Over one connection after another, each time from the mirror's cursors: a reconnect or a
-    restarted console asks only for what it lacks.
+    """Follows the record streams of one pod over one connection after another. It starts from the
+    mirror's cursors, so a reconnect or a restarted console reads only what it lacks.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
         self.state, self.mirror = state, mirror
         self.sampled = asyncio.Event()
-        """Telemetry of this connection has arrived."""
+        """Set once telemetry has arrived over this connection."""
         self._look = asyncio.Event()
-        """A run that was not known: its streams are wanted now."""
+        """Set when a new run appears, so that its streams are looked up at once."""
         self._step_reads = asyncio.Semaphore(STEP_READS)
         self._backfilled = False
         self._replayed = False
         self._refused: dict[str, tuple[int, str]] = {}
-        """Stream -> how many of its records were left out, and what was wrong with the first."""
+        """The number of records that were left out, and what was wrong with the first of them, by
+        stream.
+        """
 
     def replay(self) -> None:
-        """Fill the state from the mirror: what was known when the console was last open, its age
-        included. Once only.
+        """Fill the state from the mirror with what was known when the console was last open, with
+        its age. A second call does nothing.
         """
         if self._replayed:
             return
@@ -78,7 +79,9 @@ class PodReader:
             )
 
     def begin_anew(self) -> None:
-        """The mirror is of another agent than before, or of another past of it."""
+        """Forget the state and fill it from the mirror again. For a mirror that is now of another
+        agent, or of another past of the same agent.
+        """
         self.state.forget()
         self._refused.clear()
         self._replayed = self._backfilled = False
@@ -86,7 +89,7 @@ class PodReader:
         self.state.changed()
 
     def start(self, channel: Channel, loops: Together) -> None:
-        """Follow all streams; each loop runs until it fails."""
+        """Start the loops that follow all streams. Each loop runs until it fails."""
         loops.start(self._follow_journal(channel))
         loops.start(self._follow_telemetry(channel, loops))
         loops.start(self._discover(channel, loops))
@@ -97,7 +100,7 @@ class PodReader:
         self, channel: Channel, stream: str, apply: Apply, first: str = "start"
     ) -> None:
         cursor = self.mirror.cursor(stream) or first
-        # until the end was met once: an empty stream has its place at once, not after a wait
+        # No wait until the end was reached once, so that an empty stream has its cursor at once.
         wait = 0.0
         while True:
             chunk = await self._read(channel, stream, cursor, READ_BYTES, wait)
@@ -128,7 +131,7 @@ class PodReader:
             if error.type != "bad-cursor":
                 raise
             # The agent's disk was set back to an earlier state (a restored snapshot): what we hold
-            # is of a past that it does not know.
+            # is from a past that it does not know.
             self.mirror.start_anew()
             self.begin_anew()
             raise ChannelLost(
@@ -138,8 +141,11 @@ class PodReader:
     async def _waiting_turn(
         self, channel: Channel, stream: str, cursor: str, limit: int, wait: float
     ) -> Chunk:
-        """An agent lets sixteen reads of a connection wait; the open logs of the screen need most
-        of them. So the steps of many runs share a few, and a refusal for too many is a pause.
+        """Read a stream, waiting for a free place on the agent.
+
+        An agent lets sixteen reads of a connection wait, and the open logs of the screen need most
+        of them. So the step streams of many runs share a few, and a refusal for too many reads is a
+        pause.
         """
         shared = stream.startswith("steps/")
         if shared and sum(name.startswith("steps/") for name in self.state.streams) > STEP_READS:
@@ -154,20 +160,20 @@ class PodReader:
             await asyncio.sleep(SHARED_S)
 
     def _apply(self, stream: str, apply: Apply, record: dict[str, Any] | None) -> None:
-        """Put one record into the state. A pod can send anything: what is not understood is counted
-        and left out, and the watch goes on.
+        """Put one record into the state. A pod can send anything: a record that is not understood
+        is counted and left out, and the watch goes on.
         """
         try:
             apply(records.check(stream, record))
         except records.RecordRefused as error:
             self._refuse(stream, str(error))
         except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
-            # What the check lets pass and the fold cannot take.
+            # The check has accepted the record, and the state cannot take it.
             self._refuse(stream, f"{type(error).__name__}: {error}")
 
     def _refuse(self, stream: str, reason: str) -> None:
-        """Count a record that was left out; the pod says how many there are and what was wrong with
-        the first.
+        """Count a record that was left out, and note in the state how many there are and what was
+        wrong with the first.
         """
         count, first = self._refused.get(stream, (0, reason[:_REASON_LENGTH]))
         self._refused[stream] = count + 1, first
@@ -194,8 +200,9 @@ class PodReader:
             self._look.set()
 
     async def release(self, channel: Channel) -> None:
-        """The agent keeps the oldest part of a full journal (64 MB) until a console holds it. One
-        that keeps nothing says nothing.
+        """Tell the agent that this console holds the journal up to its cursor, so that the agent
+        may delete the oldest part of a full journal (64 MB). Do nothing if the mirror keeps nothing
+        or the pod is read-only.
         """
         cursor = self.mirror.secure("journal")
         self._note_mirror()
@@ -206,14 +213,15 @@ class PodReader:
                 {"key": ulid(), "kind": "release", "stream": "journal", "cursor": cursor}
             )
         except RemoteError:
-            # An agent from before this action refuses it; its journal then simply stays.
+            # An older agent does not know this action and refuses it. Its journal then stays as it
+            # is.
             return
 
     # -- telemetry
 
     async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
-        """Begins with the last two minutes: the screen is true at once. What lies between that and
-        what is held is fetched beside it.
+        """Follow the telemetry, beginning with the last two minutes, so that the screen is right at
+        once. The time between those and what is held is read beside it.
         """
         begin = place(await channel.query("telemetry", "seek-line", line=-FIRST_SAMPLES), "cursor")
         held = self.mirror.cursor("telemetry")
@@ -232,13 +240,13 @@ class PodReader:
         self.sampled.set()
 
     async def _backfill(self, channel: Channel, cursor: str, goal: str) -> None:
-        """Keep the telemetry that was written while nobody watched, slowly: a day of 8 GPUs is 140
-        MB, and the link is for what is new.
+        """Keep the telemetry that was written while nobody watched. It is read slowly: a day of 8
+        GPUs is 140 MB, and the link is for new data.
         """
         while self.mirror.keeps_telemetry and position(cursor) < position(goal):
             held = self.mirror.hole("telemetry", cursor)
-            # Behind what is held may be the end of that segment: one record tells, a whole chunk
-            # would fetch the next segment's again.
+            # The held range may end at the end of that segment. Reading one byte finds out; a whole
+            # chunk would read the next segment's bytes again.
             chunk = await self._read(
                 channel, "telemetry", held, BACKFILL_BYTES if held == cursor else 1, 0.0
             )

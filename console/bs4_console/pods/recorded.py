@@ -1,6 +1,4 @@
-"""A pod as it once was: what a console had mirrored of it, opened again where there is no pod.
-Nothing can be done to it.
-"""
+"""Open a pod from its mirror as it once was, without a connection. Nothing can be done to it."""
 
 from __future__ import annotations
 
@@ -25,21 +23,23 @@ from bs4_console.pods.recorded_trail import Trail, midnight_of, place_at, span_o
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PodState
 
-#: The word for the link.
+#: The state of a recording's link.
 RECORDED: Final = "recorded"
 
 _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream's files in a mirror as an agent's own stream (bs4_agent.streams.stream.Stream), so
-    that the same queries work on it.
+    """One stream of a mirror with the interface of an agent's own stream
+    (bs4_agent.streams.stream.Stream), so that the same queries work on it.
 
-    Only for streams that were kept whole, each generation in one file; nothing is ever added.
+    It is only for streams that were kept whole, each generation in one file. Nothing is ever added.
     """
 
     def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
-        """`kind`: "log" or "records". `trail`: when which line was written, for logs."""
+        """Open the files of a stream. `kind` is "log" or "records". `trail` returns when each line
+        of a log was written.
+        """
         found = (
             (match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name))
         )
@@ -48,11 +48,15 @@ class MirroredStream:
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        if self._kind == "records":
-            return record_time
-        return None
+        """Return the function that reads a record's time in wall seconds from its line, or None for
+        a log.
+        """
+        return record_time if self._kind == "records" else None
 
     def read(self, cursor: str, limit: int) -> Chunk:
+        """Return the bytes from `cursor` on, at most `limit` of them, in whole lines if possible.
+        Raises BadCursor if the cursor is invalid or behind the recording.
+        """
         pieces = self.pieces()
         place = self._place(cursor, pieces)
         piece = None
@@ -80,12 +84,16 @@ class MirroredStream:
         )
 
     def stat(self) -> dict[str, Any]:
+        """Return the stream's kind, its first and last cursor and its size in bytes, by name."""
         pieces = self.pieces()
         end = Cursor(pieces[-1].generation, pieces[-1].size)
         start, size = Cursor(pieces[0].generation, 0), sum(piece.size for piece in pieces)
         return {"kind": self._kind, "start": str(start), "end": str(end), "bytes": size}
 
     def pieces(self) -> list[Piece]:
+        """Return the generations of the stream in order, each with its size in bytes and a function
+        that opens it.
+        """
         return [
             Piece(
                 number,
@@ -96,11 +104,14 @@ class MirroredStream:
         ]
 
     def place_at(self, t: float) -> str | None:
+        """Return the cursor of the first line that was written at or after `t` (wall seconds), or
+        None if there is none.
+        """
         return place_at(self._trail(), t)
 
     @property
     def files(self) -> list[tuple[int, Path]]:
-        """(generation, path), in order."""
+        """Return (generation, path) of each file, in order."""
         return sorted(self._paths.items())
 
     @staticmethod
@@ -116,8 +127,8 @@ class MirroredStream:
 
     @staticmethod
     def _bytes(piece: Piece, offset: int, limit: int) -> bytes:
-        """Whole lines; a piece of one only where it is longer than `limit`, or where the file ended
-        in it.
+        """Return whole lines of a piece. A part of a line is returned only if the line is longer
+        than `limit` or the file ends in it.
         """
         fd = piece.open()
         try:
@@ -131,12 +142,14 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """What a PodSession offers, out of a mirror's directory. Ages are true: what was recorded in
-    spring is months old in autumn.
+    """A PodSession that reads from a mirror's directory and has no link. Ages are true: a recording
+    from spring is months old in autumn.
     """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
-        """`why`: a sentence that says what is shown and why it is no live pod."""
+        """Open the mirror at `root`. `why` is a sentence that says what is shown and why it is no
+        live pod.
+        """
         super().__init__(
             PodState(name=name, address=RECORDED, read_only=True),
             _no_transport,
@@ -151,6 +164,7 @@ class RecordedSession(PodSession):
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
+        """Fill the state from the mirror and then wait until cancelled."""
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
@@ -161,20 +175,26 @@ class RecordedSession(PodSession):
         await asyncio.Event().wait()
 
     async def run_once(self, patience: float = 0.0) -> None:
+        """Fill the state from the mirror and then wait until cancelled. `patience` is ignored."""
         await self.run()
 
     def retry_now(self) -> None:
-        """There is nothing to try."""
+        """Do nothing: a recording has no link to make again."""
 
     async def connected(self, timeout: float) -> Channel:
+        """Raise RefusedError: a recording has no channel."""
         self._refuse("is no live pod")
 
     async def synced(self, timeout: float = 30.0) -> None:
+        """Fill the state from the mirror."""
         self.replay()
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
+        """Return one Chunk of a recorded log. At its end, wait `wait` seconds first. Raises
+        RemoteError if the stream or the cursor is not in the recording.
+        """
         opened = self._stream(stream)
         try:
             chunk = await asyncio.to_thread(opened.read, cursor, limit)
@@ -185,6 +205,9 @@ class RecordedSession(PodSession):
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the result of a query about a recorded stream. Raises RemoteError if the stream is
+        not in the recording or the query is wrong.
+        """
         if op == "list":
             return {
                 "streams": [
@@ -200,9 +223,11 @@ class RecordedSession(PodSession):
             raise RemoteError(error.type, error.message) from None
 
     async def streams(self) -> list[str]:
+        """Return the names of the recorded streams, sorted."""
         return sorted(self._streams)
 
     async def submit(self, kind: str, **body: Any) -> str:
+        """Raise RefusedError: nothing can be done to a recording."""
         self._refuse("is a recording: nothing can be done to it")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -224,33 +249,27 @@ class RecordedSession(PodSession):
         return MirroredStream(self._home / stream, kind, functools.partial(self._trail, stream))
 
     def _trail(self, stream: str) -> Trail:
-        """Made once: nothing is ever added to a recording."""
-        made = self._trails.get(stream)
-        if made is None:
-            run = self.state.runs.get(stream.split("/")[1])
-            made = []
-            if run is not None:
-                mine = {}
-                for name, opened in self._streams.items():
-                    if name.startswith(f"log/{run.name}/"):
-                        mine[name] = opened.files
-                made = trail_of(
-                    mine[stream], midnight_of(run, mine), span_of(run, self.state.latest)
-                )
-            self._trails[stream] = made
+        """Return when each line of a log was written. It is computed once, because nothing is ever
+        added to a recording.
+        """
+        if stream in self._trails:
+            return self._trails[stream]
+        run = self.state.runs.get(stream.split("/")[1])
+        made: Trail = []
+        if run is not None:
+            mine = {}
+            for name, opened in self._streams.items():
+                if name.startswith(f"log/{run.name}/"):
+                    mine[name] = opened.files
+            made = trail_of(mine[stream], midnight_of(run, mine), span_of(run, self.state.latest))
+        self._trails[stream] = made
         return made
 
 
 def _found(home: Path) -> list[tuple[str, str]]:
-    """(stream, kind) of every directory that holds data."""
-    directories = set()
-    for path in home.rglob("*.data"):
-        directories.add(path.parent)
-    names = sorted(str(directory.relative_to(home)) for directory in directories)
-    rows = []
-    for name in names:
-        rows.append((name, "log" if name.startswith("log/") else "records"))
-    return rows
+    """Return (stream, kind) of every directory that holds data."""
+    names = {str(path.parent.relative_to(home)) for path in home.rglob("*.data")}
+    return [(name, "log" if name.startswith("log/") else "records") for name in sorted(names)]
 
 
 def _no_transport() -> Transport:

@@ -1,5 +1,5 @@
-"""When each line of a recorded log was written, by the lines' own clocks: HH:MM:SS in the run's
-time zone, without a date.
+"""Find out when each line of a recorded log was written, from the clocks in the lines: HH:MM:SS in
+the run's time zone, without a date.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from bs4_console.logs.merge import DAY, keyed, rows_of
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.state import RunState
 
-#: (wall seconds, generation, offset) of the first line of each second, oldest first.
+#: The trail of a log: (wall seconds, generation, offset) of the first line of each second, oldest
+#: first.
 Trail = list[tuple[float, int, int]]
 
 
 def place_at(trail: Trail, t: float) -> str | None:
-    """The first line that was not written before the second of `t`; None behind the last. (Clocks
-    of lines have whole seconds.)
+    """Return the cursor of the first line that was written at or after the second of `t` (wall
+    seconds). Return None if all lines are older. Clocks in lines have whole seconds.
     """
     at = bisect_left(trail, (float(math.floor(t)), -1, -1))
     if at < len(trail):
@@ -31,11 +32,12 @@ def place_at(trail: Trail, t: float) -> str | None:
 def trail_of(
     files: Sequence[tuple[int, Path]], midnight: float | None, span: tuple[float, float]
 ) -> Trail:
-    """`files`: (generation, path) of one log, in order. `midnight`: wall seconds at which the run's
-    clock once showed 00:00:00. `span`: from when to when the run wrote.
+    """Return the trail of one log.
 
-    A log without any clock is spread over that time, line by line: about there is better than at
-    its end.
+    `files` are (generation, path) of the log, in order. `midnight` is a time in wall seconds at
+    which the run's clock showed 00:00:00, or None. `span` is the time from the run's first to its
+    last write. The lines of a log without any clock are spread evenly over that time, because a
+    rough place is better than the log's end.
     """
     made: Trail = []
     lines: list[tuple[int, int]] = []
@@ -50,7 +52,7 @@ def trail_of(
         if first is None or midnight is None:
             continue
         if shift is None:
-            # The day is the one that brings the first line nearest to the run's own beginning.
+            # The day is chosen so that the first line is nearest to the run's beginning.
             shift = midnight + round((span[0] - midnight - first) / DAY) * DAY
         for seconds, row in keyed(rows, after=last):
             last = seconds if last is None else max(last, seconds)
@@ -59,15 +61,15 @@ def trail_of(
     if made or not lines:
         return made
     begin, end = span
-    result = []
-    for i, line in enumerate(lines):
-        result.append((begin + (end - begin) * i / len(lines), *line))
-    return result
+    return [(begin + (end - begin) * i / len(lines), *line) for i, line in enumerate(lines)]
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
-    """From any step whose line is among `files` (by stream), as the agent dated it; else from the
-    first clock in any of them, which is about when the run began.
+    """Return a time in wall seconds at which the run's clock showed 00:00:00. Return None if it
+    cannot be known.
+
+    It comes from any step whose line is in `files` (by stream), as the agent dated it. Otherwise it
+    comes from the first clock in any file, which is about when the run began.
     """
     for row in (*run.trainer_steps, *run.orchestrator_steps):
         at = row.get("at") or {}
@@ -90,28 +92,24 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
 
 
 def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
-    """From when to when the run wrote, as far as is known; `latest`: the newest telemetry."""
+    """Return (begin, end) in wall seconds of the time in which the run wrote, as far as it is
+    known. `latest` is the newest telemetry record.
+    """
     attempts = run.view.attempts.values()
     begin = min((attempt.started_t for attempt in attempts), default=0.0)
-    ends = []
+    end = max(begin, float(latest.get("t") or 0.0))
     for attempt in attempts:
-        if attempt.ended_t is not None:
-            ends.append(attempt.ended_t)
-    return begin, max(
-        [
-            begin,
-            *ends,
-            float(latest.get("t") or 0.0),
-            *(float(row.get("log_t") or row["t"]) for row in run.trainer_steps),
-        ]
-    )
+        end = max(end, attempt.ended_t or begin)
+    for row in run.trainer_steps:
+        end = max(end, float(row.get("log_t") or row["t"]))
+    return begin, end
 
 
 def _line_at(files: Sequence[tuple[int, Path]], cursor: str) -> bytes | None:
     generation, _, offset = cursor.partition(":")
-    path = next((path for number, path in files if str(number) == generation), None)
-    if path is None or not offset.isdecimal():
-        return None
-    with path.open("rb") as handle:
-        handle.seek(int(offset))
-        return handle.readline(4096)
+    for number, path in files:
+        if str(number) == generation and offset.isdecimal():
+            with path.open("rb") as handle:
+                handle.seek(int(offset))
+                return handle.readline(4096)
+    return None

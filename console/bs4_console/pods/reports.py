@@ -1,5 +1,5 @@
-"""Crash reports: which a pod has, how one comes here, and how one is opened where the pod is gone
-(the agent's recorder/ writes them).
+"""List a pod's crash reports, bring one here, and open it when the pod is gone. The agent's
+recorder/ writes them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,10 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A report on a pod. `stream`: how it is read; `t`: wall seconds at which it was written."""
+    """A crash report on a pod. `stream` is the stream to read it from. `t` is the time at which it
+    was written, in wall seconds. `bytes` is its size. `missing` are phrases that say what is not in
+    it.
+    """
 
     stream: str
     run: str
@@ -65,13 +68,17 @@ class Listed:
 
     @property
     def file_name(self) -> str:
+        """Return the file name for the report on this machine."""
         return self.stream.removeprefix("report/") + SUFFIX
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a report says of itself (its report.json), and the logs in it: (source, generation,
-    first byte, data).
+    """A crash report that was read.
+
+    `head` is its report.json. `logs` are (source, generation, first byte, data). `records` are
+    (segment, data) by record stream. `beside` are further files by name: dmesg.log, and files of
+    the attempt and the config.
     """
 
     head: Mapping[str, Any]
@@ -81,12 +88,13 @@ class Report:
 
     @property
     def run(self) -> str:
+        """Return the name of the run."""
         return str(self.head["run"])
 
 
 def listed(session: PodSession) -> list[Listed]:
-    """The reports that the pod's journal tells of, newest first, and that can still be read
-    there.
+    """Return the reports that the pod's journal names and that can still be read there, newest
+    first.
     """
     there = set(session.state.streams)
     found = []
@@ -97,8 +105,8 @@ def listed(session: PodSession) -> list[Listed]:
 
 
 def _listed(record: Mapping[str, Any]) -> Listed | None:
-    """Return a report that the journal names, or None when its name cannot be a file's here or its
-    record is incomplete.
+    """Return a report that the journal names. Return None if its name cannot be a file's name here,
+    or if its record is incomplete.
     """
     stream, digest, size = record.get("report"), record.get("sha256"), record.get("bytes")
     if not isinstance(stream, str) or not isinstance(digest, str) or not isinstance(size, int):
@@ -118,21 +126,16 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
 
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
-    """Bring a report here whole, proved by the hash that the journal has. UsageError when `target`
-    is there already.
+    """Bring a report to `target` and return that path. Its content is checked against the hash in
+    the journal. Raises UsageError if `target` exists or the content is not what the journal says.
     """
     if target.exists():
         raise UsageError(
             f"{target} is there already.", "Name another file with --to, or open this one."
         )
     data = await _read(session, one.stream)
-    known = one
-    for entry in listed(session):
-        if entry.stream == one.stream:
-            known = entry
-            break
-    expected = known.sha256
-    if sha256(data).hexdigest() != expected:
+    known = next((entry for entry in listed(session) if entry.stream == one.stream), one)
+    if sha256(data).hexdigest() != known.sha256:
         raise UsageError(
             f"{one.stream} is not what the journal says of it.",
             "It was written anew meanwhile, or changed; fetch it once more.",
@@ -142,7 +145,9 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
 
 
 def load(path: Path) -> Report:
-    """Read a report, trusting nothing in it. UsageError for what is none."""
+    """Return the report in a file, trusting nothing in it. Raises UsageError if the file is no
+    crash report or cannot be read.
+    """
     wrong = UsageError(
         f"{path} is no crash report.",
         f"Give a file that `bs4-console reports fetch` brought (*{SUFFIX}).",
@@ -192,10 +197,10 @@ def load(path: Path) -> Report:
 
 
 def unpack(report: Report, root: Path) -> None:
-    """Lay the report out as a mirror (pods/mirror.py), which RecordedSession opens.
+    """Write the report below `root` as a mirror (pods/mirror.py), which RecordedSession opens.
 
-    Only the ends of logs are in it: their bytes begin at 0 here, and every cursor in the records
-    that points into one is moved with them.
+    Only the ends of logs are in a report. Their bytes begin at 0 in the mirror, and every cursor in
+    the records that points into a log is moved by the same distance.
     """
     home = root / mirror.directory_name(str(report.head["home"]))
     begins = {
@@ -215,17 +220,16 @@ def unpack(report: Report, root: Path) -> None:
 
 
 def incidents(report: Report) -> list[IncidentView]:
-    """What was wrong with the attempt when the report was written, by its journal; roots first."""
+    """Return the incidents that were open for the attempt when the report was written, by its
+    journal, roots first.
+    """
     ledger, _ = _journal(report)
-    rows = []
-    for i in ledger.open_incidents(report.run):
-        if i.attempt == report.head["attempt"]:
-            rows.append(i)
-    return rows
+    attempt = report.head["attempt"]
+    return [found for found in ledger.open_incidents(report.run) if found.attempt == attempt]
 
 
 def not_seen(report: Report) -> list[str]:
-    """What is not in the report, and what the agent could not see."""
+    """Return phrases that say what is not in the report, and what the agent could not see."""
     phrases = list(report.head.get("missing") or ())
     for incident in incidents(report):
         phrases += incident.coverage
@@ -238,7 +242,7 @@ def not_seen(report: Report) -> list[str]:
 
 
 def _journal(report: Report) -> tuple[Ledger, list[str]]:
-    """Return the report's journal, and why each of the records that are left out is no agent's."""
+    """Return the report's journal, and for each record that was left out what is wrong with it."""
     accepted, refused = [], []
     for _, data in report.records.get("journal", ()):
         for line in data.splitlines():
@@ -302,12 +306,13 @@ def _content(member: IO[bytes]) -> bytes:
 
 
 class _Bounded(io.BufferedIOBase):
-    """The bytes of an archive, of which nobody gets too many at once or reads too far."""
+    """The unpacked bytes of an archive, with limits on the size of one read and on the total."""
 
     def __init__(self, unpacked: gzip.GzipFile) -> None:
         self._unpacked = unpacked
 
     def read(self, size: int | None = -1, /) -> bytes:
+        """Return the next `size` bytes. Raises ReadError if the read or archive is too large."""
         if size is None or not 0 <= size <= ceilings.REPORT_READ_BYTES:
             raise tarfile.ReadError("a header is too large")
         data = self._unpacked.read(size)
@@ -315,10 +320,14 @@ class _Bounded(io.BufferedIOBase):
         return data
 
     def seek(self, position: int, whence: int = os.SEEK_SET, /) -> int:
+        """Move to a position and return it. Raises ReadError if it is beyond the limit of an
+        archive.
+        """
         self._check(position)
         return self._unpacked.seek(position, whence)
 
     def tell(self) -> int:
+        """Return the current position in bytes."""
         return self._unpacked.tell()
 
     @staticmethod
@@ -337,7 +346,9 @@ def _put(directory: Path, generation: int, data: bytes) -> None:
 
 
 def _moved(line: bytes, begins: Mapping[tuple[str, int], int]) -> bytes:
-    """The record with its cursors as they are in the report; what is no record stays as it is."""
+    """Return a record's line with its cursors as they are in the unpacked report. A line that is no
+    record is returned unchanged.
+    """
     if not any(begins.values()) or b'"cursor"' not in line:
         return line
     try:

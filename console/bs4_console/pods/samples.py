@@ -1,5 +1,5 @@
-"""The newest telemetry of one pod, held small: ten minutes of eight GPUs are 13 MB as dictionaries
-and 2 MB so, and a fleet has hundreds of pods.
+"""Hold the newest telemetry of one pod in little memory: ten minutes of eight GPUs are 13 MB as
+dictionaries and 2 MB packed, and a fleet has hundreds of pods.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-#: Records of a pack: the newest one to two times as many lie unpacked.
+#: Records of one pack. The newest records stay unpacked, at most twice as many.
 PACKED = 60
 
 Sample = dict[str, Any]
@@ -20,17 +20,20 @@ Sample = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Pack:
+    """Some records, compressed, with the times of the oldest and the newest of them."""
+
     begin: float
     end: float
     data: bytes
 
     def samples(self) -> list[Sample]:
+        """Return the records of the pack."""
         return _unpacked(self.data)
 
 
 class Samples:
-    """At most about `most` records (one a second, each with its wall time `t`), in the order in
-    which they came. None is changed after.
+    """The newest telemetry records of a pod, at most about `most`, in the order in which they came.
+    They come about once a second, and each has its wall time `t`. No record is changed afterwards.
     """
 
     def __init__(self, most: int) -> None:
@@ -46,6 +49,7 @@ class Samples:
         yield from self._newest
 
     def append(self, record: Sample) -> None:
+        """Add a record as the newest."""
         self._newest.append(record)
         if len(self._newest) >= 2 * PACKED:
             old, self._newest = self._newest[:PACKED], self._newest[PACKED:]
@@ -59,18 +63,18 @@ class Samples:
             )
 
     def clear(self) -> None:
+        """Remove all records."""
         self._packs.clear()
         self._newest.clear()
 
     @property
     def newest(self) -> Sample | None:
-        if self._newest:
-            return self._newest[-1]
-        return None
+        """Return the newest record, or None if there is none."""
+        return self._newest[-1] if self._newest else None
 
     @property
     def begin(self) -> float | None:
-        """The time of the oldest record; None while there is none."""
+        """Return the time of the oldest record in wall seconds, or None if there is none."""
         if self._packs:
             return self._packs[0].begin
         if self._newest:
@@ -78,20 +82,15 @@ class Samples:
         return None
 
     def between(self, begin: float, end: float) -> list[Sample]:
-        """Those with begin <= t <= end."""
-        held = []
+        """Return the records with begin <= t <= end, in wall seconds."""
+        held: list[Sample] = []
         for pack in self._packs:
             if pack.begin <= end and begin <= pack.end:
-                for one in pack.samples():
-                    held.append(one)
-        found = []
-        for one in (*held, *self._newest):
-            if begin <= one["t"] <= end:
-                found.append(one)
-        return found
+                held += pack.samples()
+        return [one for one in (*held, *self._newest) if begin <= one["t"] <= end]
 
     def near(self, t: float, within: float) -> Sample | None:
-        """The record nearest to `t`, None where none is within so many seconds of it."""
+        """Return the record nearest to `t`, or None if none is within `within` seconds of it."""
         return min(
             self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None
         )

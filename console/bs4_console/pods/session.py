@@ -1,5 +1,5 @@
-"""One pod kept up to date: connect, follow its streams from where they were left, come back after
-every loss; ask and act meanwhile.
+"""Keep one pod up to date: connect, follow its streams from the mirror's cursors, and connect again
+after every loss. Queries and actions go over the same link.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from bs4_console.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]
 
-#: Seconds before the first, second, ... retry; the last repeats. Each is spread by +-30 % so that
-#: 200 pods do not come back in one instant.
+#: Seconds before the first, second, ... retry; the last value repeats. Each is varied by +-30 % so
+#: that 200 pods do not connect again in one instant.
 BACKOFF = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 PING_S = 5.0
-#: How long a call waits for a link that is just being made, and a submission whose link was lost
-#: under it for another.
+#: Seconds that a call waits for a link that is being made, and seconds that a submission waits for
+#: another link after its own was lost.
 CONNECT_S, RESUBMIT_S = 5.0, 30.0
-#: How long a pod that answers may keep an accepted action out of its journal. An agent writes it
-#: there before it accepts it.
+#: Seconds that a pod which answers may keep an accepted action out of its journal. An agent writes
+#: it there before it accepts it.
 JOURNALLED_S = 60.0
-#: Pause before asking again after a link was lost in the middle of an answer.
+#: Seconds before trying again after a link was lost in the middle of an answer.
 LOOK_S = 0.05
 
 
 class PodSession:
-    """Owns a PodState. Reading resumes from the mirror's cursors, so a reconnect or a restarted
-    console asks only for what it lacks.
+    """The session with one pod. It owns a PodState. Reading starts from the mirror's cursors, so a
+    reconnect or a restarted console reads only what it lacks.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class PodSession:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Until cancelled. An error that trying again cannot mend (changed host key, refused key)
-        stops the retries, not the session.
+        """Connect and follow the streams until cancelled. After an error that trying again cannot
+        mend (changed host key, refused key), the session waits for `retry_now`.
         """
         while True:
             try:
@@ -93,9 +93,10 @@ class PodSession:
             await self._pause()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """For commands, which wait for something instead of watching: raises the first error of the
-        link before it was ever up, and later one that trying again for `patience` seconds did not
-        mend.
+        """Connect and follow the streams, for a command that waits for something.
+
+        Raises the first error of the link before it was ever up. Later errors are raised if trying
+        again for `patience` seconds did not mend them.
         """
         self.replay()
         while True:
@@ -113,23 +114,27 @@ class PodSession:
             await self._pause()
 
     def retry_now(self) -> None:
-        """Ends a pause, also one without end: the person mended what was wrong."""
+        """End a pause at once, also one without end, because the person has mended the cause."""
         self._stop_retrying = None
         self._wake.set()
 
     def replay(self) -> None:
-        """What was known when the console was last open, its age included; also without a link."""
+        """Fill the state from the mirror with what was known when the console was last open, with
+        its age. Needs no link.
+        """
         self._reader.replay()
 
     async def _connected_life(self) -> None:
-        """One connection, from its making to its end, which is always a ConsoleError."""
+        """Connect and follow the streams until the connection ends. It always ends with a
+        ConsoleError.
+        """
         try:
             await self._connection()
         except ConsoleError:
             raise
         except Exception as error:
-            # Whatever else happens in one pod's session is said on that pod and tried again: it
-            # must not end in silence.
+            # Any other error of one pod's session is shown on that pod, and the connection is tried
+            # again: it must not end in silence.
             raise SessionFailed(self.state.name, error) from error
 
     async def _connection(self) -> None:
@@ -158,7 +163,9 @@ class PodSession:
             await transport.close()
 
     def _meet(self, channel: Channel) -> None:
-        """The agent has greeted: is it the one whose streams we know?"""
+        """Take over the agent's greeting. If it is another agent than before, forget what was
+        known.
+        """
         self.state.hello = channel.hello
         self._channel = channel
         theirs = channel.hello.get("t")
@@ -168,7 +175,9 @@ class PodSession:
             self._reader.begin_anew()
 
     async def _follow_everything(self, channel: Channel) -> None:
-        """Runs until one of the loops fails; a lost channel fails all of them at once."""
+        """Follow all streams until one of the loops fails. A lost channel fails all of them at
+        once.
+        """
         loops = Together()
         self._reader.start(channel, loops)
         loops.start(self._ping(channel))
@@ -193,7 +202,7 @@ class PodSession:
 
     async def _pause(self) -> None:
         link = self.state.link
-        # Jitter, not a secret.
+        # This is jitter and no secret.
         spread = random.uniform(0.7, 1.3)  # noqa: S311
         delay = BACKOFF[min(max(link.attempts - 1, 0), len(BACKOFF) - 1)] * spread
         if self._stop_retrying:
@@ -204,8 +213,8 @@ class PodSession:
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
-        """The live channel, waiting up to `timeout` seconds for it; the link's own error when there
-        is none.
+        """Return the live channel, waiting up to `timeout` seconds for it. Raises Unreachable or
+        ChannelLost, with the reason of the link, if there is none.
         """
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
@@ -228,9 +237,11 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Until journal and steps as they stand on the pod now have been read, and one telemetry
-        sample. A link that is lost meanwhile is waited for: it is made again by `run`. Unreachable
-        after `timeout` s, or at once for what trying again cannot mend.
+        """Wait until journal and steps, as they are on the pod now, have been read, and one
+        telemetry sample.
+
+        A link that is lost meanwhile is made again by `run`. Raises Unreachable after `timeout`
+        seconds, or at once if trying again cannot mend the link.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + timeout
@@ -248,7 +259,7 @@ class PodSession:
             except Unreachable:
                 if self._stop_retrying is not None or clock() >= deadline:
                     raise
-            # A channel whose calls fail is still here for a moment.
+            # A channel whose calls fail may stay for a moment.
             await asyncio.sleep(LOOK_S)
 
     async def _read_everything_up_to_now(self, channel: Channel) -> None:
@@ -263,8 +274,8 @@ class PodSession:
         await self._still(channel, lambda: position(self.mirror.cursor(stream) or NOWHERE) >= goal)
 
     async def _still(self, channel: Channel, reached: Callable[[], bool]) -> None:
-        """Until `reached`, over this very channel: what was asked over another may be of another
-        pod. ChannelLost when it has gone.
+        """Wait until `reached` returns True, over this very channel, because data over another
+        channel may be of another pod. Raises ChannelLost if this channel has gone.
         """
         while not reached():
             if self._channel is not channel:
@@ -288,8 +299,8 @@ class PodSession:
     async def read_log(
         self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """One Chunk of a log stream, kept in the mirror as well (an unfinished line only when it is
-        whole). `seen`: as in Channel.read.
+        """Return one Chunk of a log stream, at most `limit` bytes. The mirror keeps it too, an
+        unfinished line only once it is whole. `wait` and `seen` are those of Channel.read.
         """
         chunk = await (await self.connected(CONNECT_S)).read(
             stream, cursor, limit=limit, wait=wait, seen=seen
@@ -301,16 +312,17 @@ class PodSession:
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the `result` of a query to a stream of the pod (see Channel.query)."""
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 
     async def streams(self) -> list[str]:
-        """The names of the pod's streams as they are now."""
+        """Return the names of the pod's streams as they are now."""
         self.state.streams = await stream_names(await self.connected(CONNECT_S))
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
-        """The cursor at which line `line` begins (negative: from the end), however many slices of
-        time the agent needs to find it.
+        """Return the cursor at which line number `line` begins. A negative number counts from the
+        end. The question is repeated until the agent has found the line.
         """
         result = await self.query(stream, "seek-line", line=line)
         while isinstance(further := result.get("next"), dict):
@@ -318,8 +330,9 @@ class PodSession:
         return place(result, "cursor")
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
-        """Submit an action; returns its key. Progress is in the journal, so in
-        `state.ledger.actions[key]`. `payload` is in no journal.
+        """Submit an action and return its key. Its progress is in `state.ledger.actions[key]`, from
+        the journal. `payload` is in no journal. Raises RefusedError if the pod is read-only here,
+        except for a plan.
         """
         if self.state.read_only and kind != "plan":
             raise RefusedError(
@@ -331,14 +344,14 @@ class PodSession:
         try:
             await (await self.connected(CONNECT_S)).submit(action, *secret)
         except ChannelLost:
-            # It may have arrived or not. The same key again is the same action: nothing happens
-            # twice.
+            # The action may have arrived or not. The same key is the same action, so nothing
+            # happens twice.
             await self._submit_again(action, *secret)
         return str(action["key"])
 
     async def _submit_again(self, action: dict[str, Any], *secret: bytes) -> None:
-        """Over the next link that holds: the one that was lost may still be the one at hand for a
-        moment.
+        """Submit the action over the next link that holds. For a moment the link that was lost may
+        still be the current one.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + RESUBMIT_S
@@ -387,4 +400,5 @@ class PodSession:
                 )
 
     async def close(self) -> None:
+        """Close the mirror."""
         self.mirror.close()

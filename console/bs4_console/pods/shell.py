@@ -1,4 +1,4 @@
-"""The command that opens a shell on a pod, with what the inventory says of the way there."""
+"""Build the command that opens a shell on a pod, with the inventory's SSH settings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from bs4_console.pods.inventory import Inventory, Pod
 
 
 def argv(name: str, address: str) -> list[str]:
-    """As the inventory describes pod `name`; one that it does not know (a practice pod) by its
-    `address`, user@host:port.
-
-    A pod on this machine answers with the person's own shell.
+    """Return the command that opens a shell on pod `name`, by its entry in the inventory. A pod
+    without an entry (a practice pod) is reached by `address`, user@host:port. A pod on this machine
+    gets the person's own shell.
     """
     if address in ("", "local"):
         return [os.environ.get("SHELL") or "/bin/sh"]
@@ -25,6 +24,7 @@ def argv(name: str, address: str) -> list[str]:
 
 
 def of_pod(pod: Pod) -> list[str]:
+    """Return the command that opens a shell on a pod of the inventory."""
     if pod.is_local:
         return [os.environ.get("SHELL") or "/bin/sh"]
     words = ["ssh", "-t"]
@@ -38,8 +38,8 @@ def of_pod(pod: Pod) -> list[str]:
         words += ["-J", pod.jump]
     pinned = data_dir() / "known_hosts"
     if pinned.exists():
-        # The key that was confirmed for this pod counts here too, under the pod's name: rented
-        # addresses come back as other machines.
+        # The host key that was confirmed for this pod counts here too, under the pod's name: a
+        # rented address can come back as another machine.
         words += ["-o", f'UserKnownHostsFile="{pinned}"', "-o", f"HostKeyAlias={pod.name}"]
     host = pod.host.removeprefix("[").removesuffix("]")
     return [*words, "--", f"{pod.user}@{host}" if pod.user else host]

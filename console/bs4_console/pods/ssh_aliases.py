@@ -1,6 +1,6 @@
-"""The `Host` aliases of ~/.ssh/config, so that they can be taken over as pods.
+"""Read the `Host` aliases of ~/.ssh/config, so that they can be added as pods.
 
-What an alias means stays in that file: SSH reads it at connect time.
+The meaning of an alias stays in that file: SSH reads it at connect time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
 
 @dataclass(frozen=True)
 class Alias:
-    """One concrete name of a Host line (never a pattern), with where it stands."""
+    """One name of a Host line that is no pattern, with its file and 1-based line."""
 
     name: str
     file: Path
@@ -30,7 +30,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Candidates:
-    """What an import would add, and the aliases that cannot be a pod's name, each with the
+    """The pods that an import would add, and the aliases that cannot be a pod's name, each with the
     reason.
     """
 
@@ -39,12 +39,13 @@ class Candidates:
 
 
 def default_path() -> Path:
+    """Return the path of the person's SSH config."""
     return Path("~/.ssh/config").expanduser()
 
 
 def aliases(path: Path) -> tuple[Alias, ...]:
-    """Every alias of `path` and of what it includes, in order, the first mention only. UsageError
-    when `path` cannot be read.
+    """Return every alias of `path` and of the files that it includes, in order. A name that comes
+    again is left out. Raises UsageError if `path` cannot be read.
     """
     seen: dict[str, Alias] = {}
     for alias in _read(path, path.parent, 0):
@@ -53,7 +54,9 @@ def aliases(path: Path) -> tuple[Alias, ...]:
 
 
 def candidates(path: Path) -> Candidates:
-    """A pod for each alias: its host is the alias, everything else is left to ~/.ssh/config."""
+    """Return a pod for each alias of `path`: its host is the alias, and ~/.ssh/config decides
+    everything else. Raises UsageError if `path` cannot be read.
+    """
     pods, skipped = [], []
     for alias in aliases(path):
         try:
@@ -89,8 +92,8 @@ def _read(path: Path, base: Path, depth: int) -> Iterator[Alias]:
 
 
 def _split(line: str, path: Path, number: int) -> tuple[str, list[str]]:
-    """The keyword in lower case and its arguments; keyword and arguments may be parted by one
-    `=`.
+    """Return the keyword of a line in lower case, and its arguments. One `=` may stand between
+    them. Return ("", []) for a line without a keyword.
     """
     match = _LINE.match(line)
     if match is None:
@@ -104,7 +107,9 @@ def _split(line: str, path: Path, number: int) -> tuple[str, list[str]]:
 
 
 def _glob(pattern: str, base: Path) -> list[Path]:
-    """Relative patterns count from the directory of the first file (~/.ssh), as in OpenSSH."""
+    """Return the files that match an Include pattern. Relative patterns count from the directory of
+    the first file (~/.ssh), as in OpenSSH.
+    """
     path = Path(pattern).expanduser()
     if path.is_absolute():
         root, relative = (Path(path.anchor), str(path.relative_to(path.anchor)))

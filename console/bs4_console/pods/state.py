@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +31,17 @@ __all__ = [
     "StepView",
 ]
 
-#: Telemetry older than this is shown as stale. The agent samples at 1 Hz and a read waits a round
+#: Seconds. Older telemetry is shown as stale. The agent samples at 1 Hz and a read takes a round
 #: trip, so 5 s is never normal.
 STALE_S = 5.0
-#: Steps kept in memory per run and side for the curves.
+#: How many steps are kept in memory for the curves, for each run and side.
 STEP_HISTORY = 20_000
-#: Runs and incidents of one pod that are shown; a pod that names more is not believed.
+#: How many runs and incidents of one pod are shown. A pod that names more is not believed.
 RUNS_MOST, INCIDENTS_MOST = 1_000, 5_000
-#: Records among which the newest step is looked for: so far lines have come late.
+#: How many of the last records are searched for the newest step, because lines may come late.
 _LATE = 8
-#: Telemetry samples kept in memory (ten minutes at 1 Hz); older ones are read back from the mirror.
+#: How many telemetry samples are kept in memory (ten minutes at 1 Hz). Older ones are read back
+#: from the mirror.
 TELEMETRY_HISTORY = 600
 
 
@@ -51,18 +52,18 @@ class Link:
     """
 
     state: LinkState = "new"
-    """new, connecting (the first time), up, or the word of the error that stands (unreachable,
+    """new, connecting (the first time only), up, or the word of the present error (unreachable,
     refused, lost, auth failed, ...).
     """
     since: float = field(default_factory=time.monotonic)
-    """Since when it has been up, or not up."""
+    """The time since which the link has been up, or down."""
     detail: str = ""
     next_step: str = ""
     rtt: float | None = None
-    """Seconds, the lowest of the last pings."""
+    """The shortest round trip of the last pings in seconds."""
     clock_offset: float | None = None
-    """Pod wall clock minus ours, at the lowest round trip; shown above 2 s, applied only to ages
-    and where pods are merged.
+    """Seconds by which the pod's wall clock is ahead of ours, at the shortest round trip. It is
+    shown above 2 s, and applied only to ages and to views that merge pods.
     """
     attempts: int = 0
     retry_at: float | None = None
@@ -70,11 +71,15 @@ class Link:
 
     @property
     def up(self) -> bool:
+        """Return True if the link is up."""
         return self.state == "up"
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
+        """Change the state of the link, and with it the times since which it is up or down.
+        `detail` and `next_step` are sentences for a person.
+        """
         if "up" in (state, self.state) and state != self.state:
-            # lost, then unreachable: it has been down since it was lost
+            # A link that was lost and is now unreachable has been down since it was lost.
             self.since = time.monotonic()
         if state == "up":
             self.attempts, self.retry_at = 0, None
@@ -85,7 +90,7 @@ class Link:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod: the journalled view plus its live numbers."""
+    """One run on one pod: the run as the journal has it, with its live numbers."""
 
     view: RunView
     trainer_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
@@ -93,28 +98,30 @@ class RunState:
         default_factory=lambda: deque(maxlen=STEP_HISTORY)
     )
     eval_points: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
-    """Points of its validations and evaluations: `side` is `eval:` and the name, `val` the
+    """Points of the run's validations and evaluations. `side` is `eval:` and the name, `val` the
     value.
     """
     components: list[dict[str, Any]] = field(default_factory=list)
     alive: bool = False
     stopped: bool = False
-    """The newest attempt ended because somebody had submitted its stop: no failure, whatever its
-    exit code.
+    """True if the newest attempt ended because a person submitted its stop. That is no failure,
+    whatever its exit code.
     """
     step_seen: float | None = None
-    """Console monotonic time at which the newest step was recorded on the pod: its age, also when
-    it was read much later.
+    """Console monotonic time at which the pod recorded the newest step. It gives the step's age
+    even if the record was read much later.
     """
 
     @property
     def name(self) -> str:
+        """Return the run's name."""
         return self.view.name
 
     @property
     def step(self) -> int | None:
-        """The newest finished step of the trainer (the orchestrator runs ahead of it). Lines of
-        verl come late: of the last few records of an attempt the highest counts.
+        """Return the newest finished step of the trainer (the orchestrator runs ahead of it), or
+        None if there is none. Lines of verl may come late, so the highest of the attempt's last few
+        records counts.
         """
         if not self.trainer_steps:
             return None
@@ -123,13 +130,12 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
-        """(step, value) of one metric, oldest first; the last attempt to do a step wins;
-        non-numbers are left out.
+        """Return (step, value) of one metric, by step. If several attempts did a step, the last one
+        counts. Values that are no numbers are left out.
         """
+        rows = self.trainer_steps
         if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):
             rows = self.orchestrator_steps
-        else:
-            rows = self.trainer_steps
         values = {}
         for row in rows:
             if isinstance(row.get(key), (int, float)):
@@ -137,7 +143,9 @@ class RunState:
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
-        """Median duration of the last 20 trainer steps, in seconds."""
+        """Return the median duration of the last 20 trainer steps in seconds, or None if it is not
+        known.
+        """
         recent = sorted(
             row["time_s"]
             for row in list(self.trainer_steps)[-20:]
@@ -146,8 +154,8 @@ class RunState:
         return recent[len(recent) // 2] if recent else None
 
     def eta_seconds(self) -> float | None:
-        """Seconds to max_steps at the present pace; None while either is unknown or nothing
-        runs.
+        """Return the seconds to max_steps at the present pace. Return None if pace or goal is
+        unknown, or if nothing runs.
         """
         pace, last, goal = self.step_seconds(), self.step, self.view.max_steps
         if pace is None or last is None or not goal or not self.alive:
@@ -156,27 +164,23 @@ class RunState:
 
     @property
     def word(self) -> str:
-        """registered, starting, running, finished, failed, stopped: for the screen and for
-        sorting.
+        """Return the state of the run for the screen and for sorting: registered, starting,
+        running, finished, failed or stopped.
         """
         attempt = self.view.attempt
         if attempt is None:
             return "registered"
-        if attempt.state == "ended":
-            if attempt.good:
-                return "finished"
-            if self.stopped:
-                return "stopped"
-            return "failed"
-        if self.step is not None:
-            return "running"
-        return "starting"
+        if attempt.state != "ended":
+            return "starting" if self.step is None else "running"
+        if attempt.good:
+            return "finished"
+        return "stopped" if self.stopped else "failed"
 
 
 @dataclass(kw_only=True)
 class PodState:
-    """Everything shown of one pod. Mutated only by its session, on the event loop; `changed` is
-    called after each batch of changes.
+    """Everything that is shown of one pod. Only its session changes it, on the event loop, and
+    calls `changed` after each batch of changes.
     """
 
     name: str
@@ -187,51 +191,54 @@ class PodState:
     ledger: Ledger = field(default_factory=Ledger)
     telemetry: Samples = field(default_factory=lambda: Samples(TELEMETRY_HISTORY))
     telemetry_seen: float | None = None
-    """Console monotonic time when the newest telemetry record arrived; for one that was kept from
-    earlier, when it was recorded.
+    """Console monotonic time at which the newest telemetry record arrived. For a record from the
+    mirror, the time at which it was recorded.
     """
     notes: dict[str, str] = field(default_factory=dict)
-    """What is wrong with this view itself, a sentence each, by subject: `mirror` (this machine
-    keeps nothing more), or a stream with a record that was not understood.
+    """Sentences about problems of this view itself, by subject: `mirror` (this machine no longer
+    keeps data), or a stream with a record that was not understood.
     """
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
     sights: dict[str, Sight] = field(default_factory=dict)
-    """By run, what W&B said at the last look (checks/outside.py); empty where nobody asked."""
+    """The newest observation of W&B, by run (checks/outside.py). Empty if W&B was not polled."""
     unseen: tuple[str, ...] = ()
-    """What W&B could not be asked at that look, and why, as phrases."""
+    """Phrases that say what W&B could not be asked in that poll, and why."""
     provider: Sight | None = None
-    """What the pod's provider said of its machine at the last look; None where nobody asked."""
+    """The newest observation of the pod's provider. None if it was not polled."""
     lost: Verdict | None = None
-    """What became of the pod while nothing answers there, or that it was rebooted
-    (fleet/liveness_watch.py). None else.
+    """The verdict while nothing answers at the pod, or that it was rebooted
+    (fleet/liveness_watch.py). None otherwise.
     """
     progress: str = ""
-    """What the connection is doing right now ("uploading the agent"), for the screen."""
+    """The present step of the connection ("uploading the agent"), for the screen."""
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
 
     def changed(self) -> None:
+        """Call every listener with this state."""
         for listener in self.listeners:
             listener(self)
 
     @property
     def latest(self) -> dict[str, Any]:
+        """Return the newest telemetry record, or {} if there is none."""
         return self.telemetry.newest or {}
 
     def age(self) -> float | None:
-        """Seconds since the newest telemetry arrived here, or None when none ever did."""
+        """Return the seconds since the newest telemetry arrived here, or None if none ever did."""
         if self.telemetry_seen is None:
             return None
         return time.monotonic() - self.telemetry_seen
 
     @property
     def stale(self) -> bool:
+        """Return True if the newest telemetry is older than STALE_S seconds, or missing."""
         age = self.age()
         return age is None or age > STALE_S
 
     def forget(self) -> None:
-        """Another agent's home answers under this name: nothing known before is of this pod."""
+        """Forget everything that was known: another agent's home answers under this name."""
         self.ledger = Ledger()
         self.telemetry.clear()
         self.telemetry_seen = None
@@ -243,8 +250,8 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: dict[str, Any]) -> None:
-        """Fold one checked record. Raises RecordRefused if the pod has too many runs
-        or incidents already.
+        """Put one checked record of the journal (pods/gate/records.py) into the state. Raises
+        RecordRefused if the pod has too many runs or incidents already.
         """
         self._within_limits(record)
         self.ledger.apply(record)
@@ -260,46 +267,43 @@ class PodState:
         run.stopped = self._was_stopped(view)
 
     def _within_limits(self, record: dict[str, Any]) -> None:
-        known = self.ledger
-        if (
-            record.get("type") == "run"
-            and record["run"] not in known.runs
-            and len(known.runs) >= RUNS_MOST
-        ):
-            raise RecordRefused(f"the pod has {RUNS_MOST:,} runs already")
-        if (
-            record.get("type") == "incident"
-            and record["incident"] not in known.incidents
-            and len(known.incidents) >= INCIDENTS_MOST
-        ):
-            raise RecordRefused(f"the pod has {INCIDENTS_MOST:,} incidents already")
+        kind = record.get("type")
+        known: Mapping[str, Any] = {}
+        most = RUNS_MOST
+        if kind == "run":
+            known = self.ledger.runs
+        elif kind == "incident":
+            known, most = self.ledger.incidents, INCIDENTS_MOST
+        if len(known) >= most and record[str(kind)] not in known:
+            raise RecordRefused(f"the pod has {most:,} {kind}s already")
 
     def _was_stopped(self, view: RunView) -> bool:
         attempt = view.attempt
         if attempt is None or attempt.ended_t is None:
             return False
-        stops = []
         for action in self.ledger.actions.values():
-            if action.kind == "stop" and action.run == view.name:
-                stops.append(action.accepted_t)
-        return any(attempt.started_t <= asked <= attempt.ended_t for asked in stops)
+            is_stop = action.kind == "stop" and action.run == view.name
+            if is_stop and attempt.started_t <= action.accepted_t <= attempt.ended_t:
+                return True
+        return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
-        """`kept`: from the mirror, so as old as it says."""
+        """Put one checked telemetry record into the state. `kept` is True for a record from the
+        mirror, which is as old as its time says.
+        """
         self.links.fill(record)
         self.telemetry.append(record)
-        if kept:
-            self.telemetry_seen = self._recorded(record)
-        else:
-            self.telemetry_seen = time.monotonic()
+        self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
         for entry in record.get("runs", []):
             if run := self.runs.get(entry["run"]):
                 run.components, run.alive = entry.get("components", []), bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
+        """Put one checked step record of a run into the state. An unknown run is ignored."""
         if (state := self.runs.get(run)) is None:
             return
-        # Read at once: a record without them must not be half taken in.
+        # All keys are read before anything changes: a record without one of them must not be
+        # applied in part.
         side, _, seen = record["side"], record["step"], self._recorded(record)
         if side.startswith(EVAL):
             state.eval_points.append(record)
@@ -308,34 +312,32 @@ class PodState:
         state.step_seen = seen
 
     def _recorded(self, record: dict[str, Any]) -> float:
-        """Console monotonic time at which the pod wrote `record`, by its own clock as it is now."""
-        ours = float(record["t"]) - (self.link.clock_offset or 0.0)
-        return time.monotonic() - max(0.0, time.time() - ours)
+        """Return the console's monotonic time at which the pod wrote `record`, by the pod's clock
+        as it is now.
+        """
+        return time.monotonic() - max(
+            0.0, time.time() - (float(record["t"]) - (self.link.clock_offset or 0.0))
+        )
 
     def worst(self) -> tuple[int, str]:
-        """(rank, phrase) of what needs a person first: 0 nothing, 1 notice, 2 warning, 3 unknown, 4
-        critical.
+        """Return (rank, phrase) of what a person should see first. The rank is 0 for nothing, 1
+        notice, 2 warning, 3 unknown, 4 critical. The phrase is "" for rank 0.
         """
         incidents = self.ledger.open_incidents()
-        if any(i.severity == "critical" for i in incidents):
-            return 4, next(i.title for i in incidents if i.severity == "critical")
+        for incident in incidents:
+            if incident.severity == "critical":
+                return 4, incident.title
         if not self.link.up and self.link.state not in ("new", "connecting"):
+            phrase: str = self.link.state
             if self.link.detail:
-                known = f"{self.link.state}: {self.link.detail}"
-            else:
-                known = self.link.state
-            told = ""
-            for run, sight in self.sights.items():
-                if run in self.runs and (text := without_the_pod(run, sight)):
-                    told = text
-                    break
-            return 3, f"{known} {told}".strip()
+                phrase = f"{phrase}: {self.link.detail}"
+            for name, sight in self.sights.items():
+                if name in self.runs and (text := without_the_pod(name, sight)):
+                    return 3, f"{phrase} {text}".strip()
+            return 3, phrase.strip()
         if incidents:
             return 2, incidents[0].title
-        failed = []
-        for r in self.runs.values():
-            if r.word == "failed":
-                failed.append(r)
-        if failed:
-            return 2, f"{failed[0].name} ended badly"
+        for run in self.runs.values():
+            if run.word == "failed":
+                return 2, f"{run.name} ended badly"
         return 0, ""

@@ -1,4 +1,4 @@
-"""The streams of a pod: their names, and the places in them."""
+"""Work with the streams of a pod: their names, and the cursors in them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from bs4_console.errors import ProtocolMismatch, UsageError
 from bs4_console.pods.channel import Channel
 from bs4_console.printable import one_line
 
-#: Any file of the pod is a stream: this and its path. Nothing of it is kept here.
+#: The prefix of a stream that is a file of the pod; its path follows. The mirror keeps nothing of
+#: it.
 FILE = "file/"
-#: Before every place.
+#: The cursor before all others.
 NOWHERE = "0:0"
 
 
 async def stream_names(channel: Channel) -> list[str]:
-    """All streams of the pod, page by page."""
+    """Return the names of all streams of the pod, sorted. They are read page by page."""
     names: set[str] = set()
     after = ""
     for _ in range(ceilings.PAGES):
@@ -35,28 +36,27 @@ def _names(entries: Any) -> list[str]:
     """Return the names in one page of the list. An entry without a name, or with one that is too
     long or holds what a terminal acts on, is left out.
     """
-    if not isinstance(entries, list):
-        return []
-    found = []
-    for entry in entries:
-        if isinstance(entry, dict):
-            found.append(entry.get("name"))
-    rows = []
-    for name in found:
+    names = []
+    for entry in entries if isinstance(entries, list) else ():
+        name = entry.get("name") if isinstance(entry, dict) else None
         if isinstance(name, str) and len(name) <= ceilings.NAME_BYTES and name == one_line(name):
-            rows.append(name)
-    return rows
+            names.append(name)
+    return names
 
 
 def file_stream(path: str) -> str:
-    """The stream of any file of a pod; UsageError for a path that is not whole."""
+    """Return the stream of a file on a pod. Raises UsageError if the path does not begin with / or
+    ~/.
+    """
     if not path.startswith(("/", "~/")):
         raise UsageError(f"{path!r} is no whole path of the pod.", "Begin it with / or ~/.")
     return FILE + path
 
 
 def place(result: dict[str, Any], key: str) -> str:
-    """A cursor in the answer to a query, checked: it becomes a file name and a position here."""
+    """Return the cursor under `key` in the answer to a query. It is checked because it becomes a
+    file name and a position here. Raises ProtocolMismatch if it is no cursor.
+    """
     try:
         return str(Cursor.parse(str(result.get(key))))
     except AgentError:
@@ -68,5 +68,6 @@ def place(result: dict[str, Any], key: str) -> str:
 
 
 def position(cursor: str) -> tuple[int, int]:
+    """Return (generation, byte offset) of a cursor."""
     generation, offset = cursor.split(":")
     return int(generation), int(offset)

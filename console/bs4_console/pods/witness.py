@@ -1,10 +1,10 @@
-"""Witnesses: who can say something of a pod from outside it, each with what it saw, when, or why it
-could not.
+"""External observers: sources that see a pod from outside it, each with what it saw and when, or
+why it could not.
 
 Three are known: this machine's own link (`link_incidents` here), Weights & Biases (checks/wandb.py)
-and the provider (provision/rent.py). A witness is never a ground: alone it is at most a warning,
-and no action ever comes of it. What the pod itself says outranks all of them. None of it is in the
-pod's journal, because no pod can write down that it cannot be reached.
+and the provider (provision/rent.py). An external observer is never a ground: alone it is at most a
+warning, and no action ever comes of it. What the pod itself says outranks all of them. Nothing of
+it is in the pod's journal, because no pod can write down that it cannot be reached.
 """
 
 from __future__ import annotations
@@ -28,47 +28,47 @@ from bs4_console.errors import (
 if TYPE_CHECKING:
     from bs4_agent.playbooks.compiled import Playbook
 
-#: running: it was seen to live at `seen_t`. stopped: it is still there, and does not run. gone: its
-#: owner says that it no longer exists. unknown: could not look, was refused, or the answer says
+#: running: it was seen to live at `seen_t`. stopped: it still exists and does not run. gone: its
+#: owner says that it no longer exists. unknown: the poll failed, was refused, or the answer says
 #: neither.
 SightState = Literal["running", "stopped", "gone", "unknown"]
 
 
-#: W&B counts a run without heartbeats as crashed after five minutes; a link of W&B's own may take
-#: as long to come back.
+#: Seconds for which a heartbeat counts as fresh. W&B counts a run without heartbeats as crashed
+#: after five minutes; W&B's own link may take as long to come back.
 FRESH_S = 600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """One look of one witness. Times are wall seconds of this machine, as far as the witness tells
-    them.
+    """One observation by an external observer. Times are wall seconds of this machine, as far as
+    the observer gives them.
     """
 
     state: SightState
     detail: str
-    """One sentence for a person: what was seen, or why not. Never holds a secret."""
+    """One sentence for a person: what was seen, or why nothing was. It never holds a secret."""
     seen_t: float | None
-    """When what is told was true (W&B: its last heartbeat; provider: its answer). None: nothing was
-    seen.
+    """The time at which the observed fact was true (W&B: its last heartbeat; provider: its answer).
+    None if nothing was seen.
     """
     coverage: str = ""
-    """What this witness could not see, as a phrase; never empty when `state` is unknown."""
+    """A phrase that says what the observer could not see. Never empty if `state` is unknown."""
     looked_t: float = field(default_factory=time.time)
     step: int | None = None
-    """The newest training step that it knows of, if it knows of steps."""
+    """The newest training step that the observer knows. None if it knows no steps."""
     raw_state: str = ""
-    """The state in the witness' own word (crashed, EXITED, outbid, ...)."""
+    """The state in the observer's own word (crashed, EXITED, outbid, ...)."""
     next_step: str = ""
-    """What a person can do about it, if anything."""
+    """What a person can do, or ""."""
 
     def __post_init__(self) -> None:
         if self.state == "unknown" and not self.coverage:
             raise ValueError("A sight that is unknown says in `coverage` what could not be seen.")
 
     def age_s(self, now_t: float | None = None) -> float | None:
-        """Seconds since what was seen was true; None where nothing was seen. Never negative: clocks
-        differ.
+        """Return the seconds since the observed fact was true, or None if nothing was seen. Never
+        negative, though clocks differ. `now_t` is the present time in wall seconds.
         """
         if self.seen_t is None:
             return None
@@ -76,20 +76,26 @@ class Sight:
 
 
 class Witness(Protocol):
-    """`look` raises no error for what may happen outside (no network, refused, no such run): that
-    is a Sight with state unknown and its coverage. It is bounded in time by the witness itself.
+    """An external observer of a pod.
+
+    `look` raises no error for what may happen outside (no network, refused, no such run): it
+    returns a Sight with the state unknown and its coverage. The observer itself limits the time of
+    a poll.
     """
 
     @property
     def name(self) -> str:
-        """ssh, wandb, or the provider's id (vast, runpod, ...)."""
+        """Return `ssh`, `wandb`, or the provider's id (vast, runpod, ...)."""
         ...
 
-    async def look(self) -> Sight: ...
+    async def look(self) -> Sight:
+        """Return what the observer sees of the pod now."""
 
 
 def without_the_pod(run: str, sight: Sight, now_t: float | None = None) -> str:
-    """What a sight says of a run whose pod cannot be reached; "" where it says nothing."""
+    """Return a sentence about a run whose pod cannot be reached, from an observation of W&B. Return
+    "" if nothing was seen.
+    """
     age = sight.age_s(now_t)
     if age is None:
         return ""
@@ -109,7 +115,7 @@ def without_the_pod(run: str, sight: Sight, now_t: float | None = None) -> str:
 
 
 def ago(seconds: float) -> str:
-    """`12 s`, `25 min`, `3.1 h`."""
+    """Return a duration in seconds as text: `12 s`, `25 min`, `3.1 h`."""
     if seconds < 120:
         return f"{seconds:.0f} s"
     if seconds < 7200:
@@ -117,7 +123,7 @@ def ago(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-#: The word of a link's error -> the failure that it is.
+#: The failure of each link state.
 LINK_FAILURES = {
     Unreachable.link_state: "ssh-unreachable",
     ConnectionRefused.link_state: "ssh-unreachable",
@@ -132,11 +138,12 @@ LINK_FAILURES = {
 def link_incidents(
     pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
 ) -> list[dict[str, Any]]:
-    """The open incident of a link that is not up, as `check` lists them; none where the link's word
-    is no known failure (no agent, no Python: those are said as they are).
+    """Return the open incident of a link that is not up, in a list as `check` shows it. Empty if
+    the link's state is no known failure (no agent, no Python: those are reported as they are).
 
-    `down_s`: for how long it has been down, when it is looked at again and again: nothing is told
-    before the failure's own hold; None: it was tried once, to the end of its time.
+    `down_s` is the number of seconds for which the link has been down, if it is polled repeatedly:
+    no incident opens before the failure's hold time. None means that the link was tried once, to
+    the end of its time limit.
     """
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):
@@ -158,7 +165,7 @@ def link_incidents(
 
 @functools.cache
 def _known() -> dict[str, Playbook]:
-    # A check of pods that answer needs no playbook, and starts sooner without them.
+    # Imported late: a check of pods that answer needs no playbook, and starts sooner without them.
     from bs4_agent.playbooks.compiled import Library
     from bs4_console.failures.playbooks import compile_all
 

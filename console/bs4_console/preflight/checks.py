@@ -1,10 +1,10 @@
-"""The words of a preflight: what is wanted, one check, and how the judges say what they found."""
+"""Define the terms of a preflight: the wanted start, one check, and the helpers for checks."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from bs4_console.assets import find
@@ -12,22 +12,23 @@ from bs4_console.assets import find
 State = Literal["ok", "warning", "blocking", "unknown"]
 
 GIB = 1 << 30
-#: No size, time or count of a pod comes near; infinities and NaN are no numbers here.
+#: No size, time or count of a pod is near this number. Infinities and NaN do not count as numbers
+#: here.
 _LARGEST = 1e18
-#: The trainer without config classes, environments of verifiers and an inference server of its own
-#: port.
+#: The trainer that has no config classes, no environments of verifiers and no inference server with
+#: a fixed port.
 VERL = "verl"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The start that is to be judged: the fields of a launch action. With an empty `trainer` or
-    `config` only the pod itself is looked at.
+    """The start that is to be judged: the fields of a launch action. If `trainer` or `config` is
+    empty, only the pod is checked.
 
-    `config`: a path on the pod, `cwd` from the home directory, `output_dir` and `config` from
-    `cwd`. `resume`: a step, "auto" (the newest that is complete everywhere) or None for a start
-    afresh; `fresh`: with what lies there moved aside. `urls`: base URLs in place of the services'
-    own (`hub`, `wandb`, `b2`).
+    `config` is a path on the pod. `cwd` counts from the home directory; `output_dir` and `config`
+    count from `cwd`. `resume` is a step, "auto" (the newest step that is complete everywhere), or
+    None for a start from scratch. `fresh` moves aside what is in the output directory. `urls` are
+    base URLs in place of the services' own (`hub`, `wandb`, `b2`).
     """
 
     trainer: str = ""
@@ -40,28 +41,30 @@ class Wanted:
     overrides: tuple[str, ...] = ()
     component: str = "rl"
     container: str = ""
-    """As of a launch: which container of the pod it starts in, and what its environment gets
-    besides.
+    """The container of the pod in which the start happens, as in a launch. "" for none. `env` are
+    further environment variables.
     """
     env: Mapping[str, str] = field(default_factory=dict)
     urls: Mapping[str, str] = field(default_factory=dict)
     pod: str = "POD"
-    """How the commands that mend something call the pod; a session says it itself."""
+    """The pod's name in the commands of fixes. With a session it is the session's pod."""
 
     @property
     def complete(self) -> bool:
-        """Whether a start is meant, and not the pod alone."""
+        """Return True if a start is to be judged, and not only the pod."""
         return bool(self.trainer and self.config)
 
     @property
     def for_verl(self) -> bool:
-        """Whether a machine is looked at for verl, before a config is chosen."""
+        """Return True if a machine is checked for verl before a config is chosen."""
         return self.trainer == VERL and not self.complete
 
     def stop(self, run: object) -> str:
+        """Return the command that stops a run on this pod, in backticks."""
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
     def setup(self, more: str = "") -> str:
+        """Return the command that sets up this pod, in backticks. `more` are further arguments."""
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
             f"{self.trainer or 'ID'}{' ' + more if more else ''}`"
@@ -69,17 +72,18 @@ class Wanted:
 
     @property
     def loads_environments(self) -> bool:
+        """Return True if the component imports environments of verifiers."""
         return self.trainer != VERL and self.component in ("rl", "orchestrator", "eval")
 
     @property
     def has_classes(self) -> bool:
-        """Whether the trainer has classes that can be asked about a config."""
+        """Return True if the trainer has config classes that can judge a config."""
         return self.trainer != VERL
 
     @property
     def needs_ports(self) -> bool:
-        """Whether it listens on the inference server's ports, or speaks to who does. Ray chooses
-        its own.
+        """Return True if the component listens on the inference server's ports or connects to them.
+        Ray chooses its own ports, so verl needs none.
         """
         return self.trainer != VERL and self.component in (
             "rl",
@@ -90,21 +94,23 @@ class Wanted:
 
     @property
     def saves(self) -> bool:
+        """Return True if the component saves checkpoints."""
         return self.component in ("rl", "trainer", "sft")
 
     @property
     def uses_gpus(self) -> bool:
+        """Return True if the component uses GPUs."""
         return self.component not in ("orchestrator", "eval")
 
     def body(self) -> dict[str, Any]:
-        """What the agent is asked with."""
+        """Return the parameters of the agent's query."""
         if not self.complete:
-            more = {"trainer": self.trainer if self.for_verl else "", "container": self.container}
-            return {
-                "cwd": self.cwd,
-                "urls": dict(self.urls),
-                **{name: value for name, value in more.items() if value},
-            }
+            asked: dict[str, Any] = {"cwd": self.cwd, "urls": dict(self.urls)}
+            if self.for_verl:
+                asked["trainer"] = self.trainer
+            if self.container:
+                asked["container"] = self.container
+            return asked
         return {
             "run": self.run or "preflight",
             "trainer": self.trainer,
@@ -123,10 +129,12 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Check:
-    """`id`: the failure (docs/failures.md) or the rule (docs/configs.md) that it prevents, else a
-    name of its own. `why`: one or two sentences with the numbers. `fix`: what to do, with the exact
-    command; "" where nothing is to be done. `playbook`: the failure's own playbook, whose page says
-    the rest; "" where there is none or all is well.
+    """The result of one check.
+
+    `id` is the failure (docs/failures.md) or the rule (docs/configs.md) that the check prevents, or
+    else a name of its own. `why` is one or two sentences with the numbers. `fix` is what to do,
+    with the exact command; "" if nothing is to be done. `playbook` is the failure's playbook, whose
+    page has the details; "" if there is none or all is well.
     """
 
     id: str
@@ -136,81 +144,82 @@ class Check:
     fix: str = ""
     playbook: str = ""
 
+    @property
+    def is_bad(self) -> bool:
+        """Return True if the check is a warning or blocks the start."""
+        return self.state in ("warning", "blocking")
+
     def as_dict(self) -> dict[str, str]:
-        return {
-            "id": self.id,
-            "title": self.title,
-            "state": self.state,
-            "why": self.why,
-            "fix": self.fix,
-            "playbook": self.playbook,
-        }
+        """Return the check as JSON."""
+        return asdict(self)
 
 
 Subject = tuple[str, str]
-"""(id, title) of a check before it is known how it stands."""
+"""(id, title) of a check."""
 
 
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
-    """A check; what is not well names its playbook, where there is one."""
+    """Return a check. Unless its state is `ok` or `unknown`, it names the playbook of its failure,
+    if there is one. A check that is `ok` has no fix.
+    """
     identifier, title = subject
-    playbook = ""
-    if state in ("warning", "blocking") and identifier in playbooks():
-        playbook = identifier
-    return Check(identifier, title, state, why, fix if state != "ok" else "", playbook)
+    check = Check(identifier, title, state, why, fix if state != "ok" else "")
+    if check.is_bad and identifier in playbooks():
+        return replace(check, playbook=identifier)
+    return check
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """The same checks as unknown, when the part of the look that they need is not there; None when
-    it is.
+    """Return the checks as unknown if the agent's answer lacks the part that they need. Return None
+    if the part is there.
     """
     if part is not None and "unknown" not in part:
         return None
-    why = "The agent gave no answer."
-    if part is not None:
-        why = str(part["unknown"])
-    found = []
-    for subject in subjects:
-        found.append(said(subject, "unknown", why))
-    return found
+    why = "The agent gave no answer." if part is None else str(part["unknown"])
+    return [said(subject, "unknown", why) for subject in subjects]
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """`checks`, each saying which container was asked, where that part of the look comes out of
-    one.
+    """Return the checks, each with the name of the container in its reason if `part` was answered
+    from inside one.
     """
     name = (part or {}).get("container")
-    if isinstance(name, str) and name:
-        found = []
-        for check in checks:
-            found.append(replace(check, why=f"In container {name}: {check.why}"))
-        return found
-    return list(checks)
+    if not isinstance(name, str) or not name:
+        return list(checks)
+    return [replace(check, why=f"In container {name}: {check.why}") for check in checks]
 
 
 @functools.cache
 def playbooks() -> frozenset[str]:
+    """Return the ids of all playbooks."""
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
-    """A list of objects out of an agent's answer; anything else in it is left out."""
-    if isinstance(value, list):
-        found = []
-        for row in value:
-            if isinstance(row, Mapping):
-                found.append(row)
-        return found
-    return []
+    """Return the objects in a list of an agent's answer. Anything else in the list is left out.
+    Empty if the value is no list.
+    """
+    if not isinstance(value, list):
+        return []
+    return [row for row in value if isinstance(row, Mapping)]
+
+
+def table(value: Any) -> Mapping[str, Any]:
+    """Return an object of an agent's answer, or {} for anything else."""
+    return value if isinstance(value, Mapping) else {}
 
 
 def number(value: Any) -> float | None:
-    """A finite number, or None for anything else that an agent may have sent."""
+    """Return a finite number as float, or None for anything else that an agent may have sent."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
-    if known:
-        return float(value)
-    return None
+    return float(value) if known else None
+
+
+def space(usage: Any) -> tuple[float | None, float | None]:
+    """Return the (free, total) bytes of a disk or of memory. None means that it is not known."""
+    return number(table(usage).get("free")), number(table(usage).get("total"))
 
 
 def gib(size: float) -> str:
+    """Return a size in bytes as text in GiB, with one decimal."""
     return f"{size / GIB:.1f} GiB"

@@ -1,5 +1,5 @@
-"""Of the config: what lint says of the file as it lies on the pod, with what the pod adds to it,
-and what the trainer's own classes say.
+"""Judge the config of a start: what lint finds in the file as it is on the pod, with the pod's own
+facts, and what the trainer's own classes refuse.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from bs4_console.configs.lint import lint
 from bs4_console.configs.sizing import estimate
 from bs4_console.configs.view import Given
 from bs4_console.errors import ConsoleError, NotApplicableError, RemoteError
-from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said
+from bs4_console.preflight.checks import GIB, Check, Subject, Wanted, number, rows, said, table
 from bs4_console.preflight.questions import Asks, name_of, sliced
 
 _CONFIG: Subject = ("config-rejected", "config")
 _CLASSES: Subject = ("schema", "the trainer's own schema")
-#: Bytes of a config that are sent to a pod: a frame's header holds 64 KiB.
+#: Bytes of a config that are sent to a pod at most: a frame's header holds 64 KiB.
 SENT = 40 * 1024
-#: Importing the classes of 2026-01 imports torch.
+#: Seconds. Importing the classes of 2026-01 imports torch.
 CLASSES_S = 120.0
 
 
@@ -39,8 +39,11 @@ def judge(
     run: Mapping[str, Any] | None,
     own: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """`files`: (path on the pod, text), the config first. Empty: it could not be read, and the
-    launch says why. `own`: the agent's answer about the trainer's own classes.
+    """Return the checks of the config.
+
+    `files` are (path on the pod, text), the config first. If they are empty, the config could not
+    be read, and the launch check says why. `pod` and `run` are the agent's parts of these names.
+    `own` is the agent's answer about the trainer's classes.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -65,9 +68,7 @@ def judge(
         for item in found
     ]
     if not any(check.state == "blocking" for check in checks):
-        by = "Lint"
-        if answer.name:
-            by = f"{answer.name} of the pod takes it, and lint"
+        by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
         checks.insert(
             0,
             said(
@@ -90,17 +91,19 @@ def judge(
 def memory(
     files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
 ) -> list[str]:
-    """What trainer and inference will need of one GPU of this pod, with the arithmetic: `config
-    estimate` for the config as it lies there. Why there is none, where none can be made; nothing
-    for a component by itself.
+    """Return lines that say what trainer and inference need of one GPU of this pod, with the
+    arithmetic of `config estimate`.
+
+    If no estimate can be made, a single line says why. Empty for a component by itself. The
+    parameters are those of `judge`.
     """
     if wanted.component != "rl" or not files:
         return []
-    gpus = (pod or {}).get("gpus")
-    totals = []
-    if isinstance(gpus, Mapping):
-        totals = [number(row.get("total")) for row in rows(gpus.get("devices"))]
-    sizes = [total for total in totals if total]
+    sizes = []
+    for row in rows(table((pod or {}).get("gpus")).get("devices")):
+        total = number(row.get("total"))
+        if total:
+            sizes.append(total)
     if not sizes:
         return ["Not estimated: how much memory the GPUs of this pod have is not known."]
     size = round(min(sizes) / GIB, 1)
@@ -122,9 +125,11 @@ async def on_pod(
     given: Given,
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
-    """Lint of a file of this side, and what the classes of the training environment in `cwd` on the
-    pod say of it. UsageError when it cannot be read; NotApplicableError when the agent is too old
-    to be asked.
+    """Return the findings about a config on this machine, and the answer of the trainer's classes
+    on the pod. `cwd` is the directory of the training environment on the pod.
+
+    Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old for
+    the question.
     """
     answer = classes.read(
         (await _asked(asks, file, trainer, component, cwd, overrides)).get("schema")
@@ -136,10 +141,11 @@ async def _asked(
     asks: Asks, file: Path, trainer: str, component: str, cwd: str, overrides: Sequence[str]
 ) -> dict[str, Any]:
     document = read_toml(file, follow=trainer == "prime-rl-2026-01")
-    files = []
+    files, size = [], 0
     for path, text in ((file, document.text), *document.included):
         files.append([str(path.resolve()), text])
-    if sum(len(text.encode()) for _, text in files) > SENT:
+        size += len(text.encode())
+    if size > SENT:
         return {
             "schema": {
                 "unknown": (
@@ -176,17 +182,13 @@ def _judged(
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """The files that options name for one part (`--trainer @ FILE`)."""
-    result = []
-    for before, word in itertools.pairwise(overrides):
-        if before == "@":
-            result.append(word)
-    return result
+    """Return the files that options name for single components (`--trainer @ FILE`)."""
+    return [word for before, word in itertools.pairwise(overrides) if before == "@"]
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:
-    """The files as they lie to each other on the pod, below `root`: a path of the pod never leaves
-    that.
+    """Write the files below `root`, placed to each other as on the pod, and return the path of the
+    first one. No path of the pod leads out of `root`.
     """
     places = []
     for name, text in files:
@@ -203,17 +205,19 @@ def _below(root: Path, name: str) -> Path:
 
 @dataclass(frozen=True)
 class _Laid:
-    """The files `names` of a pod, laid out below `root`."""
+    """The files of a pod with the paths `names`, written below `root`."""
 
     root: Path
     names: Sequence[str]
 
     def words(self, command: Sequence[str]) -> list[str]:
-        """A command of the pod with the files that are here."""
+        """Return a command of the pod with the paths of its config files replaced by those on this
+        machine.
+        """
         found: list[str] = []
         for word in command:
-            # What is relative counts from one directory there, and of names that end so the one
-            # right below it is the shortest.
+            # Relative paths count from one directory of the pod. Of several names with this ending,
+            # the shortest is directly below that directory.
             ending = ""
             if found[-1:] == ["@"]:
                 ending = f"/{posixpath.normpath(word)}"
@@ -226,22 +230,18 @@ class _Laid:
 
 
 def _given(wanted: Wanted, pod: Mapping[str, Any], run: Mapping[str, Any], laid: _Laid) -> Given:
-    """What the pod adds to the file. Whether environments are installed is not among it: they are
-    imported, which says more.
+    """Return the pod's facts for lint: the launch command and the number of GPUs. Installed
+    environments are not among them: they are imported elsewhere, which says more.
     """
-    gpus = pod.get("gpus")
-    count = None
-    if isinstance(gpus, Mapping) and gpus.get("state") == "ok":
-        count = len(rows(gpus.get("devices")))
-    environment = pod.get("environment")
-    names = {}
-    if isinstance(environment, Mapping):
-        names = {k: v for k, v in environment.items() if isinstance(v, str)}
+    gpus = table(pod.get("gpus"))
+    count = len(rows(gpus.get("devices"))) if gpus.get("state") == "ok" else None
+    assigned = []
+    for name, value in table(pod.get("environment")).items():
+        if isinstance(value, str):
+            assigned.append(f"{name}={shlex.quote(value)}")
     command = str(
         run.get("command") or shlex.join(["uv", "run", "rl", "@", wanted.config, *wanted.overrides])
     )
     with contextlib.suppress(ValueError):  # an agent may say anything: then it is read as it is
         command = shlex.join(laid.words(shlex.split(command)))
-    return Given(
-        launch=" ".join([*(f"{k}={shlex.quote(v)}" for k, v in names.items()), command]), gpus=count
-    )
+    return Given(launch=" ".join([*assigned, command]), gpus=count)

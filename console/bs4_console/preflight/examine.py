@@ -1,8 +1,8 @@
-"""What is wrong with a start before it is made: the pod looked at by its agent, the config and the
-model judged here.
+"""Check a start before it is made: the agent examines the pod, and the config and the model are
+judged here.
 
-One look, one list of checks. A launch that has a blocking check is refused; an unknown one is said
-and never taken for healthy.
+The result is one list of checks. A launch with a blocking check is refused. An unknown check is
+shown and never counts as healthy.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from bs4_console.preflight.questions import Asks, name_of, sliced
 
 __all__ = ["Asks", "Check", "Preflight", "State", "Wanted", "examine"]
 
-#: Questions for the pod's time, of which the quickest answer counts.
+#: How often the pod's clock is read. The quickest answer counts.
 _CLOCK_ASKED = 3
-#: A rule of the config -> the failure that another judge finds by other means.
+#: The failure that another check finds in another way, by rule of the config.
 _TWINS = {"R24": "model-unsupported", "R11": "shared-gpu-budget", "R32": "curriculum-noop"}
 _LEVELS: Mapping[State, int] = {
     "ok": OK,
@@ -39,33 +39,32 @@ _LEVELS: Mapping[State, int] = {
 
 @dataclass(frozen=True)
 class Preflight:
-    """Checks in the order in which they are read; `facts` are the agent's own answers by part (pod,
-    run, schema, stack, services).
+    """The checks of one preflight, in the order in which they are read. `facts` are the agent's own
+    answers by part (pod, run, schema, stack, services).
     """
 
     checks: tuple[Check, ...]
     facts: Mapping[str, Any] = field(default_factory=dict)
     memory: tuple[str, ...] = ()
-    """What the run will need of a GPU, with the arithmetic, as lines to be shown beside the plan;
-    none where only the pod was looked at.
+    """Lines that say what the run will need of a GPU, with the arithmetic, to be shown beside the
+    plan. Empty if only the pod was checked.
     """
 
     @property
     def blocking(self) -> tuple[Check, ...]:
-        """What makes the start fail or lose work. Empty: it may be made."""
-        return tuple(check for check in self.checks if check.state == "blocking")
+        """Return the checks that make the start fail or lose work. If there are none, the start may
+        be made.
+        """
+        return tuple(self.of("blocking"))
 
     def of(self, state: State) -> Sequence[Check]:
-        found = []
-        for check in self.checks:
-            if check.state == state:
-                found.append(check)
-        return found
+        """Return the checks of one state, in order."""
+        return [check for check in self.checks if check.state == state]
 
     @property
     def level(self) -> int:
-        """As `check` counts: 0 OK, 1 WARNING, 2 CRITICAL (something blocks), 3 UNKNOWN; the worst,
-        UNKNOWN between WARNING and CRITICAL.
+        """Return the exit code of the worst check: 0 OK, 1 WARNING, 2 CRITICAL (a check blocks), 3
+        UNKNOWN. UNKNOWN is worse than WARNING and better than CRITICAL.
         """
         order = (OK, WARNING, UNKNOWN, CRITICAL)
         return max(
@@ -74,19 +73,19 @@ class Preflight:
 
 
 async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Preflight:
-    """All checks of one start, or of the pod alone when `wanted` names none. It takes as long as
-    the slowest look on the pod (importing the training stack: up to a minute the first time, then
-    it is remembered), `timeout` seconds at most: what has not answered is unknown.
+    """Return all checks of one start, or of the pod alone if `wanted` names no start.
 
-    Errors of the link as they come (a look survives a link that a session makes again);
-    NotApplicableError when the agent is too old to be asked, RemoteError when the start makes no
-    sense.
+    It takes as long as the slowest part on the pod, and `timeout` seconds at most. Importing the
+    training stack takes up to a minute the first time; then the result is remembered. A part
+    without an answer is unknown.
+
+    Errors of the link are raised as they are; a session makes its link again and goes on. Raises
+    NotApplicableError if the agent is too old for the question, and RemoteError if the start makes
+    no sense.
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)
-    config = []
-    if wanted.complete:
-        config = await _config(asks, wanted)
+    config = await _config(asks, wanted) if wanted.complete else []
     facts = await sliced(asks, "look", wanted.body(), timeout)
     pod, run, stack, services, classes = (
         _part(facts, name) for name in ("pod", "run", "stack", "services", "schema")
@@ -97,16 +96,11 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
     if wanted.complete:
         memory = await asyncio.to_thread(preflight_config.memory, config, wanted, pod)
         checks += await asyncio.to_thread(preflight_config.judge, config, wanted, pod, run, classes)
-        # A detector over the planned run may see what the pod's own checks have said.
-        told = set()
-        for check in checks:
-            if check.state in ("warning", "blocking"):
-                told.add(check.id)
-        checks += [
-            check
-            for check in await asyncio.to_thread(start.judge, run, wanted)
-            if check.id not in told
-        ]
+        # A detector over the planned run may find what the pod's own checks have found.
+        told = {check.id for check in checks if check.is_bad}
+        for check in await asyncio.to_thread(start.judge, run, wanted):
+            if check.id not in told:
+                checks.append(check)
     if wanted.for_verl:
         checks += host.judge(_part(facts, "host"), stack, wanted)
     checks += preflight_services.judge(services, run, wanted, skew)
@@ -114,8 +108,8 @@ async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Pref
 
 
 async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
-    """The config's files; none where it cannot be read (the launch part of the look then says
-    why).
+    """Return (path, text) of each file of the config. Empty if the config cannot be read; the
+    launch check then says why.
     """
     try:
         named = preflight_config.named(wanted.overrides)
@@ -128,13 +122,16 @@ async def _config(asks: Asks, wanted: Wanted) -> list[tuple[str, str]]:
         return []
     files = answer.get("files")
     pairs = []
-    if isinstance(files, list):
-        pairs = [row for row in files if isinstance(row, list) and len(row) == 2]
-    return [(str(name), str(text)) for name, text in pairs]
+    for row in files if isinstance(files, list) else ():
+        if isinstance(row, list) and len(row) == 2:
+            pairs.append((str(row[0]), str(row[1])))
+    return pairs
 
 
 async def _skew(asks: Asks) -> float | None:
-    """Seconds by which the pod's clock is before ours, by the quickest of a few answers."""
+    """Return the seconds by which the pod's clock is ahead of ours, by the quickest of a few
+    answers. Return None if no answer held a time.
+    """
     measured: list[tuple[float, float]] = []
     for _ in range(_CLOCK_ASKED):
         sent = time.time()
@@ -152,24 +149,19 @@ async def _skew(asks: Asks) -> float | None:
         taken = time.monotonic() - began
         if theirs is not None:
             measured.append((taken, theirs - (sent + taken / 2)))
-    if measured:
-        return min(measured)[1]
-    return None
+    return min(measured)[1] if measured else None
 
 
 def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     part = facts.get(name)
-    if isinstance(part, Mapping):
-        return part
-    return None
+    return part if isinstance(part, Mapping) else None
 
 
 def _once(checks: Sequence[Check]) -> list[Check]:
-    """Without what a rule of the config has said already, with its line."""
-    twins = set()
-    for check in checks:
-        if (twin := _TWINS.get(check.id)) is not None:
-            twins.add(twin)
+    """Return the checks without those that a rule of the config has reported already, with its
+    line.
+    """
+    twins = {_TWINS.get(check.id) for check in checks}
     found = []
     for check in checks:
         if check.state == "ok" or check.id not in twins:

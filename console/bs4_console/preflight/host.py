@@ -1,4 +1,4 @@
-"""Of a machine for verl, before a config is chosen: the checkout, torch and the GPUs, the host's
+"""Judge a machine for verl before a config is chosen: the checkout, torch and the GPUs, the host's
 memory, its disk.
 """
 
@@ -7,7 +7,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_console.preflight.checks import GIB, Check, Wanted, gib, number, said, unseen, within
+from bs4_console.preflight.checks import (
+    GIB,
+    Check,
+    Wanted,
+    gib,
+    number,
+    said,
+    space,
+    table,
+    unseen,
+    within,
+)
 
 _PROJECT = ("path-drift", "project directory")
 _CUDA = ("cuda-driver-missing", "torch and the GPUs")
@@ -15,8 +26,8 @@ _MEMORY = ("ray-low-memory", "host memory")
 _DISK = ("disk-high", "disk")
 _ENGINE = ("rollout-engine", "rollout engine")
 
-#: Share of the host's memory in use from which Ray ends workers; and from which a start is likely
-#: to come there.
+#: The share of the host's memory in use at which Ray ends workers, and the share at which a start
+#: is likely to get there.
 RAY_ENDS, NEAR = 0.95, 0.80
 #: A save of 1.5B parameters with Adam's moments takes 18 to 24 GB, one of 4B 50 to 64 GB, and verl
 #: deletes none by itself.
@@ -26,7 +37,7 @@ LEAST_BYTES, GOOD_BYTES = 24e9, 128e9
 def judge(
     host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """`host`, `stack`: the agent's parts of these names."""
+    """Return the checks of the machine. `host` and `stack` are the agent's parts of these names."""
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind
     found = host or {}
@@ -36,8 +47,8 @@ def judge(
 
 
 def _engine(versions: Any) -> list[Check]:
-    """Which one a run goes through its config will say; where none is there no run of RL can start.
-    Unknown is said with the stack.
+    """Return the check of the rollout engines. Without an engine no RL run can start; which engine
+    a run uses its config says. Empty if the versions are unknown, which the stack's check reports.
     """
     if not isinstance(versions, Mapping) or not versions:
         return []
@@ -47,13 +58,13 @@ def _engine(versions: Any) -> list[Check]:
             there.append(f"{name} {versions[name]}")
     if there:
         return [said(_ENGINE, "ok", f"{' and '.join(there)}.")]
-    fix = (
-        "Install vllm into the environment that verl is started with, of a release that this "
-        "torch is built for."
-    )
     return [
         said(
-            _ENGINE, "blocking", "Neither vllm nor sglang is installed; nothing can roll out.", fix
+            _ENGINE,
+            "blocking",
+            "Neither vllm nor sglang is installed; nothing can roll out.",
+            "Install vllm into the environment that verl is started with, of a release that this "
+            "torch is built for.",
         )
     ]
 
@@ -64,13 +75,9 @@ def _project(host: Mapping[str, Any], wanted: Wanted) -> Check:
             "Give --cwd the directory from which it is started, or sync the code there: "
             "`bs4-console pods sync --help`."
         )
-        there = "on the pod"
-        if wanted.container:
-            there = "mounted, or none on the pod"
+        there = "mounted, or none on the pod" if wanted.container else "on the pod"
         return said(_PROJECT, "blocking", f"There is no directory {wanted.cwd} {there}.", fix)
-    release = ""
-    if host.get("verl"):
-        release = f", verl {host['verl']} is checked out there"
+    release = f", verl {host['verl']} is checked out there" if host.get("verl") else ""
     return said(_PROJECT, "ok", f"{host['project']} is there{release}.")
 
 
@@ -82,50 +89,46 @@ def _cuda(torch: Any) -> Check:
             str(torch["unknown"]) if isinstance(torch, Mapping) else "The agent gave no answer.",
         )
     if torch.get("error") or torch.get("available") is None:
-        fix = "Install torch for this driver's CUDA into the environment that verl is started with."
-        return said(_CUDA, "blocking", f"torch cannot be imported: {torch.get('error')}", fix)
+        return said(
+            _CUDA,
+            "blocking",
+            f"torch cannot be imported: {torch.get('error')}",
+            "Install torch for this driver's CUDA into the environment that verl is started with.",
+        )
     name = f"torch {torch.get('torch')} for CUDA {torch.get('cuda') or 'none'}"
     if not torch["available"]:
-        fix = (
-            "Install a torch that is built for CUDA, no newer than the driver (`nvidia-smi` "
-            "shows which it takes)."
-        )
         return said(
             _CUDA,
             "blocking",
             f"{name} cannot use the GPUs (torch.cuda.is_available() is False).",
-            fix,
+            "Install a torch that is built for CUDA, no newer than the driver (`nvidia-smi` "
+            "shows which it takes).",
         )
     return said(_CUDA, "ok", f"{name} sees {torch.get('devices')} GPUs.")
 
 
 def _memory(memory: Any) -> Check:
-    if isinstance(memory, Mapping):
-        used, total = (number(memory.get(key)) for key in ("used", "total"))
-    else:
-        used, total = (None, None)
+    used, total = number(table(memory).get("used")), number(table(memory).get("total"))
     if used is None or not total:
         return said(_MEMORY, "unknown", "The host's memory cannot be read.")
     why = f"{gib(total - used)} of {gib(total)} are available."
     share = used / total
     if share < NEAR:
         return said(_MEMORY, "ok", why)
-    fix = (
+    return said(
+        _MEMORY,
+        "blocking" if share >= RAY_ENDS else "warning",
+        f"{why} Ray ends workers at {RAY_ENDS:.0%} in use; now it is {share:.0%}.",
         "See who holds it: `ps aux --sort=-rss | head`; end what is left over, or take a machine "
-        "with more."
+        "with more.",
     )
-    text = f"{why} Ray ends workers at {RAY_ENDS:.0%} in use; now it is {share:.0%}."
-    return said(_MEMORY, "blocking" if share >= RAY_ENDS else "warning", text, fix)
 
 
 def _disk(disk: Any) -> Check:
-    if isinstance(disk, Mapping):
-        free, total = (number(disk.get(key)) for key in ("free", "total"))
-    else:
-        free, total = (None, None)
+    free, total = space(disk)
     if free is None or total is None:
         return said(_DISK, "unknown", "The disk of the project does not answer.")
-    if isinstance(disk, Mapping) and disk.get("read_only"):
+    if disk.get("read_only"):
         return said(
             _DISK,
             "blocking",
@@ -135,12 +138,11 @@ def _disk(disk: Any) -> Check:
     why = f"{gib(free)} of {gib(total)} are free."
     if free >= GOOD_BYTES:
         return said(_DISK, "ok", why)
-    text = (
+    return said(
+        _DISK,
+        "blocking" if free < LEAST_BYTES else "warning",
         f"{why} A checkpoint of 1.5B parameters takes 18 to 24 GB, of 4B 50 to 64 GB, and verl "
-        "deletes none by itself."
-    )
-    fix = (
+        "deletes none by itself.",
         f"Free space ({GOOD_BYTES / GIB:.0f} GiB are comfortable), and set "
-        "trainer.max_actor_ckpt_to_keep."
+        "trainer.max_actor_ckpt_to_keep.",
     )
-    return said(_DISK, "blocking" if free < LEAST_BYTES else "warning", text, fix)

@@ -1,4 +1,4 @@
-"""Of the pod itself: GPUs and who holds them, limits, shared memory."""
+"""Judge the pod itself: its GPUs and who holds them, its limits, its shared memory."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from bs4_console.preflight.checks import (
     number,
     rows,
     said,
+    space,
+    table,
     unseen,
     within,
 )
@@ -25,39 +27,40 @@ _FILES = ("fd-limit-low", "open files")
 _SHARED = ("dev-shm-full", "shared memory")
 _BOX = ("container", "container")
 
-#: Bytes in use on an idle GPU; the driver's own share is a few hundred MB. The same number as in
-#: the playbook stale-gpu-process.
+#: Bytes that may be in use on an idle GPU; the driver's own share is a few hundred MB. The playbook
+#: stale-gpu-process has the same number.
 IDLE_BYTES = 1_000_000_000
-#: What vLLM asks for; it raises its own soft limit as far as the hard one allows.
+#: Open files that vLLM asks for. It raises its own soft limit as far as the hard limit allows.
 FILES = 65536
 FEWEST_FILES = 1024
-#: Docker gives 64 MiB unless asked; NCCL and vLLM's workers pass tensors through it.
+#: Bytes of /dev/shm that should and that must be free. Docker gives 64 MiB by default; NCCL and
+#: vLLM's workers pass tensors through it.
 SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 
 
 def judge(
     pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """`pod`, `run`: the agent's parts of these names; `run` None where no start is meant."""
-    boxed = [_BOX] if wanted.container else []
-    if (blind := unseen([_GPUS, _HEALTH, _FREE, _FILES, _SHARED, *boxed], pod)) is not None:
+    """Return the checks of the pod. `pod` and `run` are the agent's parts of these names; `run` is
+    None if no start is to be judged.
+    """
+    subjects = [_GPUS, _HEALTH, _FREE, _FILES, _SHARED]
+    if wanted.container:
+        subjects.append(_BOX)
+    if (blind := unseen(subjects, pod)) is not None:
         return blind
     found = pod or {}
-    gpus = found.get("gpus") if isinstance(found.get("gpus"), Mapping) else {}
-    limits = within([_nofile(found.get("nofile"), wanted), _shm(found.get("shm"))], found)
-    return [
-        *_gpus(gpus or {}, run or {}, wanted),
-        *limits,
-        *([_box(found.get("container"), wanted)] if boxed else []),
-    ]
+    checks = _gpus(table(found.get("gpus")), run or {}, wanted)
+    checks += within([_nofile(found.get("nofile"), wanted), _shm(found.get("shm"))], found)
+    if wanted.container:
+        checks.append(_box(found.get("container"), wanted))
+    return checks
 
 
 def _box(answer: Any, wanted: Wanted) -> Check:
-    """Which side was asked about what."""
+    """Return the check that says which facts come from the container and which from the machine."""
     if answer != wanted.container:
-        why = None
-        if isinstance(answer, Mapping):
-            why = answer.get("unknown")
+        why = table(answer).get("unknown")
         return said(
             _BOX,
             "unknown",
@@ -83,11 +86,16 @@ def _gpus(gpus: Mapping[str, Any], run: Mapping[str, Any], wanted: Wanted) -> li
         word: State = "blocking"
         if state == "stale":
             word = "unknown"
-        why = f"The driver shows no GPU ({state}{': ' + detail if detail else ''})."
-        fix = (
-            "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the pod."
-        )
-        return [said(_GPUS, word, why, fix), said(_FREE, "unknown", "The GPUs cannot be asked.")]
+        return [
+            said(
+                _GPUS,
+                word,
+                f"The driver shows no GPU ({state}{': ' + detail if detail else ''}).",
+                "Run `timeout 10 nvidia-smi` on the pod; when it hangs or lists none, release the "
+                "pod.",
+            ),
+            said(_FREE, "unknown", "The GPUs cannot be asked."),
+        ]
     broken = [row for row in devices if row.get("error")]
     checks = [said(_GPUS, "ok", f"{len(devices)} GPUs, driver {gpus.get('driver') or 'unknown'}.")]
     if broken:
@@ -106,48 +114,41 @@ def _free(
 ) -> Check:
     if not wanted.uses_gpus:
         return said(_FREE, "ok", f"An {wanted.component} by itself uses none.")
-    ids = None
-    if isinstance(run.get("gpu_ids"), list):
-        ids = run.get("gpu_ids")
-    meant = []
+    ids = run.get("gpu_ids")
+    count, unread, busy = 0, [], {}
     for row in devices:
-        if ids is None or row.get("index") in ids:
-            meant.append(row)
-    unread = []
-    for row in meant:
-        if number(row.get("used")) is None:
+        if isinstance(ids, list) and row.get("index") not in ids:
+            continue
+        count += 1
+        size = number(row.get("used"))
+        if size is None:
             unread.append(str(row.get("index")))
-    busy = []
-    for row in meant:
-        if (number(row.get("used")) or 0) > IDLE_BYTES:
-            busy.append(row)
+        elif size > IDLE_BYTES:
+            busy[str(row.get("index"))] = size
+    if not busy and unread:
+        return said(_FREE, "unknown", f"The memory of GPU {', '.join(unread)} cannot be read.")
     if not busy:
-        if unread:
-            return said(_FREE, "unknown", f"The memory of GPU {', '.join(unread)} cannot be read.")
-        return said(_FREE, "ok", f"Less than 1 GB is in use on each of {len(meant)} GPUs.")
-    indexes = {str(row.get("index")) for row in busy}
-    holders = []
-    for row in rows(gpus.get("holders")):
-        if str(row.get("gpu")) in indexes:
-            holders.append(row)
-    used = ", ".join(f"GPU {row.get('index')} {gib(number(row.get('used')) or 0)}" for row in busy)
+        return said(_FREE, "ok", f"Less than 1 GB is in use on each of {count} GPUs.")
+    holders = [row for row in rows(gpus.get("holders")) if str(row.get("gpu")) in busy]
+    used = ", ".join(f"GPU {index} {gib(size)}" for index, size in busy.items())
     if not holders:
-        why = f"In use: {used}, and no process that holds it can be seen from here."
         return said(
             _FREE,
             "blocking",
-            why,
+            f"In use: {used}, and no process that holds it can be seen from here.",
             "Look with `nvidia-smi` on the host; a pod whose GPUs are taken from outside is "
             "to be released.",
         )
     who = "; ".join(_holder(row) for row in holders[:4])
     apart = wanted.component != "rl" or run.get("serves_itself") is False
     if apart and all(row.get("run") for row in holders):
-        fix = (
+        return said(
+            _FREE,
+            "warning",
+            f"In use: {used}. Held by {who}.",
             "Right when these are the other parts of this run, on GPUs of their own; else stop "
-            "them first."
+            "them first.",
         )
-        return said(_FREE, "warning", f"In use: {used}. Held by {who}.", fix)
     return said(_FREE, "blocking", f"In use: {used}. Held by {who}.", _release(holders, wanted))
 
 
@@ -162,20 +163,14 @@ def _holder(row: Mapping[str, Any]) -> str:
 
 
 def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
-    runs = sorted(
-        {
-            str(row.get("run") or row.get("dead_run"))
-            for row in holders
-            if row.get("run") or row.get("dead_run")
-        }
-    )
-    fixes = []
-    for run in runs:
-        fixes.append(f"{wanted.stop(run)} ends all of {run}.")
-    strangers = []
+    runs, strangers = set(), []
     for row in holders:
-        if not row.get("run") and not row.get("dead_run"):
+        owner = row.get("run") or row.get("dead_run")
+        if owner:
+            runs.add(str(owner))
+        else:
             strangers.append(str(row.get("pid")))
+    fixes = [f"{wanted.stop(run)} ends all of {run}." for run in sorted(runs)]
     if strangers:
         fixes.append(
             f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) "
@@ -185,10 +180,7 @@ def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
 
 
 def _nofile(limits: Any, wanted: Wanted) -> Check:
-    if isinstance(limits, Mapping):
-        soft, hard = (number(limits.get(key)) for key in ("soft", "hard"))
-    else:
-        soft, hard = (None, None)
+    soft, hard = number(table(limits).get("soft")), number(table(limits).get("hard"))
     if soft is None or hard is None:
         return said(_FILES, "unknown", "The limits could not be read.")
     why = f"Soft limit {soft:.0f}, hard limit {hard:.0f}; vLLM wants {FILES}."
@@ -200,21 +192,19 @@ def _nofile(limits: Any, wanted: Wanted) -> Check:
             f"Give the pod more: `--ulimit nofile={FILES}:{FILES}`.",
         )
     if soft < FEWEST_FILES:
-        made = f"Make the container with `docker run --ulimit nofile={FILES}:{FILES}`."
         return said(
             _FILES,
             "warning",
             why,
-            made if wanted.container else f"{wanted.setup()} orders {FILES} for every launch.",
+            f"Make the container with `docker run --ulimit nofile={FILES}:{FILES}`."
+            if wanted.container
+            else f"{wanted.setup()} orders {FILES} for every launch.",
         )
     return said(_FILES, "ok", why)
 
 
 def _shm(usage: Any) -> Check:
-    if isinstance(usage, Mapping):
-        free, total = (number(usage.get(key)) for key in ("free", "total"))
-    else:
-        free, total = (None, None)
+    free, total = space(usage)
     if free is None or total is None:
         return said(_SHARED, "unknown", "Its filesystem does not answer.")
     why = f"{gib(free)} of {gib(total)} are free in /dev/shm."

@@ -1,5 +1,5 @@
-"""Questions that a pod answers in slices: asked again and again, over a link that is made anew
-where need be, until all parts are there.
+"""Ask a pod questions that it answers in parts. The question is repeated until all parts are there,
+and over a new link if the old one was lost.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ _AGAIN_S = 0.5
 
 
 class Asks(Protocol):
-    """A PodSession or a Channel."""
+    """An object that can query a pod: a PodSession or a Channel."""
 
-    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]: ...
+    async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
+        """Return the result of a query to a stream of the pod."""
 
 
 async def sliced(
     asks: Asks, op: str, question: Mapping[str, Any], timeout: float
 ) -> dict[str, Any]:
-    """The parts of the answer, asked for until all are there or the time is over; the others are
-    {"unknown": why}.
+    """Return the parts of the answer by name. The question is repeated until all parts are there or
+    `timeout` seconds have passed. A part that is missing then is {"unknown": reason}.
+
+    Raises ChannelLost if the link is lost for good.
     """
     deadline = time.monotonic() + timeout
     body = dict(question)
@@ -33,8 +36,7 @@ async def sliced(
         try:
             answer = await asks.query("preflight", op, **body)
         except ChannelLost:
-            # A session makes its link again, and the same question is the same look; of a bare
-            # channel nothing is left.
+            # A session makes its link again and can repeat the question. A bare channel cannot.
             if not name_of(asks) or time.monotonic() >= deadline:
                 raise
             await asyncio.sleep(_AGAIN_S)
@@ -45,19 +47,12 @@ async def sliced(
             return found
         if time.monotonic() >= deadline:
             waiting = answer.get("waiting")
-            names = []
-            if isinstance(waiting, list):
-                names = [str(name) for name in waiting]
-            return {
-                **found,
-                **{
-                    name: {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
-                    for name in names
-                },
-            }
+            for name in waiting if isinstance(waiting, list) else ():
+                found[str(name)] = {"unknown": f"The pod gave no answer within {timeout:.0f} s."}
+            return found
         await asyncio.sleep(_PAUSE_S)
 
 
 def name_of(asks: Asks) -> str:
-    """What a session calls its pod; a bare channel does not know."""
+    """Return the name of a session's pod, or "" for a bare channel, which does not know it."""
     return str(getattr(getattr(asks, "state", None), "name", ""))

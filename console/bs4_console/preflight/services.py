@@ -1,4 +1,4 @@
-"""Of what lies outside the pod: credentials, the model, the clock."""
+"""Judge what lies outside the pod: credentials, the model, the clock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ from typing import Any
 from bs4_console import models
 from bs4_console.configs.families import billions
 from bs4_console.models import Remark
-from bs4_console.preflight.checks import Check, State, Wanted, gib, number, said, unseen, within
+from bs4_console.preflight.checks import (
+    Check,
+    State,
+    Wanted,
+    gib,
+    number,
+    said,
+    space,
+    table,
+    unseen,
+    within,
+)
 
 _HUB = ("hub-auth", "Hugging Face token")
 _WANDB = ("wandb-auth", "W&B key")
@@ -19,12 +30,13 @@ _TEXT = ("model-unsupported", "model kind")
 _CACHE = ("disk-full", "disk for the model")
 _CLOCK = ("clock", "clock")
 
-#: Seconds. Screens correct up to here (CONTRACTS.md); signatures and tokens begin to fail at
-#: minutes.
+#: Seconds. Screens correct smaller clock offsets; signatures and tokens begin to fail at minutes.
 SKEW_S, SKEW_FATAL_S = 2.0, 300.0
-#: The Date of an answer has whole seconds and comes with its delay.
+#: Seconds. A Date header has whole seconds and comes with a delay.
 DATE_SLACK_S = 5.0
-#: Bytes that a parameter has on the hub.
+#: The state of a check by the level of a remark about a model.
+_STATES: Mapping[str, State] = {"error": "blocking", "warning": "warning"}
+#: Bytes of one parameter on the hub.
 _WEIGHTS = 2.0
 _SILENT = "See whether the pod has a network: `curl -sI https://huggingface.co | head -1`."
 
@@ -35,34 +47,24 @@ def judge(
     wanted: Wanted,
     skew: float | None,
 ) -> list[Check]:
-    """`skew`: seconds by which the pod's clock is before the console's, None when it was not
-    measured.
+    """Return the checks of the services. `services` and `run` are the agent's parts of these names.
+    `skew` is the number of seconds by which the pod's clock is ahead of the console's, or None if
+    it was not measured.
     """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
-    date = (services or {}).get("clock")
-    clock = _clock(skew, date if isinstance(date, Mapping) else None)
+    clock = _clock(skew, table((services or {}).get("clock")))
+    name = str((run or {}).get("model") or "")
     if (blind := unseen(subjects, services)) is not None:
-        return [*blind, *_registry(str((run or {}).get("model") or ""), wanted), clock]
+        return [*blind, *_registry(name, wanted), clock]
     found = services or {}
-    model = None
-    if isinstance(found.get("model"), Mapping):
-        model = found.get("model")
-    checks = within(
-        [_hub(_part(found, "hub"), model, wanted), _wandb(_part(found, "wandb"), run, wanted)],
-        found,
-    )
-    checks.append(_store(_part(found, "b2"), wanted))
+    model = found.get("model") if isinstance(found.get("model"), Mapping) else None
+    hub = _hub(table(found.get("hub")), model, wanted)
+    checks = within([hub, _wandb(table(found.get("wandb")), run, wanted)], found)
+    checks.append(_store(table(found.get("b2")), wanted))
     if wanted.complete:
-        checks += within(_model(model, str((run or {}).get("model") or ""), wanted), found)
+        checks += within(_model(model, name, wanted), found)
         checks += _download(model, (run or {}).get("cache"))
     return [*checks, clock]
-
-
-def _part(services: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = services.get(name)
-    if isinstance(part, Mapping):
-        return part
-    return {}
 
 
 def _renew(wanted: Wanted, by_hand: str) -> str:
@@ -79,15 +81,23 @@ def _hub(part: Mapping[str, Any], model: Mapping[str, Any] | None, wanted: Wante
     if state == "ok":
         return said(_HUB, "ok", f"The hub knows it (from the {where}).")
     if state == "refused":
-        fix = f"A bad token makes even public downloads fail. {_renew(wanted, 'hf auth login')}"
-        return said(_HUB, "blocking", f"The hub refuses it ({detail}, from the {where}).", fix)
+        return said(
+            _HUB,
+            "blocking",
+            f"The hub refuses it ({detail}, from the {where}).",
+            f"A bad token makes even public downloads fail. {_renew(wanted, 'hf auth login')}",
+        )
     if state == "absent":
         if model is not None and (
             model.get("cached") or (model.get("status") == 200 and not model.get("gated"))
         ):
             return said(_HUB, "ok", "There is none, and this model needs none.")
-        fix = f"If the model is gated or private: {_renew(wanted, 'hf auth login')}"
-        return said(_HUB, "warning", f"There is none: {detail}.", fix)
+        return said(
+            _HUB,
+            "warning",
+            f"There is none: {detail}.",
+            f"If the model is gated or private: {_renew(wanted, 'hf auth login')}",
+        )
     return said(_HUB, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
 
@@ -109,9 +119,7 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
     if state == "absent":
         if used is False:
             return said(_WANDB, "ok", "There is none, and the config does not use W&B.")
-        level: State = "warning"
-        if used:
-            level = "blocking"
+        level: State = "blocking" if used else "warning"
         return said(_WANDB, level, f"There is none: {detail}.", fix)
     return said(_WANDB, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
@@ -138,35 +146,29 @@ def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
 def _model(model: Mapping[str, Any] | None, name: str, wanted: Wanted) -> list[Check]:
     registry = _registry(name, wanted)
     if model is None:
-        why = "The config names no model."
+        check = said(_MODEL, "unknown", "The config names no model.")
         if name:
-            why = f"{name} is a path on the pod."
-        return [said(_MODEL, "ok" if name else "unknown", why), *registry]
+            check = said(_MODEL, "ok", f"{name} is a path on the pod.")
+        return [check, *registry]
     return [_to_be_had(model), *_senses(model, registry)]
 
 
 def _download(model: Mapping[str, Any] | None, usage: Any) -> list[Check]:
-    """Whether a model that has to be fetched fits where it is put. Its size by its name; where that
-    does not say, nothing is said.
+    """Return the check that a model which has to be downloaded fits its disk. Empty if the model is
+    cached or its name does not say its size.
     """
     size = billions(str((model or {}).get("id") or ""))
     if model is None or model.get("cached") or size is None:
         return []
-    need, free = (
-        size * 1e9 * _WEIGHTS,
-        number(usage.get("free")) if isinstance(usage, Mapping) else None,
-    )
+    need, free = size * 1e9 * _WEIGHTS, space(usage)[0]
     if free is None:
         return [said(_CACHE, "unknown", "The disk of the hub's cache does not answer.")]
-    why = (
-        f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} ({size:g}B "
-        f"x {_WEIGHTS:g} bytes)."
-    )
     return [
         said(
             _CACHE,
             "ok" if free > need else "blocking",
-            why,
+            f"{gib(free)} are free in the hub's cache; {model['id']} is about {gib(need)} "
+            f"({size:g}B x {_WEIGHTS:g} bytes).",
             "Free space there, or let HF_HOME name a larger disk.",
         )
     ]
@@ -185,12 +187,11 @@ def _to_be_had(model: Mapping[str, Any]) -> Check:
             ("hub-gated", _MODEL[1]) if gated else _MODEL, "blocking", remark.message, remark.fix
         )
     if detail == "HF_HUB_OFFLINE is set":
-        fix = f"Fetch it with `hf download {name}` while HF_HUB_OFFLINE is unset."
         return said(
             ("hub-offline-uncached", _MODEL[1]),
             "blocking",
             f"{detail}, and {name} is not in the pod's cache.",
-            fix,
+            f"Fetch it with `hf download {name}` while HF_HUB_OFFLINE is unset.",
         )
     return said(
         _MODEL,
@@ -201,65 +202,53 @@ def _to_be_had(model: Mapping[str, Any]) -> Check:
 
 
 def _senses(model: Mapping[str, Any], registry: list[Check]) -> list[Check]:
-    """What its config.json says, and what the registry knows."""
+    """Return the checks of the model's config.json and of the registry of models."""
     config = model.get("config")
-    if not isinstance(config, Mapping):
-        if any(check.state != "ok" for check in registry):
-            return registry
-        return [said(_TEXT, "unknown", "Its config.json could not be read.")]
-    own = []
-    for remark in models.senses(str(model.get("id")), dict(config)):
-        own.append(_remarked(remark))
-    return [*own, *(check for check in registry if check.state != "ok")]
+    against = [check for check in registry if check.state != "ok"]
+    if isinstance(config, Mapping):
+        return [*map(_remarked, models.senses(str(model.get("id")), dict(config))), *against]
+    if against:
+        return registry
+    return [said(_TEXT, "unknown", "Its config.json could not be read.")]
 
 
 def _registry(name: str, wanted: Wanted) -> list[Check]:
-    """The registry of models knows what could not be trained; of a model that it does not know it
-    says nothing.
+    """Return what the registry of models knows against this model. Empty for a model that it does
+    not know.
     """
     if not name or not wanted.complete or models.get(name) is None:
         return []
-    rows = []
-    for remark in models.verify(name, wanted.trainer):
-        if remark.level != "info" and remark.check != "known":
-            rows.append(_remarked(remark))
-    return rows
+    return [
+        _remarked(remark)
+        for remark in models.verify(name, wanted.trainer)
+        if remark.level != "info" and remark.check != "known"
+    ]
 
 
 def _remarked(remark: Remark) -> Check:
-    state: State
-    if remark.level == "error":
-        state = "blocking"
-    elif remark.level == "warning":
-        state = "warning"
-    else:
-        state = "ok"
+    subject = _TEXT
     if remark.check == "tool-calls":
         subject = ("no-tool-calls", "tool calls of the model")
-    else:
-        subject = _TEXT
-    return said(subject, state, remark.message, remark.fix)
+    return said(subject, _STATES.get(remark.level, "ok"), remark.message, remark.fix)
 
 
-def _clock(skew: float | None, date: Mapping[str, Any] | None) -> Check:
-    offset = number((date or {}).get("offset_s"))
+def _clock(skew: float | None, date: Mapping[str, Any]) -> Check:
+    offset = number(date.get("offset_s"))
     parts = []
     if skew is not None:
         parts.append(f"{abs(skew):.1f} s {'before' if skew > 0 else 'behind'} this console's")
     if offset is not None:
         parts.append(
             f"{abs(offset):.0f} s {'before' if offset > 0 else 'behind'} that of "
-            f"{(date or {}).get('service')}"
+            f"{date.get('service')}"
         )
     if not parts:
         return said(_CLOCK, "unknown", "Nobody could be asked what time it is.")
     why = f"It is {' and '.join(parts)}."
-    # Where a service was asked as well, that decides: this console's own clock may be the wrong
-    # one.
+    # The offset to a service decides if it is known, because this console's own clock may be wrong.
+    off = abs(skew or 0.0)
     if offset is not None:
         off = max(abs(offset) - DATE_SLACK_S, 0.0)
-    else:
-        off = abs(skew or 0.0)
     fix = (
         "Set it: `chronyc -a makestep` or `ntpdate pool.ntp.org` on the host; a container has "
         "its host's clock."

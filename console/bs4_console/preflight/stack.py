@@ -1,5 +1,5 @@
-"""Of the training environment: versions against the known stacks and the driver, and whether what a
-run imports can be imported.
+"""Judge the training environment: its versions against the known stacks and the driver, and the
+imports that a run needs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_console.assets import find
-from bs4_console.preflight.checks import VERL, Check, Subject, Wanted, said, unseen, within
+from bs4_console.preflight.checks import VERL, Check, Subject, Wanted, said, table, unseen, within
 
 _THERE = ("uv-missing", "training environment")
 _GENERATION = ("P06", "trainer generation")
@@ -22,9 +22,9 @@ _ENVIRONMENTS = ("env-not-installed", "environments")
 _VERL = ("verl-missing", "verl")
 _ENGINE = ("rollout-engine", "rollout engine")
 
-#: What is told of an environment, in this order.
+#: The packages that are listed, in this order.
 _TOLD = ("python", "prime_rl", "verl", "torch", "vllm", "sglang", "ray", "flash_attn", "cuda")
-#: Key of the probe -> key in configs/stacks.toml, where their names differ.
+#: The key in configs/stacks.toml, by key of the agent's answer.
 _PACKAGES = {
     "prime_rl": "package",
     "vllm": "vllm",
@@ -40,26 +40,26 @@ def judge(
     wanted: Wanted,
     run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Where no start is meant the versions are told and not compared; nor are verl's, which runs
-    with whatever its image brings. `run`: the agent's part of that name.
+    """Return the checks of the training environment. `stack`, `pod` and `run` are the agent's parts
+    of these names.
+
+    Without a start the versions are listed and not compared. verl's versions are never compared,
+    because verl runs with whatever its image has.
     """
-    trainer = ""
-    if wanted.complete or wanted.for_verl:
-        trainer = wanted.trainer
-    if trainer == VERL:
-        own = [_VERL, _ENGINE]
-    elif trainer:
-        own = [_GENERATION, _KNOWN]
-    else:
-        own = []
-    subjects = [_THERE, *own, _DRIVER, _FLASH]
+    trainer = _trainer(wanted)
+    subjects = [_THERE, _DRIVER, _FLASH]
+    if trainer:
+        subjects[1:1] = [_VERL, _ENGINE] if trainer == VERL else [_GENERATION, _KNOWN]
     if trainer and wanted.loads_environments:
-        subjects += [_ENVIRONMENTS]
-    else:
-        subjects += []
+        subjects.append(_ENVIRONMENTS)
     if (blind := unseen(subjects, stack)) is not None:
         return blind
     return within(_judged(stack or {}, pod, wanted, run, subjects), stack)
+
+
+def _trainer(wanted: Wanted) -> str:
+    """Return the trainer that is judged, or "" if only the pod is."""
+    return wanted.trainer if wanted.complete or wanted.for_verl else ""
 
 
 def _judged(
@@ -69,7 +69,7 @@ def _judged(
     run: Mapping[str, Any] | None,
     subjects: Sequence[Subject],
 ) -> list[Check]:
-    trainer, cwd = wanted.trainer if wanted.complete or wanted.for_verl else "", wanted.cwd
+    trainer, cwd = _trainer(wanted), wanted.cwd
     if not found.get("python"):
         fix = (
             f"{wanted.setup()} makes it; or on the pod: `cd ~/{cwd.removeprefix('~/')} && uv "
@@ -83,43 +83,38 @@ def _judged(
                 for subject in subjects[1:]
             ),
         ]
-    versions = found.get("versions") if isinstance(found.get("versions"), Mapping) else {}
     have = {}
-    for key, value in (versions or {}).items():
+    for key, value in table(found.get("versions")).items():
         if isinstance(value, str):
             have[str(key)] = value
     told = ", ".join(f"{name} {have[name]}" for name in _TOLD if name in have)
     checks = [said(_THERE, "ok", f"{found['python']}: {told}.")]
-    imports = found.get("imports") if isinstance(found.get("imports"), Mapping) else {}
+    imports = dict(table(found.get("imports")))
     if trainer == VERL:
-        checks += [_verl(dict(imports or {}), have), *_engine(have, run)]
+        checks += [_verl(imports, have), *_engine(have, run)]
     elif trainer:
         checks += [_generation(have, trainer), _known(have, trainer)]
-    gpus = (pod or {}).get("gpus")
-    checks.append(
-        _driver(have.get("cuda"), gpus.get("driver") if isinstance(gpus, Mapping) else None)
-    )
-    return [*checks, *_imports(dict(imports or {}), have, wanted)]
+    checks.append(_driver(have.get("cuda"), table((pod or {}).get("gpus")).get("driver")))
+    return [*checks, *_imports(imports, have, wanted)]
 
 
 def _generation(have: Mapping[str, str], trainer: str) -> Check:
     version = have.get("prime_rl")
     if version is None:
-        fix = "Install it where it is checked out: `uv sync --all-extras`."
         return said(
-            _GENERATION, "blocking", "prime-rl is not installed in the training environment.", fix
+            _GENERATION,
+            "blocking",
+            "prime-rl is not installed in the training environment.",
+            "Install it where it is checked out: `uv sync --all-extras`.",
         )
     wanted = str(stacks()[trainer]["package"])
     for other, entry in stacks().items():
         if other != trainer and _minor(version) == _minor(str(entry["package"])) != _minor(wanted):
-            why = (
-                f"prime-rl {version} is installed, which is {entry['title']}; the start is for "
-                f"{trainer}."
-            )
             return said(
                 _GENERATION,
                 "blocking",
-                why,
+                f"prime-rl {version} is installed, which is {entry['title']}; the start is for "
+                f"{trainer}.",
                 f"Give `--trainer {other}`, or check out {stacks()[trainer]['revision']} and "
                 "`uv sync`.",
             )
@@ -130,11 +125,13 @@ def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
     if "verl" not in imports:
         return said(_VERL, "unknown", "Whether verl can be imported was not asked.")
     if imports["verl"] is not None:
-        fix = (
+        return said(
+            _VERL,
+            "blocking",
+            f"verl cannot be imported: {imports['verl']}",
             "Give --cwd the directory that verl is checked out in, --env VIRTUAL_ENV=DIR its "
-            "environment, or `pip install` it there."
+            "environment, or `pip install` it there.",
         )
-        return said(_VERL, "blocking", f"verl cannot be imported: {imports['verl']}", fix)
     return said(
         _VERL,
         "ok",
@@ -145,8 +142,8 @@ def _verl(imports: Mapping[str, Any], have: Mapping[str, str]) -> Check:
 
 
 def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Check]:
-    """What the rollouts go through. Whether it is there is all that is asked: importing it takes a
-    minute.
+    """Return the check of the rollout engine that the run uses. It is only checked to be installed,
+    because importing it takes a minute.
     """
     engine = (run or {}).get("engine")
     if not isinstance(engine, str):
@@ -155,18 +152,17 @@ def _engine(have: Mapping[str, str], run: Mapping[str, Any] | None) -> list[Chec
         return [said(_ENGINE, "unknown", f"Whether {engine} is installed is not looked at.")]
     if engine in have:
         return [said(_ENGINE, "ok", f"{engine} {have[engine]}.")]
-    other = None
-    for name in ("vllm", "sglang"):
-        if name in have:
-            other = name
-            break
-    fix = f"Use an image with {engine}" + (
-        f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`."
-        if other
-        else "."
-    )
+    other = "sglang" if engine == "vllm" else "vllm"
+    through = ""
+    if other in have:
+        through = f", or roll out through {other}: `-- actor_rollout_ref.rollout.name={other}`"
     return [
-        said(_ENGINE, "blocking", f"The rollouts go through {engine}, which is not installed.", fix)
+        said(
+            _ENGINE,
+            "blocking",
+            f"The rollouts go through {engine}, which is not installed.",
+            f"Use an image with {engine}{through}.",
+        )
     ]
 
 
@@ -189,19 +185,21 @@ def _known(have: Mapping[str, str], trainer: str) -> Check:
     if python and _minor(have.get("python", python)) != _minor(python):
         other.append(f"python {have['python']} (known: {entry['python']})")
     if other:
-        fix = (
+        return said(
+            _KNOWN,
+            "warning",
+            f"Nobody has tried this together: {', '.join(other)}.",
             f"`uv sync --all-extras` at {entry['revision']} brings the versions of its lock "
-            "file; or try 5 steps first."
+            "file; or try 5 steps first.",
         )
-        return said(_KNOWN, "warning", f"Nobody has tried this together: {', '.join(other)}.", fix)
     return said(_KNOWN, "ok", f"As in {entry['title']} ({entry['revision']}).")
 
 
 def _driver(cuda: str | None, driver: Any) -> Check:
     if cuda is None or not isinstance(driver, str) or not re.match(r"\d", driver):
-        why = "The driver does not tell its version."
-        if cuda is None:
-            why = "torch is built without CUDA, or does not say with which."
+        why = "torch is built without CUDA, or does not say with which."
+        if cuda is not None:
+            why = "The driver does not tell its version."
         return said(_DRIVER, "unknown", why)
     table = _cuda()
     least = table["runs"].get(cuda.partition(".")[0])
@@ -217,11 +215,13 @@ def _driver(cuda: str | None, driver: Any) -> Check:
             "Take a pod with a newer driver; it cannot be changed from inside.",
         )
     if made_for is not None and _numbers(driver) < _numbers(made_for):
-        fix = (
+        return said(
+            _DRIVER,
+            "warning",
+            f"{why}, made for {made_for}.",
             "Prefer a pod with that driver; what vLLM compiles for the GPU at its start may fail "
-            "on an older one."
+            "on an older one.",
         )
-        return said(_DRIVER, "warning", f"{why}, made for {made_for}.", fix)
     return said(_DRIVER, "ok", f"{why}.")
 
 
@@ -276,13 +276,10 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 
 @functools.cache
 def stacks() -> dict[str, dict[str, Any]]:
-    """configs/stacks.toml: trainer id -> what belongs together."""
+    """Return the known stacks of configs/stacks.toml by trainer id."""
     with (find("configs") / "stacks.toml").open("rb") as handle:
-        found = {}
-        for name, entry in tomllib.load(handle).items():
-            if "package" in entry:
-                found[name] = entry
-        return found
+        entries = tomllib.load(handle)
+    return {name: entry for name, entry in entries.items() if "package" in entry}
 
 
 @functools.cache
@@ -292,7 +289,9 @@ def _cuda() -> dict[str, dict[str, str]]:
 
 
 def _public(version: str) -> str:
-    """Without the local part: 2.11.0+cu128 is 2.11.0 of another index."""
+    """Return a version without its local part: 2.11.0 for 2.11.0+cu128, which comes from another
+    index.
+    """
     return version.partition("+")[0]
 
 

@@ -1,5 +1,5 @@
-"""Of the start itself: whether it would be made, what an earlier run left in its way, whether its
-checkpoints fit, who has its ports.
+"""Judge the start itself: whether the agent would make it, what an earlier run left in its way,
+space for its checkpoints, and its ports.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from typing import Any
 
 from bs4_console.configs.families import billions
 from bs4_console.failures import playbooks
-from bs4_console.preflight.checks import Check, Wanted, gib, number, rows, said, unseen
+from bs4_console.preflight.checks import (
+    Check,
+    Wanted,
+    gib,
+    number,
+    rows,
+    said,
+    space,
+    table,
+    unseen,
+)
 
 _LAUNCH = ("launch", "launch")
 _EARLIER = ("stale-checkpoint-deadlock", "what an earlier run left")
@@ -17,49 +27,49 @@ _DISK = ("disk-next-checkpoint", "disk for checkpoints")
 _SECRET = ("secrets-exposed", "secrets")
 _PORTS = ("port-in-use", "ports")
 
-#: A launch that the agent refuses -> the failure that it would have become.
+#: The failure that a refused launch would have become, by type of the refusal.
 _REFUSALS = {
     "run-exists": "run-dir-collision",
     "bad-config": "config-rejected",
     "refused": "stale-checkpoint-deadlock",
     "launch-failed": "path-drift",
 }
-#: Bytes that a checkpoint has for each parameter (as configs.sizing says it: 8B took 31 GiB).
+#: Bytes of a checkpoint for each parameter (as in configs.sizing: 8B took 31 GiB).
 _BYTES = 4.0
 #: How the number of checkpoints is limited, by trainer.
 _KEEP = {"verl": "`-- trainer.max_actor_ckpt_to_keep=3`, or set it in [trainer]"}
-#: What steps above the one that is resumed make of a start, if nobody moves them aside.
+#: The failure of a start that resumes from a step below newer ones, by trainer.
 _AHEAD = {"prime-rl-2026-01": "step-desync", "prime-rl": "resume-latest-partial"}
-#: Severities of playbooks under which a start fails or loses work; what is milder is said and does
-#: not stop it.
+#: The severity of playbooks with which a start fails or loses work. Milder findings are shown and
+#: do not stop it.
 _GRAVE = "critical"
 
 
 def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
-    """`run`: the agent's part of that name."""
-    saving, serving = [_DISK] if wanted.saves else [], [_PORTS] if wanted.needs_ports else []
-    if (blind := unseen([_LAUNCH, _EARLIER, *saving, *serving], run)) is not None:
+    """Return the checks of the start. `run` is the agent's part of that name."""
+    subjects = [_LAUNCH, _EARLIER]
+    if wanted.saves:
+        subjects.append(_DISK)
+    if wanted.needs_ports:
+        subjects.append(_PORTS)
+    if (blind := unseen(subjects, run)) is not None:
         return blind
     found = run or {}
-    own = [
-        _launch(found),
-        _earlier(found, wanted),
-        *([_disk(found, wanted)] if saving else []),
-        *(_ports(found, wanted) if serving else []),
-    ]
-    # Where a detector speaks of the same failure it is said once: by the check when that is bad
-    # too, for it has the numbers.
-    bad = {check.id for check in own if check.state in ("warning", "blocking")}
-    if run and run.get("secret"):
-        why = (
-            f"Its options hold what looks like {run['secret']} (not shown): every user of the "
-            "machine could read it."
-        )
+    own = [_launch(found), _earlier(found, wanted)]
+    if wanted.saves:
+        own.append(_disk(found, wanted))
+    if wanted.needs_ports:
+        own += _ports(found, wanted)
+    # A failure that a detector reports too is reported once: by the check if that is bad, because
+    # it has the numbers.
+    bad = {check.id for check in own if check.is_bad}
+    if found.get("secret"):
         own.append(
             said(
                 _SECRET,
                 "blocking",
-                why,
+                f"Its options hold what looks like {found['secret']} (not shown): every user of "
+                "the machine could read it.",
                 f"Take it out; {wanted.setup('--credentials ask')} puts it into a file of "
                 "mode 0600.",
             )
@@ -96,57 +106,40 @@ def _launch(run: Mapping[str, Any]) -> Check:
 
 
 def _earlier(run: Mapping[str, Any], wanted: Wanted) -> Check:
-    plan = run.get("plan")
-    steps = []
+    plan = table(run.get("plan"))
+    whole: list[int] = []
+    torn: list[int] = []
     for row in rows(run.get("checkpoints")):
         if number(row.get("step")) is not None:
-            steps.append(row)
-    whole = []
-    for row in steps:
-        if row.get("complete"):
-            whole.append(int(row["step"]))
-    torn = []
-    for row in steps:
-        if not row.get("complete"):
-            torn.append(int(row["step"]))
+            (whole if row.get("complete") else torn).append(int(row["step"]))
     there = f"Complete steps there: {', '.join(map(str, whole)) or 'none'}" + (
         f"; incomplete: {', '.join(map(str, torn))}." if torn else "."
     )
     if isinstance(run.get("refused"), Mapping):
         return said(_EARLIER, "unknown", f"The launch is refused before this is looked at. {there}")
-    moves = None
-    if isinstance(plan, Mapping):
-        moves = plan.get("moves")
-    if isinstance(plan, Mapping) and isinstance(moves, list) and moves:
+    moves = plan.get("moves")
+    if isinstance(moves, list) and moves:
         why = (
             f"{len(moves)} directories would be moved aside first: "
             f"{', '.join(str(m) for m in moves[:4])}. {there}"
         )
-        if plan.get("resume") is None:
-            identifier = _EARLIER[0]
-        else:
-            identifier = _AHEAD.get(wanted.trainer, _EARLIER[0])
+        identifier = _EARLIER[0]
+        if plan.get("resume") is not None:
+            identifier = _AHEAD.get(wanted.trainer, identifier)
         return said(
             (identifier, _EARLIER[1]),
             "warning",
             why,
             "The plan of the launch names them; nothing is deleted.",
         )
-    text = ""
-    if isinstance(plan, Mapping):
-        text = str(plan.get("why") or "")
-    return said(
-        _EARLIER,
-        "ok",
-        " ".join(filter(None, (f"{text[:1].upper()}{text[1:]}." if text else "", there))),
-    )
+    text = str(plan.get("why") or "")
+    if text:
+        there = f"{text[:1].upper()}{text[1:]}. {there}"
+    return said(_EARLIER, "ok", there)
 
 
 def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
-    usage = run.get("disk")
-    free = None
-    if isinstance(usage, Mapping):
-        free = number(usage.get("free"))
+    free, _ = space(run.get("disk"))
     if free is None:
         return said(_DISK, "unknown", "The disk of the output directory does not answer.")
     size, origin = _checkpoint_bytes(run)
@@ -158,14 +151,11 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
     there = sum(1 for row in rows(run.get("checkpoints")) if row.get("complete"))
     one = f"a checkpoint is {gib(size)} ({origin})"
     if keep is not None and keep >= 1:
-        # A trainer deletes the oldest only after the newest is saved; a short run never has so
-        # many.
+        # A trainer deletes the oldest checkpoint after the newest is saved. A short run never has
+        # so many.
         ever = int(goal // interval) + 1 if goal and interval else keep + 1
         more = max(min(keep + 1, ever) - there, 1)
-        if ever > keep:
-            fit = f"{keep:.0f} + 1"
-        else:
-            fit = f"at most {ever:.0f}"
+        fit = f"{keep:.0f} + 1" if ever > keep else f"at most {ever:.0f}"
         why = f"{gib(free)} are free; {one}, and {fit} of them have to fit ({there} are there)."
         if free < more * size:
             return said(
@@ -182,28 +172,25 @@ def _disk(run: Mapping[str, Any], wanted: Wanted) -> Check:
             f"{gib(free)} are free; {one}, and two of them have to fit.",
             f"Free {gib(2 * size - free)}.",
         )
-    count = None
-    if goal and interval:
-        count = int(goal // interval)
+    count = int(goal // interval) if goal and interval else None
     fits = int(free // size)
     if count is not None and count + 1 <= fits:
         return said(_DISK, "ok", f"{gib(free)} are free; {one}, and {count} are to come.")
-    why = f"{gib(free)} are free; {one}, nothing limits their number, and {fits} fit."
     return said(
         ("keep-last-missing", _DISK[1]),
         "warning",
-        why,
+        f"{gib(free)} are free; {one}, nothing limits their number, and {fits} fit.",
         f"Launch with {_KEEP.get(wanted.trainer, '`--ckpt.keep-last 3`, or set it in [ckpt]')}.",
     )
 
 
 def _checkpoint_bytes(run: Mapping[str, Any]) -> tuple[float | None, str]:
-    measured = []
+    largest = 0.0
     for row in rows(run.get("checkpoints")):
         if row.get("complete"):
-            measured.append(number(row.get("bytes")) or 0)
-    if max(measured, default=0) > 0:
-        return max(measured), "as the largest that is there"
+            largest = max(largest, number(row.get("bytes")) or 0)
+    if largest > 0:
+        return largest, "as the largest that is there"
     size, each = billions(str(run.get("model") or "")), number(run.get("bytes_each")) or _BYTES
     if size:
         return (size * 1e9 * each, f"{size:g}B x {each:g} bytes")
@@ -225,16 +212,13 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
                     f"The config starts no inference server, and one listens: {held[0]['holder']}.",
                 )
             ]
-        fix = (
-            f"Start the server first: `bs4-console launch CONFIG --pod {wanted.pod} --component "
-            "inference ...`."
-        )
         return [
             said(
                 ("inference-unreachable", "inference server"),
                 "warning",
                 f"The config starts none, and nobody listens on {numbers}.",
-                fix,
+                f"Start the server first: `bs4-console launch CONFIG --pod {wanted.pod} "
+                "--component inference ...`.",
             )
         ]
     if not held:
@@ -242,15 +226,13 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
     checks = []
     for row in held:
         owner = ""
+        fix = (
+            f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose another "
+            "port in the config."
+        )
         if row.get("run"):
             owner = f" It is of {row['run']}."
-        if row.get("run"):
             fix = f"{wanted.stop(row['run'])} ends it."
-        else:
-            fix = (
-                f"See who it is: `ss -ltnp 'sport = :{row.get('port')}'`; end it, or choose "
-                "another port in the config."
-            )
         checks.append(
             said(
                 _PORTS, "blocking", f"Port {row.get('port')} is taken: {row['holder']}.{owner}", fix
@@ -260,15 +242,16 @@ def _ports(run: Mapping[str, Any], wanted: Wanted) -> list[Check]:
 
 
 def _finding(row: Mapping[str, Any]) -> Check:
-    """A detector's word over the planned run. Its fix is what its playbook advises."""
+    """Return the check of a detector's finding about the planned run. Its fix is the advice of the
+    failure's playbook.
+    """
     failure = str(row.get("failure"))
     grave = row.get("severity") == _GRAVE
-    evidence = ""
+    why = str(row.get("summary"))
     for text in row.get("evidence") or ():
         if text:
-            evidence = str(text)
+            why += f" ({text})"
             break
-    why = str(row.get("summary")) + (f" ({evidence})" if evidence else "")
     fix = " ".join(playbooks.advice(failure)[:2]) or f"See `bs4-console playbook show {failure}`."
     return said(
         (failure, str(row.get("title") or failure)), "blocking" if grave else "warning", why, fix

@@ -1,22 +1,23 @@
-"""The account of a migration: what became of every value of the config that is migrated.
+"""Keep the account of a migration: what became of every value of the source config.
 
-A conversion reads from the source, which never changes, and gives what it used a fate: it is
-somewhere in the result, or it was dropped for a reason. At the end every value without a fate is
-named, so nothing is lost in silence.
+A conversion reads from the source, which never changes, and gives each value that it used a fate:
+it is somewhere in the result, or it was dropped for a reason. At the end every value without a fate
+is named, so nothing is lost in silence.
 """
 
 from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.configs.diff import leaves
-from bs4_console.configs.findings import Path, dotted, names_of
+from bs4_console.configs.findings import Path, below, dotted, names_of
 from bs4_console.configs.schema import convert, exists, is_optional, tables
 
-#: What a value is to be, in words, by the kind that a conversion asks for.
+#: The wanted kind of a value in words, by the kind that a conversion asks for.
 WORDS = {
     "integer": "a whole number",
     "number": "a number",
@@ -28,8 +29,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one value. `to`: its place in the result, None where it was dropped; `same`:
-    whether it is there as it was; `refuses`: whether the result means something else without it.
+    """What became of one value.
+
+    `to` is its path in the result, or None if it was dropped. `same` is True if it is there as it
+    was. `refuses` is True if the result means something else without the value.
     """
 
     to: Path | None
@@ -40,40 +43,25 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One thing that the report says: about which key of the source, and what."""
+    """One line of the report: the path of a key of the source, and what is said about it."""
 
     path: Path
     why: str
     refuses: bool = False
 
 
-def path_of(place: str) -> Path:
-    """Return the path of a place that is written with dots."""
-    return tuple(place.split("."))
-
-
-def below(top: Any, path: Path) -> Any:
-    """Return what is at a path in tables and lists, or None when there is nothing."""
-    value = top
-    for part in path:
-        if isinstance(value, dict):
-            value = value.get(part)
-        elif isinstance(value, list) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
-            return None
-    return value
-
-
 def are_same(one: Any, other: Any) -> bool:
-    """Return whether two values mean the same; true is not 1, and nan is nan."""
+    """Return True if two values mean the same. true is not 1, and nan equals nan."""
     if isinstance(one, bool) != isinstance(other, bool):
         return False
     return bool(one == other) or repr(one) == repr(other)
 
 
 class Account:
-    """`source` is left as it is; `out` is the result. `old` and `new` are the generations."""
+    """The source, the result and the fates of one migration.
+
+    `source` is never changed. `out` is the result. `new` is the generation of the result.
+    """
 
     def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
         self.source = source
@@ -89,35 +77,29 @@ class Account:
         self.notes: list[Named] = []
 
     def get(self, path: Path) -> Any:
-        """Return what the source has at a path, whatever became of it; None for nothing."""
+        """Return the value of the source at a path, whatever became of it. Return None if there is
+        none.
+        """
         return below(self.source, path)
 
     def open(self, path: Path) -> list[Path]:
-        """Return the values at and below a path that have no fate yet."""
-        found = []
-        for leaf in self.under.get(path, []):
-            if leaf not in self.fates:
-                found.append(leaf)
-        return found
+        """Return the paths of the values at and below a path that have no fate yet."""
+        return [leaf for leaf in self.under.get(path, ()) if leaf not in self.fates]
 
     def peek(self, path: Path, kind: str) -> Any:
-        """Return a value as the trainers read it, or None when it is not there or no such kind."""
+        """Return a value of the source as the trainers convert it. Return None if there is none or
+        it is of another kind.
+        """
         value = self.get(path)
-        if value is None:
-            return None
-        if kind == "table":
-            if isinstance(value, dict):
-                return value
-            return None
-        converted, fits = convert(kind, value)
-        if fits:
-            return converted
-        return None
+        fits = isinstance(value, dict)
+        if kind != "table":
+            value, fits = convert(kind, value)
+        return value if fits else None
 
     def read(self, path: Path, kind: str) -> Any:
-        """Return a value that is about to be converted, or None when there is none to convert.
+        """Return a value that is to be converted, or None if there is none.
 
-        A value of another kind is dropped, and refuses the migration.
+        A value of another kind is dropped, and the migration is refused.
         """
         if not self.open(path):
             return None
@@ -130,9 +112,36 @@ class Account:
             self.drop(path, f"it is to be {WORDS[kind]}", refuses=True)
         return None
 
+    def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
+        """Return the tables of a list, or None if there is none.
+
+        Another value is dropped, and the migration is refused.
+        """
+        value = self.get(path)
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
+            return value
+        if value is not None:
+            place = ".".join(map(str, path))
+            self.drop(path, f"it is to be a list of tables, each [[{place}]]", refuses=True)
+        return None
+
+    def invert(self, table: Path, keys: Mapping[str, str]) -> None:
+        """Write switches of a table into the same table of the result with the opposite sense.
+        `keys` are the new keys by the old ones.
+        """
+        for old, new in keys.items():
+            value = self.read((*table, old), "boolean")
+            if value is not None:
+                self.settle((*table, old), (*table, new), not value)
+
+    def keep_default(self, table: Path, key: str, default: float) -> None:
+        """Write the source's default of a key that it does not write, if it has the table."""
+        if self.peek(table, "table") is not None and self.get((*table, key)) is None:
+            self.put((*table, key), default)
+
     def put(self, path: Path, value: Any) -> bool:
-        """Write a value into the result. Return False, with nothing written, when another value
-        has that place.
+        """Write a value into the result. Return False, and write nothing, if another value has that
+        place.
         """
         table: Any = self.out
         for part, following in itertools.pairwise(path):
@@ -142,21 +151,18 @@ class Account:
             elif part not in table:
                 table[part] = [] if isinstance(following, int) else {}
             table = table[part]
-            if isinstance(following, int) != isinstance(table, list):
-                return False
-            if not isinstance(table, dict | list):
+            is_list = isinstance(table, list)
+            if isinstance(following, int) != is_list or not (is_list or isinstance(table, dict)):
                 return False
         key = path[-1]
         if key not in table:
             table[key] = copy.deepcopy(value)
             return True
-        if value == {} and isinstance(table[key], dict):
-            return True
-        return are_same(table[key], value)
+        return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
-        """Write what the values at a path are converted to. They are dropped, and refuse the
-        migration, where another value has that place.
+        """Write the converted form of the values at a path into the result at `to`. If another
+        value has that place, they are dropped and the migration is refused.
         """
         if self.put(to, value):
             self._end(path, Fate(to, same=False))
@@ -164,7 +170,7 @@ class Account:
             self._taken(path, to)
 
     def move(self, path: Path, to: Path) -> None:
-        """Take the values at and below a path over as they are, to another place."""
+        """Take the values at and below a path over unchanged, to another path."""
         for atom in self._atoms(path):
             place = (*to, *atom[len(path) :])
             if not self.put(place, self.get(atom)):
@@ -174,42 +180,46 @@ class Account:
                 self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
 
     def drop(self, path: Path, why: str, refuses: bool = False) -> None:
-        """Leave the values at and below a path out, for a reason that is said."""
+        """Leave out the values at and below a path, for the reason `why`. `refuses` refuses the
+        migration.
+        """
         self._end(path, Fate(None, why=why, refuses=refuses))
 
     def note(self, path: Path, why: str) -> None:
-        """Say something about a key that is not lost."""
+        """Add a remark about a key that is not lost to the report."""
         self.notes.append(Named(path, why))
 
     def keep(self, path: Path) -> bool:
-        """Take a value over at the same place. Return False where the result has no such key."""
-        if not self._knows(path):
-            return False
-        self.move(path, path)
-        return True
+        """Take a value over at the same path. Return False if the result's schema lacks the key."""
+        known = self._knows(path)
+        if known:
+            self.move(path, path)
+        return known
 
     def atoms(self) -> list[Path]:
-        """Return what has no fate yet, each list of tables as one thing."""
+        """Return the paths of all values without a fate. A list of tables counts as one value."""
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
-        """Keep a table that is in the source, though none of its keys may be in the result, where
-        the table alone switches something on.
+        """Write an empty table at `to` if the source has a table at `path` and the table alone
+        switches something on.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})
 
     def tables(self) -> list[Path]:
-        """Return the tables and lists of the source that are not in lists, the outer ones first."""
+        """Return the paths of the tables and lists of the source that are not inside lists, the
+        outer ones first.
+        """
         found = []
         for path in self.under:
-            if path and path not in self.leaves and not any(isinstance(p, int) for p in path):
+            if path and path not in self.leaves and names_of(path) == path:
                 found.append(path)
         return sorted(found, key=len)
 
     def named(self) -> list[Named]:
-        """Return what the report has to say: the notes, what was dropped, and every value that
-        is neither dropped nor where its fate says.
+        """Return the lines of the report: the notes, the values that were dropped, and every value
+        that is neither dropped nor in the result at the path of its fate.
         """
         found = list(self.notes)
         for leaf, value in self.leaves.items():
@@ -247,7 +257,7 @@ class Account:
         self.drop(path, f"{dotted(to)} would have another value already", refuses=True)
 
     def _knows(self, path: Path) -> bool:
-        """Return whether the result may have a key, or one in a table whose keys are the user's
+        """Return True if the result may have a key, or a key in a table whose keys are the user's
         own (headers, extra_body).
         """
         if exists(self.new, path, self.component):
@@ -259,5 +269,5 @@ class Account:
         return False
 
     def is_own(self, path: Path) -> bool:
-        """Return whether the keys of a table are the user's own in the result."""
+        """Return True if the keys of a table are the user's own in the result."""
         return names_of(path) not in tables(self.new, self.component)

@@ -1,18 +1,20 @@
-"""Carry over what has only another name in the other generation."""
+"""Take over the values that only have another name in the other generation."""
 
 from __future__ import annotations
 
-from bs4_console.configs.findings import Path, names_of
-from bs4_console.configs.migration.account import Account, path_of
+from bs4_console.configs.findings import Path, names_of, path_of
+from bs4_console.configs.migration.account import Account
 from bs4_console.configs.names import RENAMES, Rename
 from bs4_console.configs.schema import exists, tables
 
-#: Tables that moved as a whole: each key that both generations have goes with them.
+#: Tables that moved as a whole: each of their keys that both generations have moves with them.
 WHOLE = ("wandb", "prime_monitor")
 
 
 def rename(account: Account, forward: bool) -> None:
-    """Move every value that is taken over as it is. `forward`: to the current generation."""
+    """Move every value that stays as it is to its other name. `forward` is True towards the current
+    generation.
+    """
     for item in sorted(RENAMES, key=_depth, reverse=True):
         source, target = _ends(item, forward)
         if not item.moved or not source or not target:
@@ -27,27 +29,25 @@ def rename(account: Account, forward: bool) -> None:
 
 
 def rest(account: Account, forward: bool | None, why: str) -> None:
-    """Keep what the other generation has at the same place, and drop what is then left.
+    """Take over what the other generation has at the same path, and drop the rest for the reason
+    `why`.
 
-    `forward`: to the current generation; None where nothing has another name. A table that
-    switches something on by being there stays, though it may be empty.
+    `forward` is True towards the current generation, and None if nothing has another name. A table
+    that switches something on by being there stays, even if it is empty.
     """
     for path in account.atoms():
         if account.keep(path):
             continue
-        known = None
-        if forward:
-            known = _reason(path)
+        known = _reason(path) if forward else None
         if known is None:
             account.drop(path, why)
         else:
             account.drop(path, known.note or why, known.needed)
     renamed: dict[Path, Path] = {}
-    if forward is not None:
-        for item in RENAMES:
-            source, target = _ends(item, forward)
-            if item.moved:
-                renamed[source] = target
+    for item in () if forward is None else RENAMES:
+        if item.moved:
+            source, target = _ends(item, bool(forward))
+            renamed[source] = target
     for path in account.tables():
         account.switch_on(path, renamed.get(path, path))
 
@@ -57,21 +57,14 @@ def _depth(item: Rename) -> int:
 
 
 def _ends(item: Rename, forward: bool) -> tuple[Path, Path]:
-    old, new = path_of(item.old), path_of(item.new)
-    if not item.new:
-        new = ()
-    if forward:
-        return old, new
-    return new, old
+    source, target = item.ends(forward)
+    return path_of(source), path_of(target)
 
 
 def _is_value(account: Account, path: Path, forward: bool) -> bool:
-    """Return whether there is a value to move: no table, or one whose keys are the user's own."""
-    value = account.get(path)
-    generation = "prime-rl"
-    if forward:
-        generation = "prime-rl-2026-01"
-    return not isinstance(value, dict) or names_of(path) not in tables(generation)
+    """Return True if there is a value to move: no table, or one whose keys are the user's own."""
+    generation = "prime-rl-2026-01" if forward else "prime-rl"
+    return not isinstance(account.get(path), dict) or names_of(path) not in tables(generation)
 
 
 def _rename_table(account: Account, source: Path, target: Path, table: dict[str, object]) -> None:
@@ -81,7 +74,9 @@ def _rename_table(account: Account, source: Path, target: Path, table: dict[str,
 
 
 def _reason(path: Path) -> Rename | None:
-    """Return what is known of a key that has no counterpart, or of the nearest table around it."""
+    """Return the rename that explains why a key has no counterpart: its own, or that of the nearest
+    table around it. Return None if nothing explains it.
+    """
     best: Rename | None = None
     for item in RENAMES:
         old = path_of(item.old)
@@ -95,8 +90,7 @@ def _reason(path: Path) -> Rename | None:
 
 
 def _has_children(table: Rename) -> bool:
-    """Return whether the keys of a table only went to another table, each for itself."""
-    for item in RENAMES:
-        if item.moved and table.new and item.new.startswith(table.new + "."):
-            return True
-    return False
+    """Return True if the keys of a table went to another table one by one."""
+    return table.new != "" and any(
+        item.moved and item.new.startswith(table.new + ".") for item in RENAMES
+    )

@@ -1,4 +1,4 @@
-"""From the generation of January 2026 to the current one."""
+"""Convert a config of January 2026 to the current generation."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import math
 from typing import Any
 
 from bs4_console.configs.families import PARSERS, family, rendered
-from bs4_console.configs.findings import Path
-from bs4_console.configs.migration.account import Account, path_of
+from bs4_console.configs.findings import Path, path_of
+from bs4_console.configs.migration.account import Account
 from bs4_console.configs.migration.renames import rename, rest
 from bs4_console.configs.rules_current import SHARED
-from bs4_console.configs.schema import convert, exists
+from bs4_console.configs.schema import convert, exists, prefix_of
 
 _FILTERING = path_of("orchestrator.buffer.online_difficulty_filtering")
 _TRAIN = (path_of("orchestrator.env"), path_of("orchestrator.train.source"))
 _EVAL = (path_of("orchestrator.eval.env"), path_of("orchestrator.eval.source"))
 _INVERTED = {"eval_base_model": "skip_first_step", "skip_eval_on_resume": "retrigger_on_resume"}
 _COUNTED = {"num_examples": "num_examples", "rollouts_per_example": "group_size"}
-#: More GPUs or rollouts than any run has; a list or a number of them is not made.
+#: More GPUs or rollouts than any run has. Larger numbers are not converted.
 MOST = 1 << 20
 
 
 def to_current(account: Account) -> None:
-    """Write the current generation's config into `account.out`, and account for every value."""
+    """Write the current generation's config into `account.out`, and give every value of the source
+    a fate.
+    """
     _shared(account)
     _gpus(account)
     _resume(account)
     _changed_meanings(account)
     _in_flight(account)
     _client(account)
-    for old, new in _INVERTED.items():
-        value = account.read(("orchestrator", "eval", old), "boolean")
-        if value is not None:
-            account.settle(("orchestrator", "eval", old), ("orchestrator", "eval", new), not value)
+    account.invert(("orchestrator", "eval"), _INVERTED)
     filtering = account.read(_FILTERING, "boolean")
     sources = _sources(account, *_TRAIN, filtering is True)
     _sources(account, *_EVAL, False)
@@ -50,8 +49,8 @@ def to_current(account: Account) -> None:
 
 
 def default_renderer(model: str) -> dict[str, Any]:
-    """Return what renders a model that no renderer is made for: its own chat template, and the
-    parser of its family for tools.
+    """Return the [renderer] table for a model without a renderer of its own: the model's chat
+    template, and the tool parser of its family.
     """
     renderer = {"name": "default"}
     if PARSERS.get(family(model), ())[:1] == ("hermes",):
@@ -60,6 +59,7 @@ def default_renderer(model: str) -> dict[str, Any]:
 
 
 def _model(account: Account) -> str:
+    """Return the model's name, or the trainer's default."""
     for place in ("model.name", "orchestrator.model.name"):
         name = account.peek(path_of(place), "string")
         if name:
@@ -68,7 +68,7 @@ def _model(account: Account) -> str:
 
 
 def _shared(account: Account) -> None:
-    """Drop a component's own value where a shared one had replaced it all along."""
+    """Drop each component's own value that a shared value replaced all along."""
     shared = {**SHARED, "seq_len": ("trainer.model.seq_len", "orchestrator.seq_len")}
     for name, targets in shared.items():
         old = name.replace("monitors.wandb", "wandb")
@@ -92,18 +92,15 @@ def _gpus(account: Account) -> None:
         elif ids is not None:
             account.drop(path, "it is to be a list of GPU numbers", refuses=True)
     if len(used) == 2 and used[0] & used[1]:
-        why = "GPUs cannot be shared any more; inference and trainer get their own"
-        account.note(trainer, why)
+        account.note(trainer, "GPUs cannot be shared any more; inference and trainer get their own")
 
 
 def _resume(account: Account) -> None:
-    top: Path = ("resume",)
-    if account.component != "rl":
-        top = (account.component, "resume")
-    for table in (("ckpt",), ("trainer", "ckpt"), ("orchestrator", "ckpt")):
-        path = (*table, "resume_step")
-        if not exists(account.new, top):
-            continue
+    top = (*prefix_of(account.component), "resume")
+    if not exists(account.new, top):
+        return
+    for table in ("ckpt", "trainer.ckpt", "orchestrator.ckpt"):
+        path = (*path_of(table), "resume_step")
         step = account.read(path, "integer")
         if step is None:
             continue
@@ -111,29 +108,26 @@ def _resume(account: Account) -> None:
             account.settle(path, top, {})
         else:
             account.settle(path, (*top, "step"), max(step, 1))
-        why = (
+        account.note(
+            path,
             "the step is kept, but checkpoints of 2026-01 have another layout: check that there "
-            "is one to resume"
+            "is one to resume",
         )
-        account.note(path, why)
 
 
 def _changed_meanings(account: Account) -> None:
     if account.peek(("clean",), "boolean") is True:
         account.drop(("clean",), "clean now deletes the whole run directory, checkpoints too")
     account.drop(("wandb", "offline"), "the shared W&B run cannot be offline")
-    lora = path_of("trainer.model.lora")
-    if account.peek(lora, "table") is not None and account.get((*lora, "alpha")) is None:
-        account.put((*lora, "alpha"), 16.0)  # the default was 16 and is 32
+    # The default was 16 and is 32.
+    account.keep_default(path_of("trainer.model.lora"), "alpha", 16.0)
     model = path_of("trainer.model")
-    offload = account.peek((*model, "fsdp_cpu_offload"), "boolean")
-    if offload is True and account.get((*model, "optim_cpu_offload")) is None:
-        account.put((*model, "optim_cpu_offload"), False)
+    if account.peek((*model, "fsdp_cpu_offload"), "boolean") is True:
+        account.keep_default(model, "optim_cpu_offload", False)
 
 
 def _in_flight(account: Account) -> None:
     path = path_of("orchestrator.oversampling_factor")
-    concurrency = path_of("orchestrator.concurrency")
     factor = account.read(path, "number")
     if factor is None:
         return
@@ -143,9 +137,9 @@ def _in_flight(account: Account) -> None:
         account.drop(path, "no number of rollouts comes of it", refuses=True)
         return
     inflight = max(int(batch * factor), group)
-    account.settle(path, (*concurrency, "initial_inflight"), inflight)
+    account.settle(path, path_of("orchestrator.concurrency.initial_inflight"), inflight)
     if inflight > 1024 and account.get(path_of("orchestrator.max_concurrent")) is None:
-        account.put((*concurrency, "max_inflight"), inflight)
+        account.put(path_of("orchestrator.concurrency.max_inflight"), inflight)
 
 
 def _client(account: Account) -> None:
@@ -157,30 +151,25 @@ def _client(account: Account) -> None:
     elif isinstance(urls, list) and len(urls) == 1 and isinstance(urls[0], str):
         account.settle(path, place, urls[0])
     elif urls is not None:
-        why = "there is one address instead of a list, and this is not one address"
-        account.drop(path, why, refuses=True)
+        account.drop(
+            path,
+            "there is one address instead of a list, and this is not one address",
+            refuses=True,
+        )
 
 
 def _sources(account: Account, old: Path, new: Path, filtering: bool) -> int:
-    """Make a source of every environment. Return how many there are."""
-    entries = account.get(old)
-    if entries is None:
-        return 0
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        account.drop(
-            old,
-            "it is to be a list of tables, each [[" + ".".join(map(str, old)) + "]]",
-            refuses=True,
-        )
-        return 0
-    if not entries:
+    """Make a source of every environment, and return how many there are."""
+    entries = account.read_tables(old)
+    if entries == []:
         account.settle(old, new, [])
-    for number in range(len(entries)):
+    count = len(entries or ())
+    for number in range(count):
         _source(account, (*old, number), (*new, number))
         if filtering:
             gate = (*new, number, "curriculum", "gates", "zero_advantage")
             account.put((*gate, "type"), "advantage_range")
-    return len(entries)
+    return count
 
 
 def _source(account: Account, path: Path, place: Path) -> None:
@@ -211,8 +200,7 @@ def _source(account: Account, path: Path, place: Path) -> None:
     _arguments(account, (*path, "args"), taskset)
     account.put((*place, "env", "agent", "harness", "id"), "null")
     account.put((*place, "env", "agent", "runtime", "type"), "subprocess")
-    for leaf in account.open(path):
-        account.drop(leaf, "sources have no such key")
+    account.drop(path, "sources have no such key")
 
 
 def _arguments(account: Account, path: Path, taskset: Path) -> None:

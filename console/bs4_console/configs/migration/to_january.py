@@ -1,11 +1,11 @@
-"""From the current generation to that of January 2026."""
+"""Convert a config of the current generation to that of January 2026."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bs4_console.configs.findings import Path
-from bs4_console.configs.migration.account import Account, path_of
+from bs4_console.configs.findings import Path, path_of
+from bs4_console.configs.migration.account import Account
 from bs4_console.configs.migration.renames import rename, rest
 
 _TRAIN = (path_of("orchestrator.train.source"), path_of("orchestrator.env"))
@@ -13,29 +13,25 @@ _EVAL = (path_of("orchestrator.eval.source"), path_of("orchestrator.eval.env"))
 _FILTERING = path_of("orchestrator.buffer.online_difficulty_filtering")
 _GROUP = path_of("orchestrator.rollouts_per_example")
 _INVERTED = {"skip_first_step": "eval_base_model", "retrigger_on_resume": "skip_eval_on_resume"}
-#: Without them the training is another one.
+#: Keys without which the training is another one.
 _NEEDED = ("orchestrator.algo", "orchestrator.token_batch_size")
 _NOT_NEEDED = ("orchestrator.renderer", "slurm", "env_vars")
 _NEEDED_OF_SOURCE = ("algo", "ratio", "sampling", "curriculum", "group_size", "num_examples")
-#: More GPUs than any machine has; no list of them is made.
+#: More GPUs than any machine has. No list of so many is made.
 _MOST_GPUS = 1024
 
 
 def to_january(account: Account) -> None:
-    """Write a config of January 2026 into `account.out`, and account for every value."""
+    """Write a config of January 2026 into `account.out`, and give every source value a fate."""
     _gpus(account)
     _resume(account)
     _directory(account)
-    lora = path_of("trainer.model.lora")
-    if account.peek(lora, "table") is not None and account.get((*lora, "alpha")) is None:
-        account.put((*lora, "alpha"), 32.0)  # the default is 32 and was 16
+    # The default is 32 and was 16.
+    account.keep_default(path_of("trainer.model.lora"), "alpha", 32.0)
     _parser(account)
     _in_flight(account)
     _client(account)
-    for new, old in _INVERTED.items():
-        value = account.read(("orchestrator", "eval", new), "boolean")
-        if value is not None:
-            account.settle(("orchestrator", "eval", new), ("orchestrator", "eval", old), not value)
+    account.invert(("orchestrator", "eval"), _INVERTED)
     _environments(account, *_TRAIN)
     _environments(account, *_EVAL)
     _group_size(account)
@@ -55,8 +51,7 @@ def _gpus(account: Account) -> None:
     if account.component != "rl":
         return
     if account.get((*deployment, "type")) == "multi_node":
-        why = "several nodes are started by hand in 2026-01"
-        account.drop(deployment, why, refuses=True)
+        account.drop(deployment, "several nodes are started by hand in 2026-01", refuses=True)
         return
     account.drop((*deployment, "type"), "one node is all that 2026-01 starts")
     first = 0
@@ -81,8 +76,7 @@ def _resume(account: Account) -> None:
     if resume is None:
         return
     if resume.get("dir") not in (None, "None"):
-        why = "2026-01 resumes from its own directory only"
-        account.drop(path, why, refuses=True)
+        account.drop(path, "2026-01 resumes from its own directory only", refuses=True)
         return
     step = account.read((*path, "step"), "integer")
     if step is not None:
@@ -139,16 +133,10 @@ def _client(account: Account) -> None:
 
 def _environments(account: Account, new: Path, old: Path) -> None:
     """Make an environment of every source."""
-    entries = account.get(new)
-    if entries is None:
-        return
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        why = "it is to be a list of tables, each [[" + ".".join(map(str, new)) + "]]"
-        account.drop(new, why, refuses=True)
-        return
-    if not entries:
+    entries = account.read_tables(new)
+    if entries == []:
         account.settle(new, old, [])
-    for number in range(len(entries)):
+    for number in range(len(entries or ())):
         _environment(account, (*new, number), (*old, number))
 
 
@@ -162,14 +150,15 @@ def _environment(account: Account, path: Path, place: Path) -> None:
         account.move((*path, "num_examples"), (*place, "num_examples"))
         account.move((*path, "group_size"), (*place, "rollouts_per_example"))
     _gates(account, (*path, "curriculum"))
-    why = "harness, runtime and agents belong to the environment's own package in 2026-01"
-    account.drop((*path, "env"), why)
+    account.drop(
+        (*path, "env"),
+        "harness, runtime and agents belong to the environment's own package in 2026-01",
+    )
     entry: dict[str, Any] = account.get(path)
     for key in entry:
-        needed = key in _NEEDED_OF_SOURCE and not evaluates
-        if key == "group_size" and not evaluates:
-            continue  # one for all of them, if they agree
-        account.drop((*path, key), "2026-01 has one setting for all environments", needed)
+        if key != "group_size" or evaluates:  # of sources: one for all of them, if they agree
+            needed = key in _NEEDED_OF_SOURCE and not evaluates
+            account.drop((*path, key), "2026-01 has one setting for all environments", needed)
     if not entry:
         account.settle(path, (*place, "id"), "")
 
@@ -179,25 +168,30 @@ def _identity(account: Account, path: Path, place: Path) -> None:
     taskset: dict[str, Any] = {}
     if "taskset" in env:
         taskset = account.read((*path, "env", "taskset"), "table") or {}
-    ids: list[str] = []
+    first = ""
     for source in ((*path, "env", "taskset", "id"), (*path, "env", "id")):
         identity = account.read(source, "string")
-        if identity and not ids:
+        if identity and not first:
             account.settle(source, (*place, "id"), identity)
-            ids.append(identity)
+            first = identity
         elif identity:
-            why = "2026-01 has no environment of one package with the taskset of another"
-            account.drop(source, why, refuses=identity != ids[0])
+            account.drop(
+                source,
+                "2026-01 has no environment of one package with the taskset of another",
+                refuses=identity != first,
+            )
         elif identity == "":
             account.drop(source, "it is empty")
-    if not ids:
+    if not first:
         account.put((*place, "id"), "")
     for key in taskset:
         account.move((*path, "env", "taskset", key), (*place, "args", key))
 
 
 def _gates(account: Account, path: Path) -> None:
-    """Turn the gates of a source into the filter of the buffer, where they are that filter."""
+    """Turn the gates of a source into the filter of the buffer. A gate that is another filter is
+    dropped, and the migration is refused.
+    """
     gates = account.peek((*path, "gates"), "table") or {}
     for name, gate in gates.items():
         here = (*path, "gates", name)
@@ -208,7 +202,9 @@ def _gates(account: Account, path: Path) -> None:
 
 
 def _group_size(account: Account) -> None:
-    """Make one group size of those of the train sources, if they agree."""
+    """Make one group size of those of the training sources. If they differ, they are dropped and
+    the migration is refused.
+    """
     entries = account.get(_TRAIN[0])
     if not isinstance(entries, list):
         return
@@ -223,11 +219,13 @@ def _group_size(account: Account) -> None:
         if sizes.count(sizes[0]) == len(sizes):
             account.settle(path, _GROUP, sizes[0])
         else:
-            why = "2026-01 has one number of rollouts for all environments, and these differ"
-            account.drop(path, why, refuses=True)
-    shared = path_of("orchestrator.group_size")
+            account.drop(
+                path,
+                "2026-01 has one number of rollouts for all environments, and these differ",
+                refuses=True,
+            )
     if paths and account.get(_GROUP) is None and _GROUP[-1] in account.out.get("orchestrator", {}):
-        account.drop(shared, "the sources have their own")
+        account.drop(path_of("orchestrator.group_size"), "the sources have their own")
 
 
 def _filter(account: Account) -> None:

@@ -1,8 +1,8 @@
-"""What the records of a pod must look like before anything is made of them.
+"""Check the records of a pod before anything is made of them.
 
 A pod can send anything. The folds (bs4_agent.ledger, pods.state) and the screen take a record's
-fields as they come, so a record is checked here once, where it enters: by type, size and range,
-field by field. Fields that nobody reads are not looked at, so that an older console understands a
+fields as they come, so each record is checked here once, where it enters: by type, size and range,
+field by field. Fields that nobody reads are not checked, so that an older console understands a
 newer agent.
 """
 
@@ -18,22 +18,20 @@ from bs4_console.printable import one_line, printable
 Record = dict[str, Any]
 Rule = Callable[[Any], bool]
 
-#: Bytes of the name of a run, a stream, a playbook or a failure.
+#: Bytes of a name of a run, a stream, a playbook or a failure.
 NAME_BYTES = 200
-#: Characters of any other text, entries of a list, members of an object.
+#: Characters of any other text; entries of a list and members of an object.
 TEXT_LENGTH, ENTRIES = 65_536, 10_000
-#: Steps of a run, attempts of a run, and steps of one action.
+#: The highest step of a run, number of an attempt, and number of steps of one action.
 STEP_MOST, ATTEMPT_MOST, ACTION_STEP_MOST = 1_000_000_000, 1_000_000, 1_000
-#: Wall seconds: the year 5138. Python's calendar ends in 9999.
+#: Wall seconds of the year 5138. Python's calendar ends in 9999.
 TIME_MOST = 1e11
-#: Integers above it are not exact in other JSON parsers.
+#: Larger integers are not exact in other JSON parsers.
 _EXACT = 1 << 53
 
 
 class RecordRefused(ValueError):
-    """A record that is not what an agent writes. Its text names the field and what is wrong with
-    it.
-    """
+    """Raised for a record that no agent writes. Its text names the field and what is wrong."""
 
 
 def number(value: Any) -> bool:
@@ -134,8 +132,8 @@ def torn(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields that a record must have, and those that it may have; a field that may be absent
-    may also be null.
+    """The fields that a record must have, and those that it may have, each with its rule. A field
+    that may be absent may also be null.
     """
 
     must: Mapping[str, Rule]
@@ -168,7 +166,7 @@ def _shown(value: Any) -> str:
 
 _STAMP = Shape({"t": wall}, {"m": number, "b": name})
 
-#: What an agent says of itself when it greets.
+#: The greeting of an agent.
 HELLO = Shape(
     {},
     {
@@ -270,8 +268,7 @@ _SYNC = Shape(
     },
 )
 
-#: Type of a journal record -> what it must look like. Records of other types are folded into
-#: nothing.
+#: The shape of each type of journal record. Records of other types change nothing in the fold.
 JOURNAL: Mapping[str, Shape] = {
     "agent": Shape(
         {"event": text},
@@ -436,6 +433,6 @@ def _check_telemetry(record: Record) -> None:
 def _check_step(record: Record) -> None:
     _STEP.check(record)
     for key, value in record.items():
-        # NaN and infinities are texts; see docs/architecture.md.
+        # Agents write NaN and infinities as texts; see docs/architecture.md.
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not number(value):
             raise RecordRefused(f"{key} is not a finite number: {_shown(value)}")
