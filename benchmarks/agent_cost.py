@@ -39,8 +39,8 @@ def sample_for_ever(dev: str, records: str, pids: list[str]) -> None:
 
     from bs4_agent.identity import Identity, own_pidns
     from bs4_agent.scope import Scope
+    from bs4_agent.telemetry.background import GuardedGpus
     from bs4_agent.telemetry.gpus import open_gpus
-    from bs4_agent.telemetry.guard import GuardedGpus
     from bs4_agent.telemetry.processes import ProcessTable
     from bs4_agent.telemetry.sampler import RunMembers, Sampler
 

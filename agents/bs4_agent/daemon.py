@@ -31,7 +31,7 @@ from bs4_agent.observe.watcher import Watcher
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.setup_log import open_setup_log
@@ -39,16 +39,16 @@ from bs4_agent.streams import files
 from bs4_agent.streams.logs import LogStream
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
-from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
 
 if TYPE_CHECKING:
-    from bs4_agent.checkpoints.guard import Guard
+    from bs4_agent.checkpoints.retention import Retention
     from bs4_agent.checkpoints.sync import Syncs
-    from bs4_agent.preflight.asked import Preflights
+    from bs4_agent.preflight.queries import Preflights
     from bs4_agent.recorder.recorder import Recorder
 
 #: A day at 1 Hz is about 140 MB with 8 GPUs. The cap keeps a day for four GPUs and most of a day
@@ -94,7 +94,7 @@ class Daemon:
         self.actions.orders.on_keep = self._guard_disks
         self.actions.orders.on_sync = self._sync_stores
         self._syncs: Syncs | None = None
-        self._disk_guard: Guard | None = None
+        self._disk_guard: Retention | None = None
         self._recorder: Recorder | None = None
         self.book.listen(self._record_crashes)
         self.streams.answer("checkpoints", self._ask_checkpoints)
@@ -143,7 +143,7 @@ class Daemon:
     ) -> dict[str, Any]:
         """Answer a preflight query."""
         if self._preflights is None:
-            from bs4_agent.preflight.asked import Preflights  # loaded only for those who ask
+            from bs4_agent.preflight.queries import Preflights  # loaded only for those who ask
 
             self._preflights = Preflights(self.pod, self.library)
         return self._preflights.ask(op, arguments, stop)
@@ -231,9 +231,9 @@ class Daemon:
         if self._disk_guard is not None:
             self._disk_guard.wake()
             return
-        from bs4_agent.checkpoints.guard import Guard
+        from bs4_agent.checkpoints.retention import Retention
 
-        self._disk_guard = Guard(self.pod, self.book, self.actions)
+        self._disk_guard = Retention(self.pod, self.book, self.actions)
         self._thread("disk-guard", self._disk_guard.run)
 
     def _sync_stores(self) -> None:

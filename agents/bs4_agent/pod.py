@@ -16,11 +16,11 @@ from bs4_agent.checkpoints.inventory import inventory
 from bs4_agent.clock import boot_id
 from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.collect import Collector
+from bs4_agent.detect.environment import ConsoleFacts
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, RunFacts
 from bs4_agent.detect.phases import start_up
 from bs4_agent.detect.prober import Prober, Watched
 from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.detect.surroundings import ConsoleFacts
 from bs4_agent.errors import LaunchFailed, NotApplicable, StepFailed
 from bs4_agent.identity import Identity
 from bs4_agent.launch import plan
@@ -30,13 +30,13 @@ from bs4_agent.playbooks.ports import PortHolder, listening, openers
 from bs4_agent.probes.vllm import health
 from bs4_agent.runs import adopt, archive, ending, trash
 from bs4_agent.runs.files import read_json, write_json
-from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.model import Attempt, Member, Run
 from bs4_agent.runs.records import attempt_numbers
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope
-from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.load import GpuLoad
 from bs4_agent.telemetry.ownership import attribute, nvml_pids
 from bs4_agent.telemetry.processes import ProcessTable, Snapshot
@@ -103,7 +103,7 @@ class Pod:
 
     # Facts
 
-    def look(self) -> Facts:
+    def collect_facts(self) -> Facts:
         """Return all present facts of the pod."""
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
         runs = [self._run_facts(run) for run, _ in self._started()]
@@ -212,7 +212,7 @@ class Pod:
         config, resume, around = self.collector.of(run.name, attempt.number)
         leaving = None
         if attempt.end is not None:
-            leaving = intent.of(self.runs.home, run.name, attempt.number)
+            leaving = intent.intent_of(self.runs.home, run.name, attempt.number)
         return RunFacts(
             name=run.name,
             spec=run.spec,
@@ -236,7 +236,7 @@ class Pod:
             history=recent.history.records(),
             resume=attempt.resume if attempt.resume is not None else resume,
             config=config,
-            around=around,
+            environment=around,
             with_pod=earlier_boots.ended_with_the_pod(
                 self.runs.attempt_directory(run.name, attempt.number), attempt, self._first, leaving
             ),

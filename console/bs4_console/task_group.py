@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 
-class Together:
+class TaskGroup311:
     """Run coroutines until one fails. The others are then cancelled and the error is raised
     unchanged. More coroutines can join in the meantime.
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bs4_console.task_group import Together
+from bs4_console.task_group import TaskGroup311
 
 
 async def fail(error: Exception) -> None:
@@ -23,7 +23,7 @@ async def test_the_first_error_ends_all_and_comes_out_as_it_is() -> None:
             await asyncio.sleep(0)  # putting away takes a moment; it is waited for
             ended.append(name)
 
-    together = Together()
+    together = TaskGroup311()
     together.start(wait("a"))
     together.start(wait("b"))
     together.start(fail(ValueError("first")))
@@ -38,7 +38,7 @@ async def test_the_first_error_ends_all_and_comes_out_as_it_is() -> None:
 
 async def test_it_ends_when_all_have_and_more_can_join() -> None:
     done: list[int] = []
-    together = Together()
+    together = TaskGroup311()
 
     async def count(number: int) -> None:
         await asyncio.sleep(0)
@@ -49,7 +49,7 @@ async def test_it_ends_when_all_have_and_more_can_join() -> None:
     together.start(count(1))
     await together.wait()
     assert done == [1, 2, 3]
-    await Together().wait()
+    await TaskGroup311().wait()
 
 
 async def test_a_cancellation_from_outside_ends_the_parts_and_goes_on() -> None:
@@ -62,7 +62,7 @@ async def test_a_cancellation_from_outside_ends_the_parts_and_goes_on() -> None:
             ended.set()
 
     async def whole() -> None:
-        together = Together()
+        together = TaskGroup311()
         together.start(part())
         await together.wait()
 
@@ -75,7 +75,7 @@ async def test_a_cancellation_from_outside_ends_the_parts_and_goes_on() -> None:
 
 
 async def test_what_comes_after_the_end_does_not_run() -> None:
-    together = Together()
+    together = TaskGroup311()
     together.start(fail(ValueError("x")))
     with pytest.raises(ValueError):
         await together.wait()
@@ -85,7 +85,7 @@ async def test_what_comes_after_the_end_does_not_run() -> None:
 
 async def test_a_time_out_after_it_is_a_time_out() -> None:
     """With asyncio.TaskGroup in its place this is a CancelledError on Python 3.11.0 to 3.11.3."""
-    together = Together()
+    together = TaskGroup311()
     together.start(fail(ValueError("x")))
     with pytest.raises(ValueError):
         await together.wait()

@@ -86,7 +86,7 @@ async def train(stage: Stage, **more: Any) -> None:
             else {}
         ),
     )
-    asked = guide.Asked(run="demo", trainer=stage.trainer, config="configs/rl.toml", **more)
+    asked = guide.LaunchRequest(run="demo", trainer=stage.trainer, config="configs/rl.toml", **more)
     await guide.start(stage.session, await guide.plan(stage.session, asked))
 
 

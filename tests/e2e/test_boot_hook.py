@@ -62,7 +62,7 @@ async def hook(pod: practice.PracticePod, root: Path) -> boot_hook.Seen:
     keys.pin(pod.name, pod.known_host_key)
     link = SshTransport(inventory_entry(pod), keys)
     try:
-        return await boot_hook.look(link, pod.name)
+        return await boot_hook.probe(link, pod.name)
     finally:
         await link.close()
 
@@ -115,7 +115,7 @@ async def test_observe_opens_an_incident_and_auto_restores_and_resumes() -> None
                 assert "SIGTERM" in str(incident.evidence)
                 assert attempts(pod) == ["1"], "observe starts nothing"
                 assert (await hook(pod, machine.root)).worked
-                asked = guide.Asked(run="demo", trainer=trainer, config="configs/rl.toml")
+                asked = guide.LaunchRequest(run="demo", trainer=trainer, config="configs/rl.toml")
                 await guide.start(stage.session, await guide.plan(stage.session, asked))
                 lost_pods.give_key(pod, server, write=True, library=True)
                 await stage.must("sync", run="demo", to=lost_pods.URL)

@@ -14,7 +14,7 @@ import pytest
 
 from bs4_console.errors import RefusedError, RemoteError
 from bs4_console.launch import guide
-from bs4_console.launch.guide import Asked
+from bs4_console.launch.guide import LaunchRequest
 from bs4_practice.stage import Stage, staged
 from tests.e2e import journals
 from tests.e2e.killing import Moment, kill_agent_at
@@ -44,7 +44,7 @@ def attempts(stage: Stage, run: str = "demo") -> list[Path]:
     )
 
 
-async def killed_at(stage: Stage, asked: Asked, moment: Moment) -> Any:
+async def killed_at(stage: Stage, asked: LaunchRequest, moment: Moment) -> Any:
     """A launch whose agent is killed at `moment`, and that is then asked for again as a person
     would: by the same command.
     """
@@ -86,7 +86,7 @@ async def test_a_launch_that_is_interrupted_anywhere_starts_one_attempt(
     trainer: str, moments: tuple[Moment, ...], tmp_path: Path
 ) -> None:
     async with staged(trainer) as stage:
-        asked = Asked(run="demo", trainer=trainer, config="configs/rl.toml")
+        asked = LaunchRequest(run="demo", trainer=trainer, config="configs/rl.toml")
 
         # What was confirmed is what was shown: a config that is edited meanwhile is another start.
         view = await guide.plan(stage.session, asked)

@@ -104,7 +104,7 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(
             await until(at.pointed, "the first upload")
             clock = Clock()
             async with watching(at, clock, monkeypatch) as one:
-                before = await one.look()
+                before = await one.poll()
                 assert (before.word, before.exit_code) == ("watching", 0), before
                 known = one.records.last_step()
                 assert known is not None
@@ -113,7 +113,7 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(
                 await link.pull_out()
                 cut, verdicts = clock(), []
                 while clock() - cut < HOUR:
-                    outcome = await one.look()
+                    outcome = await one.poll()
                     assert outcome.word == "watching", outcome
                     assert outcome.verdict is not None
                     verdicts.append(outcome.verdict.word)
@@ -134,7 +134,7 @@ async def test_an_hour_without_the_link_costs_nothing_and_rents_nothing(
                 # the pod's agent may not have read the newest line yet when it is looked at
                 async with asyncio.timeout(90):
                     while True:
-                        back = await one.look()
+                        back = await one.poll()
                         assert back.verdict is not None
                         assert (back.verdict.word, back.exit_code) == ("fine", 0)
                         if (one.records.last_step() or 0) >= trained > known:
@@ -168,19 +168,19 @@ async def test_a_machine_that_says_no_word_is_not_replaced(monkeypatch: pytest.M
             await asyncio.to_thread(at.train)
             clock = Clock()
             async with watching(at, clock, monkeypatch) as one:
-                assert (await one.look()).exit_code == 0
+                assert (await one.poll()).exit_code == 0
                 untouched, step = done_to(at), at.steps(at.pod)[-1]
                 link.mute()
                 # nothing will come, however long it is waited for
                 with monkeypatch.context() as brief:
                     brief.setattr(recovery_io, "LOOK_S", 3.0)
                     brief.setattr(recovery_io, "GREET_S", 1.0)
-                    outcome = await one.look()
+                    outcome = await one.poll()
                 assert outcome.verdict is not None
                 assert (outcome.word, outcome.verdict.word) == ("watching", "hung"), outcome
                 await until(lambda: at.steps(at.pod)[-1] > step, "the run, which went on")
                 assert (at.spent(), done_to(at)) == ([], untouched)
                 link.speak()
-                back = await one.look()
+                back = await one.poll()
                 assert back.verdict is not None
                 assert back.verdict.word == "fine"

@@ -10,7 +10,7 @@ import pytest
 
 from bs4_console.errors import NotApplicableError
 from bs4_console.launch import guide
-from bs4_console.launch.guide import Asked
+from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.state import ActionView
 from bs4_practice.stage import Stage, staged
 
@@ -35,7 +35,7 @@ def furnish(stage: Stage) -> None:
 
 
 async def launched(stage: Stage, component: str, config: str) -> ActionView:
-    asked = Asked(
+    asked = LaunchRequest(
         run=f"{component}-{config}",
         trainer=stage.trainer,
         config=f"{config}.toml",
@@ -98,5 +98,7 @@ async def test_a_part_that_is_not_there_is_no_launch() -> None:
         with pytest.raises(NotApplicableError):
             await guide.plan(
                 stage.session,
-                Asked(run="x", trainer=OLD, config="good.toml", component="eval", processes=4),
+                LaunchRequest(
+                    run="x", trainer=OLD, config="good.toml", component="eval", processes=4
+                ),
             )

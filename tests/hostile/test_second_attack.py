@@ -178,9 +178,11 @@ def test_a_submission_cannot_take_the_key_of_what_the_agent_does_itself(tmp_path
     agent = StoppingAgent(tmp_path)
     try:
         agent.runs.register(agent.spec())
-        desk = agent.actions.desk
+        executor = agent.actions.executor
         rotate = {"kind": "rotate", "run": "other"}
-        desk.own("other", "disk guard", rotate, [], lambda key: desk.event(key, "other", "done"))
+        executor.own(
+            "other", "disk guard", rotate, [], lambda key: executor.event(key, "other", "done")
+        )
         (key,) = agent.book.ledger.actions
         with pytest.raises(KeyReused):
             agent.actions.submit({"key": key, "kind": "note", "run": RUN, "text": "x"}, "bob")

@@ -45,7 +45,10 @@ def put_step(
     config, launch = f"config/{spec.config_path.name}", None
     if recorded:
         given = launch_record.config_files(spec, spec.output_dir)
-        config, launch = given.main, dataclasses.replace(launch_record.of(spec), files=given.named)
+        config, launch = (
+            given.main,
+            dataclasses.replace(launch_record.record_of(spec), files=given.named),
+        )
         sources |= given.files
     else:
         sources[config] = spec.config_path

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.errors import BadRequest, PlanChanged, Refused
 from bs4_agent.launch import plan as launch_plan
 from bs4_agent.launch import validation
@@ -18,8 +18,8 @@ from bs4_agent.pod import Pod
 class Attempts:
     """Accepts launches and adoptions and carries them out; one per pod."""
 
-    def __init__(self, desk: Desk, pod: Pod) -> None:
-        self._desk, self._pod = desk, pod
+    def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
+        self._executor, self._pod = executor, pod
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Make and journal the plan of a launch on a thread of its own. Raises BadRequest if the
@@ -29,18 +29,20 @@ class Attempts:
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
             raise BadRequest("`launch` and `record` of a plan are tables; send them so.")
         run = validation.spec_of({**asked, "resume": None}).run
-        self._desk.accept(key, body, who, run, playbook=launch_plan.NAME)
+        self._executor.accept(key, body, who, run, playbook=launch_plan.NAME)
 
         def make() -> launch_plan.LaunchPlan:
             return self._pod.plan_launch(asked, record, self._tries(run))
 
-        self._desk.start("", key, lambda: self._desk.journal_plan(key, launch_plan.NAME, run, make))
+        self._executor.start(
+            "", key, lambda: self._executor.journal_plan(key, launch_plan.NAME, run, make)
+        )
 
     def _tries(self, run: str) -> int:
         """Return how many launches of the run have ended. The number is part of the plan's hash,
         which makes the action's key: a new try is a new action.
         """
-        return sum(action.ended for action in self._desk.ledger.actions_of("launch", run))
+        return sum(action.ended for action in self._executor.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept a launch and start it: by the hash of a confirmed plan, or, without `plan_hash`,
@@ -56,22 +58,22 @@ class Attempts:
         steps = [{"title": f"Start {spec.run}", "command": self._pod.command_line(spec)}]
         if body.get("wait", True) and spec.component == "rl":
             steps.append({"title": "Wait for the first step", "command": ""})
-        with self._desk.holding(spec.run, key):
-            self._desk.accept(key, body, who, spec.run, steps=steps)
-            self._desk.start(spec.run, key, lambda: self._do_launch(key, body))
+        with self._executor.holding(spec.run, key):
+            self._executor.accept(key, body, who, spec.run, steps=steps)
+            self._executor.start(spec.run, key, lambda: self._do_launch(key, body))
 
     def _launch_planned(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Accept a launch by the hash of its plan and start it."""
-        view = self._desk.kept_plan(body.get("plan_hash"), "launch --plan")
+        view = self._executor.kept_plan(body.get("plan_hash"), "launch --plan")
         launch_plan.must_apply(view.plan)
-        self._desk.must_live(view)
+        self._executor.must_live(view)
         if view.plan["typed_name"] and body.get("confirm_run") != view.run:
             raise Refused(
                 f"This start moves checkpoints of {view.run} aside; confirm it by typing the "
                 "run's name."
             )
         planned = {**body, "plan": view.plan}
-        with self._desk.holding(view.run, key):
+        with self._executor.holding(view.run, key):
             now = self._pod.plan_launch(
                 view.plan["asked"], view.plan["record"], self._tries(view.run)
             )
@@ -80,7 +82,7 @@ class Attempts:
                     f"What a start of {view.run} would do has changed since the plan was "
                     f"made ({now.why}); make a new plan."
                 )
-            self._desk.accept(
+            self._executor.accept(
                 key,
                 planned,
                 who,
@@ -92,7 +94,7 @@ class Attempts:
                     for step in view.plan["steps"]
                 ],
             )
-            self._desk.start(view.run, key, lambda: self._do_launch(key, planned))
+            self._executor.start(view.run, key, lambda: self._do_launch(key, planned))
 
     def _do_launch(self, key: str, body: Mapping[str, Any]) -> None:
         """Carry out a launch. Each step recognises by the action's key what an earlier life of the
@@ -100,8 +102,8 @@ class Attempts:
         """
         plan: Mapping[str, Any] = body.get("plan") or {}
         spec = launch_plan.spec_in(plan) if plan else validation.spec_of(body)
-        event = functools.partial(self._desk.event, key, spec.run)
-        turn = self._desk.turn(key)
+        event = functools.partial(self._executor.event, key, spec.run)
+        turn = self._executor.turn(key)
         step = 0
         turn.check()
         if plan.get("moves"):
@@ -137,15 +139,17 @@ class Attempts:
 
     def resume_launch(self, action: ActionView) -> None:
         """Continue a launch that the agent began before it restarted."""
-        self._desk.hold(action.run, action.key)
-        self._desk.start(action.run, action.key, lambda: self._do_launch(action.key, action.body))
+        self._executor.hold(action.run, action.key)
+        self._executor.start(
+            action.run, action.key, lambda: self._do_launch(action.key, action.body)
+        )
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept an adoption and start it. The body's `pid` names a process; without it every run
         that is found is adopted.
         """
-        self._desk.accept(key, body, who, str(body.get("run", "")))
-        self._desk.start("", key, lambda: self._do_adopt(key, body))
+        self._executor.accept(key, body, who, str(body.get("run", "")))
+        self._executor.start("", key, lambda: self._do_adopt(key, body))
 
     def _do_adopt(self, key: str, body: Mapping[str, Any]) -> None:
         """Adopt runs and journal which ones."""
@@ -156,4 +160,4 @@ class Attempts:
             or "no run was found that is not known already"
         )
         run, event = (adopted[0]["run"], "done") if adopted else ("", "failed")
-        self._desk.event(key, run, event, detail=detail, result={"candidates": found})
+        self._executor.event(key, run, event, detail=detail, result={"candidates": found})

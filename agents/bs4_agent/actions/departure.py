@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.errors import AgentError, Busy
 
 #: Seconds that a newer agent waits for the end of the step that is under way. After that, it is
@@ -22,8 +22,10 @@ class Departure:
     under way.
     """
 
-    def __init__(self, desk: Desk, hand_over: Callable[[Mapping[str, Any]], None]) -> None:
-        self._desk, self._hand_over = desk, hand_over
+    def __init__(
+        self, executor: ActionExecutor, hand_over: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self._executor, self._hand_over = executor, hand_over
         self._leaving = threading.Lock()
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
@@ -32,9 +34,9 @@ class Departure:
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")
-        at_once = self._desk.boundaries.hold(0.0)
+        at_once = self._executor.safe_points.hold(0.0)
         try:
-            self._desk.accept(key, body, who, "")
+            self._executor.accept(key, body, who, "")
             if at_once:
                 self._leave(key, body)
             else:
@@ -49,19 +51,19 @@ class Departure:
         """Hand over. No step is under way and none begins; the newer agent finds in the journal
         what is unfinished.
         """
-        self._desk.event(key, "", "done")
+        self._executor.event(key, "", "done")
         self._hand_over(body)
 
     def _leave_at_boundary(self, key: str, body: Mapping[str, Any]) -> None:
         """Wait for a safe point and leave there, or journal that this agent stays."""
         try:
-            self._desk.event(
+            self._executor.event(
                 key, "", "started", detail="waiting for the end of the step that is under way"
             )
-            if self._desk.boundaries.hold(BOUNDARY_S):
+            if self._executor.safe_points.hold(BOUNDARY_S):
                 self._leave(key, body)
                 return
-            self._desk.event(
+            self._executor.event(
                 key,
                 "",
                 "busy",
@@ -75,5 +77,5 @@ class Departure:
 
     def _stay(self) -> None:
         """Let steps begin again, and accept another handover."""
-        self._desk.boundaries.release()
+        self._executor.safe_points.release()
         self._leaving.release()

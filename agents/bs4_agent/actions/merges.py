@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk, step_fields
+from bs4_agent.actions.executor import ActionExecutor, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged, Refused
 from bs4_agent.ledger import ActionView
@@ -29,8 +29,8 @@ class Merges:
     `set_ups`.
     """
 
-    def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
-        self._desk, self._pod, self._set_ups = desk, pod, set_ups
+    def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
+        self._executor, self._pod, self._set_ups = executor, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Merging:
@@ -50,12 +50,12 @@ class Merges:
 
         if not isinstance(body["merge"], Mapping):
             raise BadRequest("`merge` of a plan is a table; send it so.")
-        asked = merge.Asked.read(body["merge"])
-        self._desk.accept(key, body, who, asked.run, playbook=merge_action.NAME)
-        self._desk.start(
+        asked = merge.MergeRequest.read(body["merge"])
+        self._executor.accept(key, body, who, asked.run, playbook=merge_action.NAME)
+        self._executor.start(
             "",
             key,
-            lambda: self._desk.journal_plan(
+            lambda: self._executor.journal_plan(
                 key, merge_action.NAME, asked.run, lambda: merge_action.make(self.work, asked)
             ),
         )
@@ -66,21 +66,21 @@ class Merges:
         """
         from bs4_agent.checkpoints.merging import action as merge_action
 
-        view = self._desk.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
+        view = self._executor.kept_plan(body.get("plan_hash"), "checkpoints merge --plan")
         if view.playbook != merge_action.NAME:
             raise Refused(
                 "That is no plan of a merge; make one with `checkpoints merge --plan` and "
                 "confirm that."
             )
-        self._desk.must_live(view)
+        self._executor.must_live(view)
         plan = merge_action.MergePlan.from_dict(view.plan)
-        with self._desk.holding(hold_of(view.run), key):
+        with self._executor.holding(hold_of(view.run), key):
             if merge_action.make(self.work, plan.prepared.asked).hash != view.plan_hash:
                 raise PlanChanged(
                     f"What a merge of {view.run} would do has changed since the plan was "
                     "made; make a new plan."
                 )
-            self._desk.accept(
+            self._executor.accept(
                 key,
                 {**body, "plan": plan.as_dict()},
                 who,
@@ -88,13 +88,15 @@ class Merges:
                 plan_hash=view.plan_hash,
                 steps=step_fields(plan.steps),
             )
-            self._desk.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
+            self._executor.start(hold_of(view.run), key, lambda: self._carry_out(key, plan))
 
     def _carry_out(self, key: str, plan: MergePlan, before: ActionView | None = None) -> None:
         """Carry out a merge, or continue it from the action `before`."""
         from bs4_agent.checkpoints.merging.action import MergeRunner
 
-        MergeRunner(self.work, self._desk.book, key, plan, self._desk.boundaries.rest).run(before)
+        MergeRunner(self.work, self._executor.book, key, plan, self._executor.safe_points.rest).run(
+            before
+        )
 
     def resume(self, action: ActionView) -> None:
         """Continue a merge that the agent began before it restarted."""
@@ -103,9 +105,9 @@ class Merges:
         try:
             plan = MergePlan.from_dict(action.body["plan"])
         except (KeyError, AgentError) as error:
-            self._desk.unreadable(action.key, action.run, error)
+            self._executor.unreadable(action.key, action.run, error)
             return
-        self._desk.hold(hold_of(action.run), action.key)
-        self._desk.start(
+        self._executor.hold(hold_of(action.run), action.key)
+        self._executor.start(
             hold_of(action.run), action.key, lambda: self._carry_out(action.key, plan, action)
         )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.errors import BadRequest, Refused
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
@@ -20,8 +20,8 @@ class Orders:
     an order was given or withdrawn.
     """
 
-    def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
-        self._desk, self._pod, self._library = desk, pod, library
+    def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
+        self._executor, self._pod, self._library = executor, pod, library
         self.on_keep: Callable[[], None] = lambda: None
         self.on_sync: Callable[[], None] = lambda: None
 
@@ -37,9 +37,9 @@ class Orders:
             raise Refused(
                 f"{playbook.id} is never automatic: a person must look first. Choose ask."
             )
-        self._desk.accept(key, body, who, run)
-        self._desk.book("mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=who)
-        self._desk.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
+        self._executor.accept(key, body, who, run)
+        self._executor.book("mode", sync=True, run=run, playbook=playbook.id, mode=mode, who=who)
+        self._executor.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Set how many checkpoints of the run are kept. Retention applies the order from now on,
@@ -47,13 +47,13 @@ class Orders:
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
-        run, fields = self._run(body), orders.asked(body)
-        self._desk.accept(key, body, who, run)
-        self._desk.book("order", sync=True, run=run, who=who, **fields)
+        run, fields = self._run(body), orders.order_fields(body)
+        self._executor.accept(key, body, who, run)
+        self._executor.book("order", sync=True, run=run, who=who, **fields)
         said = f"nothing of {run} is freed any more"
         if fields["last"]:
             said = f"the {fields['last']} newest complete checkpoints of {run} stay"
-        self._desk.event(key, run, "done", detail=said)
+        self._executor.event(key, run, "done", detail=said)
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
@@ -62,20 +62,20 @@ class Orders:
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
-        run, fields = self._run(body), sync_order.asked(body)
-        self._desk.accept(key, body, who, run)
-        self._desk.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
+        run, fields = self._run(body), sync_order.order_fields(body)
+        self._executor.accept(key, body, who, run)
+        self._executor.book("sync", sync=True, run=run, event="ordered", who=who, **fields)
         to = fields["to"]
         said = f"{run} is synced to {to}" if to else f"{run} is not synced any more"
-        self._desk.event(key, run, "done", detail=said)
+        self._executor.event(key, run, "done", detail=said)
         self.on_sync()
 
     def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Journal a person's note about the run; the first 2,000 characters are kept."""
         run, text = self._run(body), str(body.get("text", ""))[:2000]
-        self._desk.accept(key, body, who, run)
-        self._desk.book("note", run=run, text=text, who=who)
-        self._desk.event(key, run, "done")
+        self._executor.accept(key, body, who, run)
+        self._executor.book("note", run=run, text=text, who=who)
+        self._executor.event(key, run, "done")
 
     def _run(self, body: Mapping[str, Any]) -> str:
         """Return the name of the body's run. Raises UnknownRun."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk, step_fields
+from bs4_agent.actions.executor import ActionExecutor, step_fields
 from bs4_agent.actions.stops import stopped_since
 from bs4_agent.errors import AgentError, PlanChanged, Refused
 from bs4_agent.ids import ulid
@@ -34,8 +34,8 @@ _AUTO_DANGERS = ("none", "restart")
 class Recoveries:
     """Plans, accepts and carries out playbooks; one per pod."""
 
-    def __init__(self, desk: Desk, pod: Pod, library: Library) -> None:
-        self._desk, self._pod, self._library = desk, pod, library
+    def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
+        self._executor, self._pod, self._library = executor, pod, library
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Make and journal the plan of a playbook for a run on a thread of its own. Raises
@@ -43,15 +43,15 @@ class Recoveries:
         """
         playbook = self._library.get(str(body.get("playbook")))
         run = self._pod.runs.get(str(body.get("run"))).name
-        self._desk.accept(key, body, who, run, playbook=playbook.id)
-        self._desk.start(
+        self._executor.accept(key, body, who, run, playbook=playbook.id)
+        self._executor.start(
             "", key, lambda: self._make(key, playbook.id, run, str(body.get("incident", "")))
         )
 
     def _make(self, key: str, playbook_id: str, run: str, incident: str) -> plans.Plan | None:
         """Make and journal the plan of a playbook. Returns None if there is no plan."""
         playbook = self._library.get(playbook_id)
-        return self._desk.journal_plan(
+        return self._executor.journal_plan(
             key, playbook_id, run, lambda: plans.make(self._pod, playbook, run, key, incident)
         )
 
@@ -69,8 +69,8 @@ class Recoveries:
                 "typing the run's name."
             )
         self._check_limit(plan.run)
-        with self._desk.holding(plan.run, key):
-            self._desk.accept(
+        with self._executor.holding(plan.run, key):
+            self._executor.accept(
                 key,
                 {**body, "plan": plan.as_dict()},
                 who,
@@ -80,16 +80,16 @@ class Recoveries:
                 incident=plan.incident,
                 steps=step_fields(plan.steps),
             )
-            self._desk.start(plan.run, key, lambda: self._carry_out(key, plan, None))
+            self._executor.start(plan.run, key, lambda: self._carry_out(key, plan, None))
 
     def _confirmed(self, body: Mapping[str, Any], playbook_id: str) -> plans.Plan:
         """Return the plan that the body confirms. Raises Refused, PlanExpired or PlanChanged."""
-        view = self._desk.kept_plan(body.get("plan_hash"), "playbook plan")
+        view = self._executor.kept_plan(body.get("plan_hash"), "playbook plan")
         if view.playbook != playbook_id:
             raise Refused(
                 f"That plan is of {view.playbook}, not of {playbook_id}; make a new plan."
             )
-        self._desk.must_live(view)
+        self._executor.must_live(view)
         attempt = self._pod.runs.get(view.run).attempt
         if (attempt.number if attempt else 0) != view.attempt:
             raise PlanChanged(
@@ -102,7 +102,7 @@ class Recoveries:
         last_step = self._pod.last_step_t(run)
         tried = sum(
             action.state == "failed" and action.accepted_t > last_step
-            for action in self._desk.ledger.actions_of("playbook", run)
+            for action in self._executor.ledger.actions_of("playbook", run)
         )
         if tried >= RECOVERY_LIMIT:
             raise Refused(
@@ -114,8 +114,8 @@ class Recoveries:
         """Carry out a plan, or continue it from the action `before`, and resolve its incident if it
         succeeds.
         """
-        turn = self._desk.turn(key)
-        if Runner(self._pod, self._desk.book, key, plan, turn.rest, turn.pause).run(before):
+        turn = self._executor.turn(key)
+        if Runner(self._pod, self._executor.book, key, plan, turn.rest, turn.pause).run(before):
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
@@ -125,30 +125,32 @@ class Recoveries:
                 action.body["plan"], self._library.get(action.playbook), 0.0
             )
         except (KeyError, AgentError) as error:
-            self._desk.unreadable(action.key, action.run, error)
+            self._executor.unreadable(action.key, action.run, error)
             return
-        self._desk.hold(action.run, action.key)
-        self._desk.start(action.run, action.key, lambda: self._carry_out(action.key, plan, action))
+        self._executor.hold(action.run, action.key)
+        self._executor.start(
+            action.run, action.key, lambda: self._carry_out(action.key, plan, action)
+        )
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
         """Act on a new incident by the mode of its playbook: `ask` prepares the plan, `auto` also
         carries it out if the rules allow it.
         """
-        mode = self._desk.ledger.mode(run, playbook_id) if playbook_id else "observe"
+        mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:
             return
         if any(kind == "restore_set" for kind, _ in self._library.get(playbook_id).fix):
             # The plan needs a store, and an action from before the restart may still be ending.
             # Neither may delay the watch.
-            self._desk.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
+            self._executor.start("", ulid(), lambda: self._later(incident, run, playbook_id, mode))
             return
         self._act_by_mode(incident, run, playbook_id, mode)
 
     def _later(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         """Wait until no action holds the run, and then act by the mode."""
         deadline = time.monotonic() + LATER_S
-        with self._desk.boundaries.rest():
-            while self._desk.held(run) and time.monotonic() < deadline:
+        with self._executor.safe_points.rest():
+            while self._executor.held(run) and time.monotonic() < deadline:
                 time.sleep(0.5)
         self._act_by_mode(incident, run, playbook_id, mode)
 
@@ -160,7 +162,7 @@ class Recoveries:
         try:
             self._by_mode(incident, run, playbook_id, mode)
         except AgentError as error:
-            self._desk.book(
+            self._executor.book(
                 "note",
                 sync=True,
                 run=run,
@@ -171,7 +173,7 @@ class Recoveries:
     def _by_mode(self, incident: str, run: str, playbook_id: str, mode: str) -> None:
         """Plan the playbook, and in mode `auto` accept the plan if the rules allow it."""
         key, who = ulid(), f"mode {mode}"
-        self._desk.accept(
+        self._executor.accept(
             key,
             {"kind": "plan", "playbook": playbook_id, "run": run, "incident": incident},
             who,
@@ -192,7 +194,7 @@ class Recoveries:
                 "run": run,
                 "plan_hash": plan.hash,
             }
-            with self._desk.lock:
+            with self._executor.lock:
                 self._refuse_stopped(run)
                 self._refuse_ended(plan)
                 self.accept(confirmed, body, who)
@@ -201,7 +203,7 @@ class Recoveries:
         """Raise Refused if a person has stopped the run since its newest attempt began. Then only a
         person may restart it.
         """
-        stop = stopped_since(self._desk.ledger, run)
+        stop = stopped_since(self._executor.ledger, run)
         if stop is not None:
             raise Refused(
                 f"{stop.who} has stopped {run}. Start it again with `bs4-console launch` "
@@ -226,9 +228,9 @@ class Recoveries:
                 f"{plan.run} has finished. Start it again with `bs4-console launch` when it "
                 "is to go on."
             )
-        view = self._desk.ledger.runs.get(plan.run)
+        view = self._executor.ledger.runs.get(plan.run)
         attempt = view.attempt if view is not None else None
-        incident = self._desk.ledger.incidents.get(plan.incident)
+        incident = self._executor.ledger.incidents.get(plan.incident)
         if attempt is None or attempt.ended_t is None or incident is None:
             return
         if not attempt.ended_t <= incident.opened_t <= attempt.ended_t + END_S:

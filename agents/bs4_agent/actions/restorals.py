@@ -6,7 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk, step_fields
+from bs4_agent.actions.executor import ActionExecutor, step_fields
 from bs4_agent.actions.setups import SetUpActions
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
@@ -21,8 +21,8 @@ class Restorals:
     `set_ups`.
     """
 
-    def __init__(self, desk: Desk, pod: Pod, set_ups: SetUpActions) -> None:
-        self._desk, self._pod, self._set_ups = desk, pod, set_ups
+    def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
+        self._executor, self._pod, self._set_ups = executor, pod, set_ups
 
     @functools.cached_property
     def work(self) -> Restores:
@@ -34,7 +34,7 @@ class Restorals:
 
         runs = self._pod.runs
         restoring = Restoring(runs.home, runs, self._set_ups.work.jobs)
-        return Restores(restoring, runs, self._desk.book, self._desk.ledger)
+        return Restores(restoring, runs, self._executor.book, self._executor.ledger)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Make and journal the plan of a restore on a thread of its own. Raises BadRequest if the
@@ -45,9 +45,9 @@ class Restorals:
 
         if not isinstance(body["restore"], Mapping):
             raise BadRequest("`restore` of a plan is a table; send it so.")
-        asked = restore.Asked.read(body["restore"])
-        self._desk.accept(key, body, who, asked.run, playbook=restore_action.NAME)
-        self._desk.start("", key, lambda: self.work.plan(key, asked))
+        asked = restore.RestoreRequest.read(body["restore"])
+        self._executor.accept(key, body, who, asked.run, playbook=restore_action.NAME)
+        self._executor.start("", key, lambda: self.work.plan(key, asked))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept a restore by the hash of its plan and start it. Raises Refused, PlanExpired or
@@ -55,13 +55,13 @@ class Restorals:
         """
         plan = self.work.confirmed(body)
         run = plan.asked.run
-        with self._desk.holding(run, key):
+        with self._executor.holding(run, key):
             steps = step_fields(plan.steps)
-            self._desk.accept(
+            self._executor.accept(
                 key, {**body, "plan": plan.as_dict()}, who, run, plan_hash=plan.hash, steps=steps
             )
-            self._desk.start(
-                run, key, lambda: self.work.carry_out(key, plan, self._desk.turn(key).rest)
+            self._executor.start(
+                run, key, lambda: self.work.carry_out(key, plan, self._executor.turn(key).rest)
             )
 
     def resume(self, action: ActionView) -> None:
@@ -71,10 +71,10 @@ class Restorals:
         try:
             plan = RestorePlan.from_dict(action.body["plan"])
         except (KeyError, AgentError) as error:
-            self._desk.unreadable(action.key, action.run, error)
+            self._executor.unreadable(action.key, action.run, error)
             return
-        self._desk.hold(action.run, action.key)
-        rest = self._desk.turn(action.key).rest
-        self._desk.start(
+        self._executor.hold(action.run, action.key)
+        rest = self._executor.turn(action.key).rest
+        self._executor.start(
             action.run, action.key, lambda: self.work.carry_out(action.key, plan, rest, action)
         )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from bs4_agent.errors import Cancelled
 
 
-class Boundaries:
+class SafePoints:
     """The safe points of all actions; one per pod. It counts the threads that are inside a step.
     `hold` waits until there is none and lets no other one begin.
 
@@ -79,8 +79,8 @@ class Turn:
     other method only from the action's own thread.
     """
 
-    def __init__(self, boundaries: Boundaries) -> None:
-        self._boundaries = boundaries
+    def __init__(self, safe_points: SafePoints) -> None:
+        self._boundaries = safe_points
         self._cancelled = threading.Event()
         self._by = ""
 
@@ -98,7 +98,7 @@ class Turn:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Mark a safe point for the block (see `Boundaries.rest`). Raises Cancelled at its end if
+        """Mark a safe point for the block (see `SafePoints.rest`). Raises Cancelled at its end if
         the action is to end.
         """
         with self._boundaries.rest():

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.actions.desk import Desk, step_fields
+from bs4_agent.actions.executor import ActionExecutor, step_fields
 from bs4_agent.errors import AgentError, BadRequest
 from bs4_agent.ledger import ActionView
 from bs4_agent.pod import Pod
@@ -27,8 +27,8 @@ class SetUpActions:
     that they print.
     """
 
-    def __init__(self, desk: Desk, pod: Pod) -> None:
-        self._desk, self._pod = desk, pod
+    def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
+        self._executor, self._pod = executor, pod
         self.log: Callable[[], LogStream] = lambda: open_setup_log(pod.runs.home)
 
     @functools.cached_property
@@ -42,12 +42,12 @@ class SetUpActions:
         return SetUps(
             runs.home,
             self.log(),
-            self._desk.book,
-            self._desk.ledger,
+            self._executor.book,
+            self._executor.ledger,
             pod.boot_id,
             pod.hard_nofile,
             list(runs.agent_restart or ()),
-            self._desk.boundaries.rest,
+            self._executor.safe_points.rest,
         )
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
@@ -59,8 +59,8 @@ class SetUpActions:
         if not isinstance(body["setup"], Mapping):
             raise BadRequest("`setup` of a plan is a table; send it so.")
         wanted = recipe.read(body["setup"])
-        self._desk.accept(key, body, who, "", playbook=plan.NAME)
-        self._desk.start("", key, lambda: self.work.plan(key, wanted))
+        self._executor.accept(key, body, who, "", playbook=plan.NAME)
+        self._executor.start("", key, lambda: self.work.plan(key, wanted))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept a set-up by the hash of its plan and start it. `payload` holds the secrets and is
@@ -68,27 +68,29 @@ class SetUpActions:
 
         Raises Refused, PlanExpired or Busy; the secrets are forgotten then.
         """
-        with self._desk.holding(HOLD, key):
+        with self._executor.holding(HOLD, key):
             try:
                 plan = self.work.confirmed(key, body, payload)
                 steps = step_fields(plan.steps)
-                self._desk.accept(
+                self._executor.accept(
                     key, {**body, "plan": plan.as_dict()}, who, "", plan_hash=plan.hash, steps=steps
                 )
             except AgentError:
                 self.work.forget(key)
                 raise
-            self._desk.start(HOLD, key, lambda: self.work.carry_out(key, plan))
+            self._executor.start(HOLD, key, lambda: self.work.carry_out(key, plan))
 
     def stop(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept that the running set-up is ended, and end it on a thread of its own."""
-        self._desk.accept(key, body, who, "")
-        self._desk.start("", key, lambda: self._do_stop(key))
+        self._executor.accept(key, body, who, "")
+        self._executor.start("", key, lambda: self._do_stop(key))
 
     def _do_stop(self, key: str) -> None:
         """End the running set-up and journal how."""
-        detail = self.work.jobs.end(lambda text: self._desk.event(key, "", "started", detail=text))
-        self._desk.event(key, "", "done", detail=detail)
+        detail = self.work.jobs.end(
+            lambda text: self._executor.event(key, "", "started", detail=text)
+        )
+        self._executor.event(key, "", "done", detail=detail)
 
     def forget_ended(self) -> None:
         """Remove the secrets of set-ups that have ended meanwhile."""
@@ -103,7 +105,9 @@ class SetUpActions:
             plan = SetupPlan.from_dict(action.body["plan"], 0.0)
         except (KeyError, AgentError) as error:
             self.work.forget(action.key)
-            self._desk.unreadable(action.key, "", error)
+            self._executor.unreadable(action.key, "", error)
             return
-        self._desk.hold(HOLD, action.key)
-        self._desk.start(HOLD, action.key, lambda: self.work.carry_out(action.key, plan, action))
+        self._executor.hold(HOLD, action.key)
+        self._executor.start(
+            HOLD, action.key, lambda: self.work.carry_out(action.key, plan, action)
+        )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.errors import Busy, Cancelled
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.pod import Pod
@@ -24,32 +24,32 @@ class Stops:
     pod.
     """
 
-    def __init__(self, desk: Desk, pod: Pod) -> None:
-        self._desk, self._pod = desk, pod
+    def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
+        self._executor, self._pod = executor, pod
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept a stop and start it. Raises Busy only while another stop of the same run is under
         way.
         """
         run = self._pod.runs.get(str(body.get("run"))).name
-        self._desk.succeed(run, key)
+        self._executor.succeed(run, key)
         try:
-            self._desk.accept(
+            self._executor.accept(
                 key,
                 body,
                 who,
                 run,
                 steps=[{"title": f"Stop {run}", "command": self._pod.stop_command(run)}],
             )
-            self._desk.start(run, key, lambda: self._carry_out(key, run, who))
+            self._executor.start(run, key, lambda: self._carry_out(key, run, who))
         except BaseException:
-            self._desk.let_go(run, key)
+            self._executor.let_go(run, key)
             raise
 
     def resume(self, action: ActionView) -> None:
         """Continue a stop that the agent began before it restarted."""
-        self._desk.hold(action.run, action.key)
-        self._desk.start(
+        self._executor.hold(action.run, action.key)
+        self._executor.start(
             action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
@@ -57,18 +57,18 @@ class Stops:
         """After a start of the agent, end every action that an unfinished stop was to end, so that
         it is not resumed.
         """
-        actions = list(self._desk.ledger.actions.values())
-        for stop in self._desk.ledger.unfinished("stop"):
+        actions = list(self._executor.ledger.actions.values())
+        for stop in self._executor.ledger.unfinished("stop"):
             for action in actions:
                 if action.run == stop.run and action.kind in _CANCELLED and not action.ended:
-                    self._desk.cancel(action.key, stop.key, stop.who)
+                    self._executor.cancel(action.key, stop.key, stop.who)
         for action in actions:
             if action.cancelled_by and not action.ended:
-                self._desk.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
+                self._executor.end_cancelled(action.key, action.run, Cancelled(action.cancelled_by))
 
     def _carry_out(self, key: str, run: str, who: str) -> None:
         """Stop the run as soon as this action holds it, and journal the result."""
-        event = self._desk.event
+        event = self._executor.event
         if not self._take_over(key, run, who):
             return
         event(key, run, "intent", sync=True, step=0)
@@ -80,21 +80,21 @@ class Stops:
         """Return True once the stop holds the run. Return False, and refuse the stop, if the other
         action's step did not end in time.
         """
-        before = self._desk.holder(run)
+        before = self._executor.holder(run)
         if before is None or before.key == key:
             return True
         if before.kind in _CANCELLED:
-            self._desk.cancel(before.key, key, who)
+            self._executor.cancel(before.key, key, who)
         doing = _doing(before)
-        self._desk.event(key, run, "started", detail=f"waiting for the end of {doing}")
-        with self._desk.boundaries.rest():
-            taken = self._desk.await_turn(run, key, STEP_S)
+        self._executor.event(key, run, "started", detail=f"waiting for the end of {doing}")
+        with self._executor.safe_points.rest():
+            taken = self._executor.await_turn(run, key, STEP_S)
         if not taken:
             detail = (
                 f"{doing} has not ended within {STEP_S:.0f} s. Nothing follows that step any "
                 f"more; stop {run} again once it has ended."
             )
-            self._desk.event(
+            self._executor.event(
                 key, run, "refused", sync=True, detail=detail, result={"error": Busy.type}
             )
         return taken

@@ -9,7 +9,7 @@ from typing import Any
 
 from bs4_agent.actions.attempts import Attempts
 from bs4_agent.actions.departure import Departure
-from bs4_agent.actions.desk import Desk
+from bs4_agent.actions.executor import ActionExecutor
 from bs4_agent.actions.merges import Merges
 from bs4_agent.actions.orders import Orders
 from bs4_agent.actions.recoveries import Recoveries
@@ -44,21 +44,21 @@ class Actions:
         journal: SegmentStream,
         hand_over: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        self.desk = desk = Desk(book)
+        self.executor = executor = ActionExecutor(book)
         self._journal = journal
         self._bodies = {
             key: digest(_identity(action.body))
-            for key, action in desk.ledger.actions.items()
+            for key, action in executor.ledger.actions.items()
             if action.body
         }
-        self.recoveries = Recoveries(desk, pod, library)
-        self.orders = Orders(desk, pod, library)
-        self.set_ups = SetUpActions(desk, pod)
-        self.restorals = Restorals(desk, pod, self.set_ups)
-        self.merges = Merges(desk, pod, self.set_ups)
-        self.stops = Stops(desk, pod)
+        self.recoveries = Recoveries(executor, pod, library)
+        self.orders = Orders(executor, pod, library)
+        self.set_ups = SetUpActions(executor, pod)
+        self.restorals = Restorals(executor, pod, self.set_ups)
+        self.merges = Merges(executor, pod, self.set_ups)
+        self.stops = Stops(executor, pod)
         pod.restoring = lambda: self.restorals.work.restoring
-        attempts, departure = Attempts(desk, pod), Departure(desk, hand_over)
+        attempts, departure = Attempts(executor, pod), Departure(executor, hand_over)
         self._kinds: Mapping[str, Take] = {
             "plan": self._plan,
             "playbook": self.recoveries.accept,
@@ -110,12 +110,12 @@ class Actions:
             raise BadRequest(
                 f"There is no action {kind!r}; this agent knows {', '.join(self._kinds)}."
             )
-        with self.desk.lock:
+        with self.executor.lock:
             known = self._bodies.get(key)
             if known == digest(_identity(body)):
                 return {"action": key, "state": "accepted"}
             # The agent's own actions (for example a rotation) have a key and no submission.
-            if known is not None or key in self.desk.ledger.actions:
+            if known is not None or key in self.executor.ledger.actions:
                 raise KeyReused(
                     f"Action key {key} was used for something else already; make a new one."
                 )
@@ -129,12 +129,12 @@ class Actions:
         """
         self.set_ups.forget_ended()
         self.stops.cancel_interrupted()
-        for action in list(self.desk.ledger.actions.values()):
+        for action in list(self.executor.ledger.actions.values()):
             if action.ended:
                 continue
             go_on = self._resumes.get(action.kind)
             if go_on is None:
-                self.desk.event(
+                self.executor.event(
                     action.key,
                     action.run,
                     "interrupted",

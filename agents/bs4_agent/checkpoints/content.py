@@ -90,16 +90,16 @@ def _ranks(directory: Path) -> str:
     for path in _listed(directory):
         if (match := _RANK.fullmatch(path.name)) is not None:
             found.setdefault((match.group(1), int(match.group(2))), {})[int(match.group(3))] = path
-    if all(kind != "model" for kind, _ in found):
+    if all(part != "model" for part, _ in found):
         if (directory / "dist_ckpt").is_dir():
             return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
         return "no model_world_size_* file" if found else _weights(directory)
     # A run that went on with another number of GPUs wrote its steps anew, so the files of one step
     # are of one world.
-    for (kind, world), ranks in sorted(found.items()):
+    for (part, world), ranks in sorted(found.items()):
         for rank in range(world):
             if rank not in ranks:
-                return f"no {kind}_world_size_{world}_rank_{rank}.pt"
+                return f"no {part}_world_size_{world}_rank_{rank}.pt"
         if cut := _first(_torn, ranks.values()):
             return cut
     adapter = directory / "lora_adapter"

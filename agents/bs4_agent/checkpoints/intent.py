@@ -52,7 +52,7 @@ def write(
     return entries
 
 
-def of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
+def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
     """Return the entry of this attempt from the last time that the agent was told to leave, with
     its wall-clock time `t`. Return None if the record is about another attempt.
     """

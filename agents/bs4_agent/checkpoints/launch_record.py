@@ -33,7 +33,7 @@ _MACHINES = re.compile(
 _FILE_BYTES, _FILES = 1 << 20, 64
 
 
-def of(spec: LaunchSpec) -> Launched:
+def record_of(spec: LaunchSpec) -> Launched:
     """Return the record of the launch that `spec` describes. Its files come from `config_files`."""
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)

@@ -49,7 +49,7 @@ class Order:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
-def asked(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
+def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
     """Return the fields of the `order` record for an action's body. All are None if the order is
     taken back. Raises BadRequest if the body is malformed.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bs4_agent.checkpoints.forecast import Limits, forecast
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, resolved_configs, step_sets
-from bs4_agent.detect import around
+from bs4_agent.detect import environment_probes
 from bs4_agent.errors import BadRequest
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
@@ -55,10 +55,10 @@ def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Sha
     launcher resolved. `argv` is the command line of the launcher.
     """
     layout = trainer.layout(spec)
-    flat = around.flat_settings(spec, argv)
+    flat = environment_probes.flat_settings(spec, argv)
     if flat is None:
         # 2026-01 writes only the orchestrator's settings, but it is the trainer that deletes.
-        written = around.of_files(spec, layout)[0] or {}
+        written = environment_probes.of_files(spec, layout)[0] or {}
         if any(key.startswith("trainer.") for key in written):
             flat = written
     cleaned, parts = {str(layout.trainer_checkpoints)}, set()

@@ -26,7 +26,7 @@ from bs4_agent.checkpoints.remote.process import command
 from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
-from bs4_agent.detect.surroundings import ConsoleFacts
+from bs4_agent.detect.environment import ConsoleFacts
 from bs4_agent.errors import AgentError, SpoolFull
 from bs4_agent.foreign_json import loads
 from bs4_agent.pod import Pod
@@ -188,7 +188,7 @@ class Syncs:
             "attempt": run.attempt.number if run.attempt is not None else 0,
             "resumed": run.attempt.resume if run.attempt is not None else None,
             "wandb": self._wandb(name),
-            "launch": launch_record.of(run.spec).as_dict(),
+            "launch": launch_record.record_of(run.spec).as_dict(),
             "steps": numbers(steps),
             "weights": order.weights,
             "rate": order.rate,

@@ -64,7 +64,7 @@ class SyncOrder:
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
-def asked(body: Mapping[str, Any]) -> dict[str, Any]:
+def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the journal's record for an action's body. All are None if the order is
     taken back. Raises BadRequest if the body is malformed.
     """

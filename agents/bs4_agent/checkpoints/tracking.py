@@ -48,7 +48,7 @@ def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
         if identity:
             return dataclasses.replace(spec, env={_VARIABLE: identity, **spec.env})
         return spec
-    current = settings.of(spec, watching=True)
+    current = settings.settings_of(spec, watching=True)
     words = list(spec.overrides)
     for side in SIDES:
         if wandb.get(side) and current.get(f"{side}.wandb.id") is None:

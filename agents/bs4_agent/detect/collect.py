@@ -1,6 +1,6 @@
-"""Scanning, at long intervals, what surrounds every run: the fields of `Surroundings`, the settings
-and the disks. It has a thread of its own, because a dead network volume never answers, and a
-directory of ten thousand steps answers slowly.
+"""Scanning, at long intervals, what surrounds every run: the fields of `RunEnvironment`, the
+settings and the disks. It has a thread of its own, because a dead network volume never answers, and
+a directory of ten thousand steps answers slowly.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import inventory, size_of, step_directories
-from bs4_agent.detect import around
-from bs4_agent.detect.surroundings import Disk, Heap, Surroundings
+from bs4_agent.detect import environment_probes
+from bs4_agent.detect.environment import Disk, Heap, RunEnvironment
 from bs4_agent.errors import AgentError
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
-from bs4_agent.telemetry.guard import Background
+from bs4_agent.telemetry.background import Background
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import Trainer
 
@@ -44,7 +44,7 @@ class _Look:
     m: float
     config: Mapping[str, Any] | None
     resume: int | None
-    around: Surroundings
+    environment: RunEnvironment
 
 
 @dataclass
@@ -58,7 +58,7 @@ class _Sizes:
 
 
 class Collector:
-    """Scans the surroundings of all runs in a background thread; one per pod. `of` and `disks`
+    """Scans the environment of all runs in a background thread; one per pod. `of` and `disks`
     return at once with the result of the last round.
     """
 
@@ -68,7 +68,7 @@ class Collector:
         self._sizes: dict[str, _Sizes] = {}
         self._used: dict[str, deque[tuple[float, int]]] = {}
         self._disks: tuple[float, list[Disk], Disk] | None = None
-        self._oom_start = self._oom_last = around.oom_kills()
+        self._oom_start = self._oom_last = environment_probes.oom_kills()
         self._oom_m: float | None = None
         self._background: Background[None] | None = None
 
@@ -101,14 +101,14 @@ class Collector:
 
     def of(
         self, run: str, attempt: int
-    ) -> tuple[Mapping[str, Any] | None, int | None, Surroundings | None]:
+    ) -> tuple[Mapping[str, Any] | None, int | None, RunEnvironment | None]:
         """Return (settings, the step to resume from, surroundings) of one attempt. All three are
         None until the attempt has been scanned.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
             return None, None, None
-        return look.config, look.resume, look.around
+        return look.config, look.resume, look.environment
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
         """Return (the filesystems of the runs, the shared memory). Both are None if the last
@@ -123,7 +123,7 @@ class Collector:
         made, the monotonic second at which that count was last seen to grow). The count is None if
         the kernel does not show it, and the time is None if the count has not grown.
         """
-        count = around.oom_kills()
+        count = environment_probes.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:
             self._oom_m = time.monotonic()
         self._oom_last = count
@@ -145,7 +145,7 @@ class Collector:
 
     def _look(self, run: Run, attempt: Attempt) -> _Look:
         """Scan one attempt of a run and return what was found."""
-        config = around.flat_settings(run.spec, attempt.argv)
+        config = environment_probes.flat_settings(run.spec, attempt.argv)
         resume = attempt.resume
         if resume is None and attempt.adopted:
             resume = self._runs.trainer(run).resume_requested(run.spec)
@@ -155,29 +155,31 @@ class Collector:
 
     def _surroundings(
         self, run: Run, attempt: Attempt, config: Mapping[str, Any] | None
-    ) -> Surroundings:
-        """Return the surroundings of one attempt from a fresh scan."""
+    ) -> RunEnvironment:
+        """Return the environment of one attempt from a fresh scan."""
         trainer = self._runs.trainer(run)
         layout = trainer.layout(run.spec)
         seen = self._runs.membership.members(run.name, attempt.number)
         members = [member for member in seen if member.alive]
         logs = [source.path.exists() for source in trainer.log_sources(run.spec)]
         heaps, earlier = self._heaps(run, trainer)
-        rejected, rejected_t = around.text_file(layout.run_dir / "configs" / "error.txt")
+        rejected, rejected_t = environment_probes.text_file(
+            layout.run_dir / "configs" / "error.txt"
+        )
         directory = self._runs.attempt_directory(run.name, attempt.number)
-        lineage, before = around.lineage(directory, config)
-        return Surroundings(
+        lineage, before = environment_probes.lineage(directory, config)
+        return RunEnvironment(
             looked_t=time.time(),
             heaps=heaps,
             earlier_heaps=earlier,
-            processes=around.processes(members),
-            wandb=around.wandb_directories(run.spec, layout),
-            caches=around.dataset_caches(members),
-            environments=around.environment_versions(run.spec, config),
-            adapters=around.adapters(run.spec, config),
+            processes=environment_probes.processes(members),
+            wandb=environment_probes.wandb_directories(run.spec, layout),
+            caches=environment_probes.dataset_caches(members),
+            environments=environment_probes.environment_versions(run.spec, config),
+            adapters=environment_probes.adapters(run.spec, config),
             rejected=rejected,
             rejected_t=rejected_t,
-            logs_kept=around.logs_kept(run, attempt, trainer),
+            logs_kept=environment_probes.logs_kept(run, attempt, trainer),
             logs_found=any(logs) if logs else None,
             lineage=lineage,
             lineage_before=before,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.surroundings import ConsoleFacts, Disk, Surroundings
+from bs4_agent.detect.environment import ConsoleFacts, Disk, RunEnvironment
 from bs4_agent.identity import Identity
 from bs4_agent.runs.model import Exit, Member
 from bs4_agent.states import Role, SeenState, Severity
@@ -140,7 +140,7 @@ class RunFacts:
     """The run's settings as flat dotted keys, with the command line laid over the file, or None if
     they are unknown.
     """
-    around: Surroundings | None = None
+    environment: RunEnvironment | None = None
     """What is scanned at long intervals: sizes, limits, local W&B runs. None before that."""
     with_pod: bool = False
     """The attempt ended because the whole pod did: it was rebooted, or its container was stopped

@@ -6,16 +6,24 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.detect.quotes import CALM, WAIT_S, Quotes, opens, sample, sample_over, samples
+from bs4_agent.detect.literals import Literals
+from bs4_agent.detect.quoted_output import (
+    CALM,
+    WAIT_S,
+    QuotedOutput,
+    opens,
+    sample,
+    sample_over,
+    samples,
+)
 from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Back, Moment, Sighting, Track
-from bs4_agent.detect.words import Words
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.trainers.base import LogLine
 from bs4_agent.trainers.lines import Clock
 
 if TYPE_CHECKING:
-    from bs4_agent.detect.sieve import Sieve  # only readers of whole files use it
+    from bs4_agent.detect.prefilter import Prefilter  # only readers of whole files use it
 
 #: Characters of a line that evidence shows at most.
 TEXT_CAP = 2000
@@ -44,13 +52,13 @@ class SourceRules:
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
         self.rules = rules
-        self.words: Words[Key] = Words(
+        self.words: Literals[Key] = Literals(
             ((index, role), expression.needs)
             for index, (signature, _) in enumerate(rules)
             for role, expression in signature.roles.items()
         )
         self._known: dict[tuple[str, str, str], list[tuple[int, frozenset[str]]]] = {}
-        self.sieves: dict[tuple[str, str, frozenset[Key]], Sieve[Key] | None] = {}
+        self.prefilters: dict[tuple[str, str, frozenset[Key]], Prefilter[Key] | None] = {}
         """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
@@ -176,7 +184,7 @@ class Matcher:
         """Signatures that hold only as the last line and were seen often enough. Of a block of
         lines, only the last one counts.
         """
-        self._quotes = Quotes()
+        self._quotes = QuotedOutput()
         self.last_line = 0
         """The number of the last line that is not blank."""
         self.news = False

@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
-from bs4_agent.detect import around, wandb_files
+from bs4_agent.detect import environment_probes, wandb_files
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Facts, RunFacts, Side, Stop
 from bs4_agent.detect.reading import Log, Read, Reader
@@ -264,7 +264,7 @@ def _facts(
                 log.record(record)
     ended = max((read.t for read in reads if read.t is not None), default=None)
     layout = trainer.layout(spec)
-    config, surroundings = around.of_files(spec, layout) if spec.run else (None, None)
+    config, surroundings = environment_probes.of_files(spec, layout) if spec.run else (None, None)
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -283,7 +283,7 @@ def _facts(
         good_end=trainer.good_end([e.event for e in events]),
         history=log.history.records(),
         config=config,
-        around=surroundings,
+        environment=surroundings,
     )
 
 

@@ -3,9 +3,9 @@ matter to them, the detectors get its events.
 
 Parsing a line costs 6 us, searching it costs 0.01 us a byte. So blocks of a megabyte are searched
 for the words that signatures and event rules need, and only the lines that hold a word are parsed
-(`sieve.py`). A signature that is ended again and again (errors between two steps) counts from its
-last end on, and earlier lines of a block are passed over. With `thorough`, every line is parsed;
-the findings are the same.
+(`prefilter.py`). A signature that is ended again and again (errors between two steps) counts from
+its last end on, and earlier lines of a block are passed over. With `thorough`, every line is
+parsed; the findings are the same.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from typing import Any, BinaryIO
 
 from bs4_agent.detect.blocks import LINE_CAP, Block, Lines, blocks
 from bs4_agent.detect.facts import LogEvent
+from bs4_agent.detect.literals import Literals
 from bs4_agent.detect.matcher import SELDOM, Key, Matcher, blank, dated
-from bs4_agent.detect.quotes import (
+from bs4_agent.detect.prefilter import ESCAPED, Prefilter
+from bs4_agent.detect.quoted_output import (
     MOST_LINES,
     SAMPLE_PARTS,
     asks,
@@ -28,9 +30,7 @@ from bs4_agent.detect.quotes import (
     sample_over,
     samples,
 )
-from bs4_agent.detect.sieve import ESCAPED, Sieve
 from bs4_agent.detect.signatures import Expression
-from bs4_agent.detect.words import Words
 from bs4_agent.trainers.base import Event, LogLine, Trainer
 
 _BLOCK = 1 << 20
@@ -103,13 +103,13 @@ class Reader:
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
     ) -> None:
         self._trainer, self._matcher, self._log = trainer, matcher, log
-        self._sieve = None if thorough else _main(matcher, trainer, log.source, frozenset())
+        self._prefilter = None if thorough else _main(matcher, trainer, log.source, frozenset())
         self._settled = self._left_out = frozenset[Key]()
         words = trainer.event_words(log.source, _FREQUENT)
         self._eventful = _finder(words) if words else _NOTHING
         self._events_done = frozenset((_EVENT, word) for word in words)
         self._finders: dict[str, re.Pattern[bytes]] = {}
-        self._sieves: dict[Key, Sieve[Key]] = {}
+        self._sieves: dict[Key, Prefilter[Key]] = {}
         self._parsed: dict[bytes, LogLine] = {}
         self._found = Read(log)
         self._walked = 0
@@ -160,8 +160,8 @@ class Reader:
 
     def _adjust(self) -> None:
         """Update the keys that the next block is searched for."""
-        matcher, sieve = self._matcher, self._sieve
-        if sieve is None:
+        matcher, prefilter = self._matcher, self._prefilter
+        if prefilter is None:
             return
         matcher.armed = {key for key in matcher.armed if key[1] in SELDOM}
         settled = matcher.done | {
@@ -174,18 +174,18 @@ class Reader:
         if settled == self._settled:
             return
         self._settled = frozenset(settled)
-        if sieve.idle > _IDLE or not self._left_out <= settled:
+        if prefilter.idle > _IDLE or not self._left_out <= settled:
             self._left_out = self._settled
-            sieve = self._sieve = (
-                _main(matcher, self._trainer, self._log.source, self._settled) or sieve
+            prefilter = self._prefilter = (
+                _main(matcher, self._trainer, self._log.source, self._settled) or prefilter
             )
-        sieve.skip(self._settled)
+        prefilter.skip(self._settled)
 
     def _candidates(self, view: bytes, lines: Lines, last: int) -> Iterator[int]:
         """Yield the 0-based numbers of the lines to parse, in order. `last` is the last line that
         is not blank.
         """
-        main = self._sieve
+        main = self._prefilter
         if main is None:
             yield from range(view.count(b"\n") + (not view.endswith(b"\n")))
             return
@@ -247,11 +247,11 @@ class Reader:
                 return end
         return 0
 
-    def _own(self, key: Key) -> Sieve[Key]:
+    def _own(self, key: Key) -> Prefilter[Key]:
         """Return the prefilter of one expression that counts only at times."""
         if key not in self._sieves:
             expression = self._matcher.rules.rules[key[0]][0].roles[key[1]]
-            self._sieves[key] = Sieve([(key, expression.needs, expression.raw)])
+            self._sieves[key] = Prefilter([(key, expression.needs, expression.raw)])
         return self._sieves[key]
 
     def _back(self, expression: Expression, first: int, last: int) -> int | None:
@@ -302,8 +302,8 @@ class Reader:
             self._date_before(lines, index)
 
         place = self._place(block.offset + start, block.line + index + 1)
-        if self._sieve is None or self._matcher.doubting or self._matcher.wants(line):
-            if self._sieve is not None and headless(line) and not self._matcher.doubting:
+        if self._prefilter is None or self._matcher.doubting or self._matcher.wants(line):
+            if self._prefilter is not None and headless(line) and not self._matcher.doubting:
                 if asks(self._log.source):
                     self._header_above(place["line"])
                 elif samples(self._log.source):
@@ -406,13 +406,13 @@ class Reader:
 
 def _main(
     matcher: Matcher, trainer: Trainer, source: str, without: frozenset[Key]
-) -> Sieve[Key] | None:
+) -> Prefilter[Key] | None:
     """Return the prefilter for everything that counts anywhere in a block, and for events, or None
     if every line must be parsed.
     """
     rules = matcher.rules
     key = (trainer.id, source, without)
-    if key not in rules.sieves:
+    if key not in rules.prefilters:
         words = [w for w in trainer.event_words(source, _FREQUENT) if (_EVENT, w) not in without]
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
@@ -423,11 +423,11 @@ def _main(
         for word in words:
             needs.append(((_EVENT, word), [word], ""))
         everything = rules.words.always or "" in words
-        rules.sieves[key] = None if everything else Sieve(needs, shapes=True)
-    sieve = rules.sieves[key]
-    if sieve is not None:
-        sieve.skip(without)
-    return sieve
+        rules.prefilters[key] = None if everything else Prefilter(needs, shapes=True)
+    prefilter = rules.prefilters[key]
+    if prefilter is not None:
+        prefilter.skip(without)
+    return prefilter
 
 
 def _event(event: Event, t: float | None, line: LogLine, place: Mapping[str, Any]) -> LogEvent:
@@ -441,4 +441,4 @@ def _finder(words: Sequence[str]) -> re.Pattern[bytes]:
     """
     if not words or "" in words:
         return re.compile(b"")
-    return re.compile(Words([("", (*words, *ESCAPED))]).expression().encode("ascii"))
+    return re.compile(Literals([("", (*words, *ESCAPED))]).expression().encode("ascii"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bs4_agent.detect.words import Words
+from bs4_agent.detect.literals import Literals
 
 #: Every digit becomes a 0, in lines and in words.
 _DIGITS = bytes(0x30 if 0x30 <= code <= 0x39 else code for code in range(256))
@@ -28,7 +28,7 @@ class Shapes:
     def __init__(self, texts: Iterable[str]) -> None:
         """Prepare the search. `texts` are the words, in the form that Words takes."""
         self._find = re.compile(
-            Words([("", [text.translate(_TEXT_DIGITS) for text in texts])])
+            Literals([("", [text.translate(_TEXT_DIGITS) for text in texts])])
             .expression()
             .encode("ascii")
         )

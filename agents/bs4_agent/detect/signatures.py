@@ -40,7 +40,7 @@ class Expression:
     def __init__(self, text: str, needs: Sequence[str] = (), raw: str = "") -> None:
         """Store an expression. Every matching line holds at least one of the texts in `needs`;
         without any, every line must be tried. `raw` is an expression for the raw form of such a
-        line, see `sieve.py`; "" means any form.
+        line, see `prefilter.py`; "" means any form.
         """
         self.text, self.needs, self.raw = text, tuple(needs), raw
         self._compiled: re.Pattern[str] | None = None

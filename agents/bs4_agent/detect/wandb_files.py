@@ -16,7 +16,7 @@ from operator import itemgetter
 from pathlib import Path
 from urllib.parse import unquote
 
-from bs4_agent.detect.surroundings import Tracked, WandbDirectory
+from bs4_agent.detect.environment import Tracked, WandbDirectory
 from bs4_agent.foreign_json import loads
 from bs4_agent.runs.files import listed, mtime, read_passing
 

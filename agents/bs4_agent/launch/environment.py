@@ -9,7 +9,7 @@ from pathlib import Path
 from bs4_agent.paths import Home
 
 
-def standing(home: Home, cwd: Path) -> dict[str, str]:
+def inherited(home: Home, cwd: Path) -> dict[str, str]:
     """Return the environment variables that a set-up has ordered for every launch in `cwd`, by
     name. Empty if there was no set-up.
     """

@@ -185,7 +185,7 @@ def make(
     elif isinstance(resume, int):
         spec = dataclasses.replace(spec, resume=resume)
         why = f"step {resume} was asked for"
-    current = settings.of(spec)
+    current = settings.settings_of(spec)
     spec = _with_tracking(runs, spec, known, current)
     argv, environment = startable(runs, spec)
     return LaunchPlan(

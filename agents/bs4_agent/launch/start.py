@@ -15,7 +15,7 @@ import bs4_agent
 from bs4_agent.containers import inside
 from bs4_agent.errors import LaunchFailed, RunExists
 from bs4_agent.launch import validation
-from bs4_agent.launch.environment import standing
+from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import safe_name
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.files import read_json, write_json
@@ -104,7 +104,9 @@ def startable(
             "runs in with --cwd."
         )
     if not spec.argv:
-        settings.of(spec)  # BadConfig here, and not a traceback in a log that nobody has opened yet
+        settings.settings_of(
+            spec
+        )  # BadConfig here, and not a traceback in a log that nobody has opened yet
     runs.trainer(spec).max_steps(spec)
     argv, environment = composed(runs, spec)
     if (path := _path_with(argv[0], {**os.environ, **environment}, spec.cwd)) is not None:
@@ -118,7 +120,7 @@ def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
     """
     argv = runs.trainer(spec).command(spec)
     environment = {
-        **standing(runs.home, spec.cwd),
+        **inherited(runs.home, spec.cwd),
         **validation.environment(runs.trainer(spec).environment(spec)),
         **spec.env,
     }

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.detect.around import oom_kills
+from bs4_agent.detect.environment_probes import oom_kills
 from bs4_agent.identity import own_pidns
-from bs4_agent.runs.followed import OnLine
+from bs4_agent.runs.followed_run import OnLine
 from bs4_agent.runs.model import Attempt, Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.telemetry.kernel import KernelLog

@@ -95,7 +95,7 @@ class Watcher:
             if time.monotonic() - adopted_m >= ADOPT_S:
                 adopted_m = time.monotonic()
                 self._pod.adopt_new()
-            self.look()
+            self.poll()
             self._alarm.watch(self._pod.watched_processes())
 
     def _wait(self, looked_m: float, stop: threading.Event) -> list[Identity]:
@@ -116,11 +116,11 @@ class Watcher:
             gone += self._alarm.wait(0.0)[1]
         return gone
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Scan once: collect facts, evaluate the detectors, journal the transitions and act on them
         by mode.
         """
-        facts = self._pod.look()
+        facts = self._pod.collect_facts()
         with self._lock:
             transitions = self._engine.evaluate(facts)
         for transition in transitions:

@@ -11,15 +11,15 @@ from bs4_agent.checkpoints.inventory import complete_steps
 from bs4_agent.detect.facts import RunFacts
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import Playbook, digest
-from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.playbooks.world import (
+from bs4_agent.playbooks.pod_actions import (
     Context,
     Planned,
-    World,
+    PodActions,
     hashed_steps,
     steps_as_dicts,
     steps_from_dicts,
 )
+from bs4_agent.playbooks.steps import STEPS
 
 #: Seconds after which a plan is no longer valid, because the pod may have changed.
 LIFETIME_S = 15 * 60
@@ -121,11 +121,13 @@ def _goes_back(playbook: Playbook) -> bool:
     )
 
 
-def make(world: World, playbook: Playbook, run: str, action: str, incident: str = "") -> Plan:
+def make(
+    pod_actions: PodActions, playbook: Playbook, run: str, action: str, incident: str = ""
+) -> Plan:
     """Make a plan for the current state of the run. `action` is the action's key, `incident` the id
     of the incident or "". Raises NotApplicable if the playbook has nothing to do for this run.
     """
-    facts = world.run_facts(run)
+    facts = pod_actions.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):
         raise NotApplicable(
             f"{playbook.id} does not apply to {facts.spec.trainer}; `playbook list` shows "
@@ -137,8 +139,8 @@ def make(world: World, playbook: Playbook, run: str, action: str, incident: str 
         )
     resume = previous(facts) if _goes_back(playbook) else resumable(facts)
     if resume is None and "restore_set" in dict(playbook.fix):
-        resume = (world.remote_step(run) or {}).get("step")
-    context = Context(world, run, action, resume)
+        resume = (pod_actions.remote_step(run) or {}).get("step")
+    context = Context(pod_actions, run, action, resume)
     steps = []
     for kind, parameters in playbook.fix:
         if (step := STEPS[kind].plan(context, parameters)) is not None:

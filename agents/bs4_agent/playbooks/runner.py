@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from bs4_agent.errors import AgentError, Cancelled, PlanChanged, PlanExpired, Refused, StepFailed
 from bs4_agent.ledger import ActionView, Ledger, PlanView
 from bs4_agent.playbooks.plan import Plan
+from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
-from bs4_agent.playbooks.world import Context, Planned, World
 
 
 class Recorder(Protocol):
@@ -188,7 +188,7 @@ class Runner(StepRunner):
 
     def __init__(
         self,
-        world: World,
+        pod_actions: PodActions,
         record: Recorder,
         key: str,
         plan: Plan,
@@ -205,9 +205,9 @@ class Runner(StepRunner):
             plan.steps,
             rest,
             kinds=STEPS,
-            context=Context(world, plan.run, key, plan.resume, pause),
+            context=Context(pod_actions, plan.run, key, plan.resume, pause),
         )
-        self._world, self._plan, self._pause = world, plan, pause
+        self._world, self._plan, self._pause = pod_actions, plan, pause
 
     def _verify(self) -> bool:
         """Wait until training advances, journal the verdict, and return True if the run has

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_agent.detect.facts import LogEvent, RunFacts
+from bs4_agent.playbooks.pod_actions import PodActions
 from bs4_agent.playbooks.steps.waits import used_percent
-from bs4_agent.playbooks.world import World
 
 #: Sleeps for a number of seconds; raises Cancelled if the verification is to end.
 Pause = Callable[[float], None]
@@ -32,7 +32,7 @@ class Verdict:
 
 
 def steps_advance(
-    world: World,
+    pod_actions: PodActions,
     run: str,
     attempt: int,
     parameters: Mapping[str, Any],
@@ -49,7 +49,7 @@ def steps_advance(
     deadline = time.monotonic() + within
     last_said = None
     while time.monotonic() < deadline:
-        facts = world.run_facts(run)
+        facts = pod_actions.run_facts(run)
         if facts.attempt > attempt:
             done = len(trained_steps(facts))
             if facts.good_end or done >= count:
@@ -74,7 +74,7 @@ def steps_advance(
 
 
 def steps_continue(
-    world: World,
+    pod_actions: PodActions,
     run: str,
     attempt: int,
     parameters: Mapping[str, Any],
@@ -91,7 +91,7 @@ def steps_continue(
     deadline = time.monotonic() + within
     first: tuple[int, int | None] | None = None
     while time.monotonic() < deadline:
-        facts = world.run_facts(run)
+        facts = pod_actions.run_facts(run)
         if first is None or first[0] != facts.attempt:
             first = (facts.attempt, facts.trainer_side.last_step)
         begun, new = first[1], 0
@@ -114,7 +114,7 @@ def steps_continue(
 
 
 def disk_below(
-    world: World,
+    pod_actions: PodActions,
     run: str,
     attempt: int,
     parameters: Mapping[str, Any],
@@ -125,8 +125,8 @@ def disk_below(
     system is also used below `percent`: free space without progress is no recovery.
     """
     percent = int(parameters["percent"])
-    verdict = steps_continue(world, run, attempt, parameters, say, pause)
-    used = used_percent(world.run_facts(run).layout.output_dir)
+    verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)
+    used = used_percent(pod_actions.run_facts(run).layout.output_dir)
     if used >= percent:
         return Verdict(
             False, f"the run's disk is still {used:.0f} % full, not below {percent} %", None

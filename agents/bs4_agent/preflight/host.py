@@ -41,7 +41,7 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
     )
 
 
-def look(
+def probe(
     cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
 ) -> dict[str, Any]:
     """Return the facts about the machine, or about the container `box`.

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.checkpoints.inventory import inventory
-from bs4_agent.detect import around
+from bs4_agent.detect import environment_probes
 from bs4_agent.detect.detectors import DETECTORS
+from bs4_agent.detect.environment import DatasetCache, Disk, RunEnvironment
 from bs4_agent.detect.facts import Facts, RunFacts
 from bs4_agent.detect.stepfiles import step_files
-from bs4_agent.detect.surroundings import DatasetCache, Disk, Surroundings
 from bs4_agent.playbooks.compiled import Playbook
 from bs4_agent.telemetry.host import disk_usage
 from bs4_agent.trainers.base import LaunchSpec, Trainer
@@ -57,7 +57,7 @@ def run_facts(
     has the names under which the previous attempt ran; None means that there was none.
     """
     layout = trainer.layout(spec)
-    config = around.flat_settings(spec)
+    config = environment_probes.flat_settings(spec)
     return RunFacts(
         name=spec.run,
         spec=spec,
@@ -70,11 +70,11 @@ def run_facts(
         files=step_files(layout),
         resume=spec.resume,
         config=config,
-        around=Surroundings(
+        environment=RunEnvironment(
             looked_t=time.time(),
-            environments=around.environment_versions(spec, config),
+            environments=environment_probes.environment_versions(spec, config),
             caches=_caches(environment),
-            lineage=None if config is None else around.names(config),
+            lineage=None if config is None else environment_probes.names(config),
             lineage_before=lineage_before,
         ),
     )
@@ -127,6 +127,6 @@ def _caches(environment: Mapping[str, str]) -> list[DatasetCache] | None:
     keeps them.
     """
     home = environment.get("HF_HOME") or str(Path.home() / ".cache" / "huggingface")
-    return around.dataset_caches_in(
+    return environment_probes.dataset_caches_in(
         Path(environment.get("HF_DATASETS_CACHE") or Path(home) / "datasets")
     )

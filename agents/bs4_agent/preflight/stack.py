@@ -64,7 +64,7 @@ def revision(python: Path) -> str:
     return sha256("\n".join(parts).encode()).hexdigest()
 
 
-def look(
+def probe(
     cwd: Path,
     modules: Sequence[str],
     environment: Mapping[str, str] | None = None,

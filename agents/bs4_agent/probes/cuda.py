@@ -52,7 +52,7 @@ def probe(
         ) from error
 
 
-def look() -> dict[str, Any]:
+def probe_devices() -> dict[str, Any]:
     """Return the answer of `probe` for the interpreter that runs this function."""
     import importlib
 
@@ -75,4 +75,4 @@ def look() -> dict[str, Any]:
 
 if __name__ == "__main__":
     sys.path[:] = sys.path[1:]  # removes our directory: its modules must not hide the environment's
-    sys.stdout.write(json.dumps(look()) + "\n")
+    sys.stdout.write(json.dumps(probe_devices()) + "\n")

@@ -45,7 +45,7 @@ class AgentWatch:
         self._stopped = False
         self._ask_at = 0.0
 
-    def look(self, now: float, note: Note) -> None:
+    def poll(self, now: float, note: Note) -> None:
         """Check the agent if a check is due at monotonic second `now`, and ask for a new one if it
         is dead.
 

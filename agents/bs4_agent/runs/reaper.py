@@ -85,7 +85,7 @@ class Reaper:
                     self._remember()
             wake_at = scan_at
             if self.agent is not None:
-                self.agent.look(now, self.note)
+                self.agent.poll(now, self.note)
                 wake_at = min(scan_at, self.agent.look_at)
             self._write_pending()
             received = signal.sigtimedwait(signals, max(0.0, wake_at - time.monotonic()))

@@ -17,6 +17,7 @@ from bs4_agent.containers.log import ContainerLog
 from bs4_agent.errors import AgentError, SpoolFull, UnknownRun
 from bs4_agent.identity import Identity
 from bs4_agent.paths import Home, safe_name
+from bs4_agent.runs.event_log import EventLog, JournalLike
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.membership import AttemptMembers, Membership
 from bs4_agent.runs.model import Attempt, End, Exit, Member, Run
@@ -29,7 +30,6 @@ from bs4_agent.runs.records import (
     spec_as_dict,
     spec_from_dict,
 )
-from bs4_agent.runs.told import JournalLike, Told
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers import registry as registered_trainers
@@ -75,7 +75,7 @@ class Runs:
         self.agent_restart = agent_restart
         self.membership = Membership()
         self._journal = journal
-        self._told = Told(journal)
+        self._told = EventLog(journal)
         self._gaps: list[dict[str, Any]] = []
         self._trainers = trainers or registered_trainers.get
         self._settle_s = settle_s
@@ -356,7 +356,7 @@ class Runs:
     def _tell_registered(self, run: Run) -> None:
         """Journal the registration of the run, unless it is journalled already."""
         directory, spec = self.home.run(run.name), run.spec
-        if self._told.told(directory, "registered"):
+        if self._told.has(directory, "registered"):
             return
         try:
             max_steps = self.trainer(spec).max_steps(spec)
@@ -369,14 +369,14 @@ class Runs:
             "config": str(spec.config),
             "max_steps": max_steps,
         }
-        self._told.tell(directory, run.name, 0, "registered", fields)
+        self._told.append(directory, run.name, 0, "registered", fields)
 
     def _tell_started(self, run: Run, attempt: Attempt) -> bool:
         """Journal the start of the attempt. Return False if it was journalled before or the spool
         is full.
         """
         directory = self.attempt_directory(run.name, attempt.number)
-        if self._told.told(directory, "attempt-started"):
+        if self._told.has(directory, "attempt-started"):
             return False
         fields: dict[str, Any] = {
             "argv": list(attempt.argv),
@@ -390,8 +390,8 @@ class Runs:
         if run.spec.container:
             fields["container"] = run.spec.container
         if attempt.adopted:
-            self._told.tell(directory, run.name, attempt.number, "adopted", fields)
-        return self._told.tell(directory, run.name, attempt.number, "attempt-started", fields)
+            self._told.append(directory, run.name, attempt.number, "adopted", fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-started", fields)
 
     def _tell_ended(self, run: Run, attempt: Attempt, end: End) -> bool:
         """Journal the end of the attempt. Return False if it was journalled before or the spool is
@@ -405,4 +405,4 @@ class Runs:
             "detail": end.detail,
             "ended_t": end.t,
         }
-        return self._told.tell(directory, run.name, attempt.number, "attempt-ended", fields)
+        return self._told.append(directory, run.name, attempt.number, "attempt-ended", fields)

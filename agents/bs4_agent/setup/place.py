@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bs4_agent.jobs import Jobs
 from bs4_agent.paths import Home
-from bs4_agent.playbooks.world import Planned
+from bs4_agent.playbooks.pod_actions import Planned
 from bs4_agent.setup.credentials import Incoming
-from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup.recipe import Recipe
 
 #: Seconds that a command may take that only reads.

@@ -12,7 +12,7 @@ from typing import Any
 from bs4_agent.errors import NotApplicable
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.world import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
+from bs4_agent.playbooks.pod_actions import Planned, hashed_steps, steps_as_dicts, steps_from_dicts
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.recipe import Recipe, read
 from bs4_agent.setup.steps import STEPS

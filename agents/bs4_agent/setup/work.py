@@ -9,11 +9,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.jobs import Jobs
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
 from bs4_agent.setup import credentials
-from bs4_agent.setup.jobs import Jobs
 from bs4_agent.setup.place import Place, SetupContext
 from bs4_agent.setup.plan import NAME, SetupPlan, make
 from bs4_agent.setup.recipe import Recipe

@@ -92,7 +92,7 @@ class Chain:
         self.path, self.attempt, self._must_save = path, attempt, True
         return True
 
-    def look(self) -> bool:
+    def scan(self) -> bool:
         """Check every file that may have changed. Return True if there is something new for
         readers.
         """

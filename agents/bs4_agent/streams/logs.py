@@ -86,7 +86,7 @@ class LogStream:
         microseconds if nothing changed.
         """
         with self._lock:
-            news = self._chain.look()
+            news = self._chain.scan()
             news = (bool(self._tails) and self._tail_due()) or news
         self._tell()
         return news

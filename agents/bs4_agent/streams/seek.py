@@ -17,7 +17,7 @@ ALL_LINES = 1 << 62
 
 
 @dataclass(frozen=True)
-class Found:
+class SeekResult:
     """The result of a seek: the `place`, or the place that the time slice reached and the arguments
     `ask_again` that continue from there.
     """
@@ -32,7 +32,7 @@ class Found:
 
 def line_from_start(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
-) -> Found:
+) -> SeekResult:
     """Return the place of the 0-based `line` of the whole stream, or the stream's end if it has
     fewer lines.
 
@@ -45,15 +45,15 @@ def line_from_start(
         index = index_of(piece.generation)
         complete = index.extend(fd, piece.size, budget, line)
         if not complete and index.newlines <= line:
-            return Found(Cursor(piece.generation, index.scanned), {"line": wanted})
+            return SeekResult(Cursor(piece.generation, index.scanned), {"line": wanted})
         lines = index.newlines
         if lines <= line:
             lines = index.count(fd, piece.size) + (not ends_with_newline(fd, piece.size))
         if line < lines:
-            return Found(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
+            return SeekResult(Cursor(piece.generation, index.offset(fd, piece.size, line) or 0))
         line -= lines
         place = Cursor(piece.generation, piece.size)
-    return Found(place)
+    return SeekResult(place)
 
 
 def count_lines(
@@ -79,7 +79,7 @@ def count_lines(
 
 def line_from_end(
     pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
-) -> Found:
+) -> SeekResult:
     """Return the place at which the last `lines` lines before `end` begin, or the stream's start if
     there are fewer. The way back ends after about `room` bytes, even inside a line.
     """
@@ -92,15 +92,15 @@ def line_from_end(
         back = _back(fd, limit, lines, budget, room)
         lines, place = back.lines, Cursor(piece.generation, back.place)
         if lines == 0 or back.cut:
-            return Found(place, cut=back.cut, within=back.within)
+            return SeekResult(place, cut=back.cut, within=back.within)
         if room is not None:
             room = max(1, room - (limit - back.place))
         if budget.spent:
-            return Found(
+            return SeekResult(
                 place,
                 {"cursor": str(place), "line": -lines, **({} if room is None else {"room": room})},
             )
-    return Found(place)
+    return SeekResult(place)
 
 
 @dataclass(frozen=True)

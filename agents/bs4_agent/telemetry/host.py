@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from bs4_agent.telemetry.guard import Background
+from bs4_agent.telemetry.background import Background
 from bs4_agent.telemetry.memory import MemoryMeter
 
 # The kernel's shared memory mount is measured; nothing is written.

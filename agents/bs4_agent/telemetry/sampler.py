@@ -14,7 +14,7 @@ from bs4_agent.clock import stamp
 from bs4_agent.errors import SpoolFull
 from bs4_agent.identity import Identity
 from bs4_agent.scope import Scope
-from bs4_agent.telemetry.guard import GuardedGpus
+from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.host import HostSampler
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.ownership import attribute, nvml_pids

@@ -221,7 +221,7 @@ class Trainer(Protocol):
         """
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return what the check before the start (`preflight.look.at_run`) must know of the
+        """Return what the check before the start (`preflight.pod_probe.at_run`) must know of the
         settings, under its own keys, if they have other names than prime-rl's. Empty if the check
         finds them itself. `python` is the interpreter, if it is not the checkout's.
         """

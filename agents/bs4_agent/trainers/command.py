@@ -60,7 +60,7 @@ class PrimeRlTrainer(Trainer):
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
         """Return the number of steps after which the run ends, or None if it is not set."""
-        return settings.of(spec, watching=True).integer(
+        return settings.settings_of(spec, watching=True).integer(
             "max_steps", "trainer.max_steps", "orchestrator.max_steps"
         )
 

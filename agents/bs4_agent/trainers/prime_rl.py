@@ -94,7 +94,7 @@ class PrimeRl(PrimeRlTrainer):
         """
         if spec.argv:
             return list(spec.argv)
-        current = settings.of(spec)
+        current = settings.settings_of(spec)
         _refuse(spec, current)
         words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
         words += settings.without(spec.overrides, _OWNED)
@@ -146,7 +146,11 @@ class PrimeRl(PrimeRlTrainer):
 
     def _run_dir(self, spec: LaunchSpec) -> Path:
         """Return the run's directory."""
-        name = settings.of(spec, watching=True).text("run.dir") or spec.trainer_name or spec.run
+        name = (
+            settings.settings_of(spec, watching=True).text("run.dir")
+            or spec.trainer_name
+            or spec.run
+        )
         return spec.output_dir / name
 
     def _checkpoint_dir(self, spec: LaunchSpec, run: Path) -> Path | None:
@@ -154,7 +158,7 @@ class PrimeRl(PrimeRlTrainer):
         is not set.
         """
         written = Settings(_resolved(run, "trainer")).get("ckpt.output_dir")
-        text = written or settings.of(spec, watching=True).text(
+        text = written or settings.settings_of(spec, watching=True).text(
             "ckpt.output_dir", "trainer.ckpt.output_dir"
         )
         return spec.cwd / str(text) if text else None
@@ -206,7 +210,7 @@ class PrimeRl(PrimeRlTrainer):
         spec = resolved(self.id, words, cwd)
         if spec is None:
             return None
-        current = settings.of(spec, watching=True)
+        current = settings.settings_of(spec, watching=True)
         if launcher.generation(script, cwd, current.arguments, current) != launcher.CURRENT:
             return None
         if current.text("run.dir", "run.name") is None:
@@ -231,7 +235,7 @@ class PrimeRl(PrimeRlTrainer):
         """
         if spec.resume is not None:
             return spec.resume
-        return _asked(settings.of(spec, watching=True))
+        return _asked(settings.settings_of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL of the engine itself, not of the router in front of it. Admin calls
@@ -241,7 +245,7 @@ class PrimeRl(PrimeRlTrainer):
         it is set. The resolved config that the launcher wrote wins over the file with which it was
         started.
         """
-        current = settings.of(spec, watching=True)
+        current = settings.settings_of(spec, watching=True)
         if written := _resolved(self._run_dir(spec), "inference"):
             current = Settings({"inference": written})
         base = current.first(*_CLIENT)
@@ -254,14 +258,14 @@ class PrimeRl(PrimeRlTrainer):
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
         """Return the ports of the router and of the engine."""
-        router = settings.of(spec, watching=True).integer("inference.server.port") or 8000
+        router = settings.settings_of(spec, watching=True).integer("inference.server.port") or 8000
         return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
         """Return the path of the run's metrics file, metrics.jsonl unless the config names another
         one.
         """
-        name = settings.of(spec, watching=True).text(
+        name = settings.settings_of(spec, watching=True).text(
             "monitors.file.path", "trainer.monitors.file.path"
         )
         return self._run_dir(spec) / (name or "metrics.jsonl")
@@ -285,7 +289,7 @@ def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
     `run_dir` is the directory that its processes were seen to use. It wins over the config, and it
     is the only source of an automatic name.
     """
-    current = settings.of(spec, watching=True)
+    current = settings.settings_of(spec, watching=True)
     out = spec.cwd / (current.text("output_dir") or "outputs")
     name, directory = current.text("run.name"), current.text("run.dir", "run.name")
     if run_dir is not None and run_dir != out / (directory or ""):

@@ -60,7 +60,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         """
         if spec.argv:
             return list(spec.argv)
-        current = settings.of(spec)
+        current = settings.settings_of(spec)
         words = program(spec, _SCRIPTS, _MODULES) + named(spec, current)
         words += settings.without(spec.overrides, _OWNED)
         if spec.component == "inference":
@@ -139,7 +139,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         spec = resolved(self.id, words, cwd)
         if spec is None:
             return None
-        current = settings.of(spec, watching=True)
+        current = settings.settings_of(spec, watching=True)
         if launcher.generation(script, cwd, current.arguments, current) == launcher.CURRENT:
             return None
         return _described(spec, current, cwd)
@@ -152,7 +152,7 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         whose last file is rollout_buffer.jsonl (with skip_buffer it does not read it). The
         broadcast has STABLE. Weights have no marker, and nothing resumes from them.
         """
-        current = settings.of(spec, watching=True)
+        current = settings.settings_of(spec, watching=True)
         where = self.layout(spec)
         by_file = (
             current.first("weight_broadcast.type", "orchestrator.weight_broadcast.type")
@@ -175,13 +175,13 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         """
         if spec.resume is not None:
             return spec.resume
-        return _resume(settings.of(spec, watching=True))
+        return _resume(settings.settings_of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL of the engine: port 8000 of this machine unless the config sets
         another one. Without an [inference] table, the orchestrator's client has the address.
         """
-        current = settings.of(spec, watching=True)
+        current = settings.settings_of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
         if base is not None and current.get("inference") is None:
             return client_url(base)

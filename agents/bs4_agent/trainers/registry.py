@@ -117,7 +117,7 @@ def _titled(
     words = _words_around(proc, below, table, environ)
     spec = resolved(launcher.CURRENT, words, proc.cwd) if words is not None else None
     if spec is not None:
-        known = settings.of(spec, watching=True)
+        known = settings.settings_of(spec, watching=True)
         if run_dir is None and known.text("run.dir", "run.name") is None:
             return None
         return described(spec, run_dir)
@@ -209,7 +209,7 @@ def _generation_of_server(proc: Proc) -> str:
     config has keys that only the current one knows.
     """
     spec = launched(launcher.V2026_01, proc.cmdline, proc.cwd, "inference")
-    table = settings.of(spec, watching=True).data if spec is not None else {}
+    table = settings.settings_of(spec, watching=True).data if spec is not None else {}
     if {"vllm", "router", "backend_port"} & set(table):
         return launcher.CURRENT
     return launcher.V2026_01

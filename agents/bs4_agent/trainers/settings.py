@@ -181,7 +181,7 @@ class Settings:
         return isinstance(table, Mapping) and last in table and table[last] in ("None", None, False)
 
 
-def of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
+def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
     """Return the settings with which `spec` starts. Raises BadConfig if a file is missing or no
     TOML.
 

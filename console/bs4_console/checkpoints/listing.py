@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 from bs4_agent.checkpoints.orders import Order
 from bs4_agent.checkpoints.report import report
-from bs4_agent.detect.detectors.words import size as bytes_text
+from bs4_agent.detect.detectors.reporting import size as bytes_text
 from bs4_agent.detect.offline import guess_trainer, spec_of
 from bs4_agent.trainers import registry
 from bs4_console import ceilings
 from bs4_console.errors import UsageError
 from bs4_console.pods.state import PodState
-from bs4_console.run_log.eta import words
+from bs4_console.run_log.eta import describe
 
 #: Seconds. A directory in which nothing was written for longer belongs to a run that saves no more.
 _LIVE_S = 900.0
@@ -120,7 +120,9 @@ def outlook(found: Mapping[str, Any]) -> str:
             return "every save that is to come fits"
         return "the disk lasts"
     if seen["full_t"] is not None:
-        return f"full in {words(max(0.0, seen['full_t'] - time.time()))} (step {seen['full_step']})"
+        return (
+            f"full in {describe(max(0.0, seen['full_t'] - time.time()))} (step {seen['full_step']})"
+        )
     if seen["room"] is not None and found["live"]:
         return f"room for {seen['room']} more"
     return ""
@@ -207,7 +209,7 @@ def age(seconds: float | None) -> str:
         return "-"
     if seconds < 60:
         return f"{seconds:.0f}s"
-    return words(seconds)
+    return describe(seconds)
 
 
 def _old(one: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ NAME = "merge"
 
 
 @dataclass(frozen=True)
-class Asked:
+class MergeRequest:
     """The request for one merge. `step` is None for the newest complete step. `target` is the
     directory to write, "" for one below the run's directory; a relative path starts at the run's
     working directory.
@@ -32,7 +32,7 @@ class Asked:
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
-async def plan(live: PodSession, asked: Asked) -> PlanView:
+async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
     """Have the pod make a plan and return it. Raises NotApplicableError if there is nothing to
     merge, and RefusedError with the reason if the merge is not allowed.
     """
@@ -61,7 +61,7 @@ def under_way(state: PodState, run: str) -> ActionView | None:
     return None
 
 
-def words(view: PlanView) -> list[str]:
+def plan_lines(view: PlanView) -> list[str]:
     """Return the lines that a person reads beside the plan's steps: disk space and notes."""
     body = view.plan
     disk = (
@@ -76,7 +76,7 @@ def possible(run: RunState) -> bool:
     return run.view.trainer in registry.ids() and registry.get(run.view.trainer).merges
 
 
-def told(action: ActionView) -> str:
+def progress(action: ActionView) -> str:
     """Return one line about the state of a merge."""
     plan = action.body.get("plan", {})
     step = plan.get("resume")

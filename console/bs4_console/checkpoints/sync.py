@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bs4_agent.checkpoints.remote import prune, seeds, steps
+from bs4_agent.checkpoints.remote import legacy_layout, prune, steps
 from bs4_agent.checkpoints.remote.errors import NotThere, StoreAuth, StoreError
 from bs4_agent.checkpoints.remote.layout import Layout, Place
+from bs4_agent.checkpoints.remote.legacy_layout import SeedStep
 from bs4_agent.checkpoints.remote.prune import Pruning
-from bs4_agent.checkpoints.remote.seeds import SeedStep
 from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.errors import AgentError, BadRequest, PlanChanged
@@ -42,7 +42,7 @@ __all__ = [
     "StoreFailed",
     "carry_out",
     "line",
-    "look",
+    "scan",
     "older",
     "open_store",
     "place_of",
@@ -149,12 +149,12 @@ def _key(given: Credentials | None) -> tuple[str, str]:
     return str(found["key_id"]), str(found["key"])
 
 
-def look(store: B2Store, place: Place, run: str) -> RemoteRun:
+def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
     """Return what the bucket holds of a run, from a new listing. Raises StoreFailed if the store
     fails or holds nothing of the run.
     """
     try:
-        found = steps.look(store, Layout(place.prefix, run))
+        found = steps.scan(store, Layout(place.prefix, run))
     except AgentError as error:
         raise StoreFailed(error) from error
     if not found.steps and not found.others and found.pointer is None:
@@ -169,7 +169,7 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
     Raises StoreFailed if the store fails.
     """
     try:
-        return list(seeds.read(store, Layout(place.prefix, run)).steps)
+        return list(legacy_layout.read(store, Layout(place.prefix, run)).steps)
     except AgentError as error:
         raise StoreFailed(error) from error
 
@@ -179,7 +179,7 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
     Raises RefusedError with the reason if nothing may be removed, UsageError if `keep` is too
     small, and StoreFailed if the store fails.
     """
-    found = look(store, place, run)
+    found = scan(store, place, run)
     try:
         decision = prune.decide(found, keep, milestones)
     except BadRequest as error:

@@ -15,7 +15,7 @@ from bs4_console.checks.verdict import (
     UNKNOWN,
     WARNING,
     WORDS,
-    Found,
+    Reason,
     Sample,
     Verdict,
     aggregate,
@@ -136,7 +136,7 @@ def junit(verdicts: Sequence[Verdict]) -> str:
 
 def _suite(root: ElementTree.Element, verdict: Verdict) -> None:
     """Add the suite of one verdict to the document."""
-    cases = verdict.found or [Found(verdict.level, "pod", "; ".join(verdict.sentences))]
+    cases = verdict.found or [Reason(verdict.level, "pod", "; ".join(verdict.sentences))]
     suite = ElementTree.SubElement(root, "testsuite", name=_xml(verdict.pod), tests=str(len(cases)))
     suite.set("failures", str(sum(level in (WARNING, CRITICAL) for level, _, _ in cases)))
     suite.set("errors", str(sum(level == UNKNOWN for level, _, _ in cases)))

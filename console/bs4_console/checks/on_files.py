@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.checks.verdict import OK, Found, Verdict, level_of, unreachable, verdict
+from bs4_console.checks.verdict import OK, Reason, Verdict, level_of, unreachable, verdict
 from bs4_console.errors import UsageError
 
 
@@ -25,14 +25,14 @@ def judge_files(path: Path, source: str | None = None, trainer: str | None = Non
     found = []
     for f in deciding:
         text = f"{f['id']}: {f['summary']}{_place(f['evidence'])}"
-        found.append(Found(level_of(f["severity"]), f["id"], text))
+        found.append(Reason(level_of(f["severity"]), f["id"], text))
     incidents = []
     for f in report["findings"]:
         own = {key: f[key] for key in ("severity", "summary", "playbook")}
         incidents.append({"id": "", "failure": f["id"], "run": "", **own})
     return verdict(
         str(path),
-        found or [Found(OK, "files", "nothing known is wrong here")],
+        found or [Reason(OK, "files", "nothing known is wrong here")],
         incidents=incidents,
         coverage=report["coverage"],
     )

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.observer import FRESH_S, Observation, ago
 from bs4_console.pods.state import PodState, RunState
-from bs4_console.pods.witness import FRESH_S, Sight, ago
 
 if TYPE_CHECKING:
     from bs4_agent.detect.engine import Engine
@@ -37,7 +37,7 @@ class Outside:
     name, `incidents` has what `check` lists, and `coverage` says what could not be seen.
     """
 
-    sights: Mapping[str, Sight] = field(default_factory=dict)
+    sights: Mapping[str, Observation] = field(default_factory=dict)
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
 
@@ -75,14 +75,14 @@ def _matters(run: RunState) -> bool:
     )
 
 
-async def look(pod: PodState, api: WandbApi) -> Outside:
+async def observe(pod: PodState, api: WandbApi) -> Outside:
     """Query W&B about each of the pod's runs at the same time, and return the observations."""
     from bs4_console.checks.wandb import WandbWitness
 
     runs = watched(pod)
     witnesses = [WandbWitness(api, run.name, run.view.tracked) for run in runs]
-    seen = await asyncio.gather(*(witness.look() for witness in witnesses))
-    sights, rows, coverage = dict[str, Sight](), list[dict[str, Any]](), []
+    seen = await asyncio.gather(*(witness.observe() for witness in witnesses))
+    sights, rows, coverage = dict[str, Observation](), list[dict[str, Any]](), []
     for run, witness, sight in zip(runs, witnesses, seen, strict=True):
         sights[run.name] = sight
         rows += witness.rows
@@ -107,10 +107,10 @@ async def ask(pod: PodState) -> Outside:
     if known is None:
         return Outside(coverage=["W&B: this machine has no key for it"])
     async with WandbApi(known) as api:
-        return await look(pod, api)
+        return await observe(pod, api)
 
 
-def beside_the_pod(run: RunState, sight: Sight, now_t: float | None = None) -> str:
+def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
     """Return a sentence about what is wrong with W&B, for a run whose pod answers and says that the
     run lives. Returns "" if nothing is wrong.
     """
@@ -167,8 +167,8 @@ def _playbooks() -> list[Any]:
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
     """Return the facts that the engine needs: the observed runs and W&B's rows."""
+    from bs4_agent.detect.environment import ConsoleFacts
     from bs4_agent.detect.facts import Facts, RunFacts, Side
-    from bs4_agent.detect.surroundings import ConsoleFacts
     from bs4_agent.states import SeenState
     from bs4_agent.trainers.base import LaunchSpec, RunLayout
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from bs4_console.checks.outside import Outside, beside_the_pod
+from bs4_console.pods.observer import without_the_pod
 from bs4_console.pods.state import STALE_S, PodState, RunState
-from bs4_console.pods.witness import without_the_pod
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 WORDS = {OK: "OK", WARNING: "WARNING", CRITICAL: "CRITICAL", UNKNOWN: "UNKNOWN"}
@@ -23,7 +23,7 @@ _RANK = {OK: 0, WARNING: 1, UNKNOWN: 2, CRITICAL: 3}
 DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
-class Found(NamedTuple):
+class Reason(NamedTuple):
     """One thing that was checked. `subject` names it ("run demo", "GPU 0", "disk /data",
     "telemetry"), and `text` says how it is.
     """
@@ -57,7 +57,7 @@ class Verdict:
     incidents: Sequence[dict[str, Any]] = ()
     coverage: Sequence[str] = ()
     """What could not be seen on the pod, as phrases. Unknown is not healthy."""
-    found: Sequence[Found] = ()
+    found: Sequence[Reason] = ()
     """Everything that was checked, worst first, including what is well."""
     samples: Sequence[Sample] = ()
     sights: Sequence[dict[str, Any]] = ()
@@ -130,11 +130,11 @@ def unreachable(
     the runs, which are shown and do not change the level.
     """
     seen = outside or Outside()
-    found, told = [Found(UNKNOWN, "link", sentence)], []
+    found, told = [Reason(UNKNOWN, "link", sentence)], []
     for run, sight in seen.sights.items():
         if text := without_the_pod(run, sight):
             told.append(text)
-            found.append(Found(OK, "W&B", text))
+            found.append(Reason(OK, "W&B", text))
     return Verdict(
         pod=pod,
         level=UNKNOWN,
@@ -156,11 +156,11 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
     for run in pod.runs.values():
         found += _run(run, any(i.run == run.name for i in opened))
     if not pod.runs:
-        found.append(Found(OK, "runs", "no run is registered"))
+        found.append(Reason(OK, "runs", "no run is registered"))
     if pod.stale:
         age = pod.age()
         found.append(
-            Found(
+            Reason(
                 UNKNOWN,
                 "telemetry",
                 "there is no telemetry" if age is None else f"telemetry is {age:.0f} s old",
@@ -190,7 +190,7 @@ def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
     )
 
 
-def _wandb(pod: PodState, seen: Outside) -> list[Found]:
+def _wandb(pod: PodState, seen: Outside) -> list[Reason]:
     """Return one entry for each run that W&B was queried about."""
     found = []
     for name, sight in seen.sights.items():
@@ -198,13 +198,13 @@ def _wandb(pod: PodState, seen: Outside) -> list[Found]:
         if not wrong[0]:
             wrong = [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name]
         for text in wrong:
-            found.append(Found(WARNING, f"W&B of {name}", text))
+            found.append(Reason(WARNING, f"W&B of {name}", text))
         if not wrong:
-            found.append(Found(OK, "W&B", sight.detail))
+            found.append(Reason(OK, "W&B", sight.detail))
     return found
 
 
-def verdict(name: str, found: Sequence[Found], **more: Any) -> Verdict:
+def verdict(name: str, found: Sequence[Reason], **more: Any) -> Verdict:
     """Return the verdict for some checked things: the worst level, and the sentences about what is
     wrong, or about everything if nothing is wrong. `more` has further fields of the verdict.
     """
@@ -226,12 +226,12 @@ def level_of(severity: str) -> int:
     return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
 
 
-def _incidents(pod: PodState) -> list[Found]:
+def _incidents(pod: PodState) -> list[Reason]:
     """Return one entry for each open incident of the pod."""
     rows = []
     for i in pod.ledger.open_incidents():
         subject, text = f"{i.run or 'pod'}: {i.failure}", f"{i.failure}: {i.summary}"
-        rows.append(Found(level_of(i.severity), subject, text))
+        rows.append(Reason(level_of(i.severity), subject, text))
     return rows
 
 
@@ -245,7 +245,7 @@ def _coverage(pod: PodState) -> list[str]:
     return rows
 
 
-def _run(run: RunState, explained: bool) -> list[Found]:
+def _run(run: RunState, explained: bool) -> list[Reason]:
     """Return the entry for a run. A failed run has none if an open incident explains it."""
     word, step, goal = run.word, run.step, run.view.max_steps
     progress = "no step yet"
@@ -253,34 +253,36 @@ def _run(run: RunState, explained: bool) -> list[Found]:
         progress = f"step {step}" + (f" of {goal}" if goal else "")
     subject = f"run {run.name}"
     if word != "failed":
-        return [Found(OK, subject, f"{run.name} {word}, {progress}")]
+        return [Reason(OK, subject, f"{run.name} {word}, {progress}")]
     if explained:
         return []
     text = f"{run.name} ended badly at {progress}"
     if run.view.attempt and run.view.attempt.detail:
         text += f": {run.view.attempt.detail}"
-    return [Found(CRITICAL, subject, text)]
+    return [Reason(CRITICAL, subject, text)]
 
 
-def _gpus(pod: PodState) -> list[Found]:
+def _gpus(pod: PodState) -> list[Reason]:
     """Return the entries for the GPUs: one per broken GPU, or one for all."""
     gpus = pod.latest.get("gpus", {})
     if gpus.get("state") == "absent":
-        return [Found(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))]
+        return [
+            Reason(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))
+        ]
     if gpus.get("state") in ("stale", "error"):
         return [
-            Found(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
+            Reason(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
     devices, found = gpus.get("devices", []), []
     for d in devices:
         if d.get("error"):
-            found.append(Found(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
+            found.append(Reason(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
     if devices and not found:
-        found.append(Found(OK, "GPUs", f"{len(devices)} GPUs answer"))
+        found.append(Reason(OK, "GPUs", f"{len(devices)} GPUs answer"))
     return found
 
 
-def _disks(pod: PodState) -> list[Found]:
+def _disks(pod: PodState) -> list[Reason]:
     """Return the entries for disks that are nearly full, or one for all disks."""
     found = []
     disks = pod.latest.get("host", {}).get("disks", [])
@@ -289,10 +291,10 @@ def _disks(pod: PodState) -> list[Found]:
         if used >= DISK_WARNING:
             level = CRITICAL if used >= DISK_CRITICAL else WARNING
             found.append(
-                Found(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full")
+                Reason(level, f"disk {disk['path']}", f"{disk['path']} is {used:.0f} % full")
             )
     if disks and not found:
-        found.append(Found(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
+        found.append(Reason(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
     return found
 
 

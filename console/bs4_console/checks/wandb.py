@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from bs4_console.errors import ConsoleError
-from bs4_console.pods.witness import Sight, SightState
+from bs4_console.pods.observer import Observation, SightState
 
 PUBLIC = "https://api.wandb.ai"
 #: The API address for each address at which W&B shows runs. A self-hosted server has one address
@@ -259,7 +259,7 @@ class WandbWitness:
         self.rows: list[dict[str, Any]] = []
         """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
-    async def look(self) -> Sight:
+    async def observe(self) -> Observation:
         """Query W&B once and return the observation. Its state is "unknown", with the reason, if
         W&B could not be queried.
         """
@@ -299,7 +299,7 @@ class WandbWitness:
             "state": found.state,
         }
 
-    def _sight(self, found: Sequence[WandbRun]) -> Sight:
+    def _sight(self, found: Sequence[WandbRun]) -> Observation:
         """Return the observation that combines all sides of the run."""
         if not found:
             names = ", ".join(
@@ -321,7 +321,7 @@ class WandbWitness:
         elif all(word in _ENDED for word in words):
             state, coverage = "stopped", ""
         newest = "" if step is None else f", newest step {step}"
-        return Sight(
+        return Observation(
             state=state,
             detail=f"W&B has it as {' and '.join(words)}{newest}.",
             seen_t=seen_t,
@@ -336,9 +336,9 @@ def _same_server(shown: str, base: str) -> bool:
     return not shown or _SHOWN.get(shown, shown).rstrip("/") == base
 
 
-def _blind(why: str, next_step: str = "") -> Sight:
+def _blind(why: str, next_step: str = "") -> Observation:
     """Return an observation that says why nothing could be seen."""
-    return Sight(
+    return Observation(
         state="unknown",
         detail=f"W&B: {why.rstrip('.')}.",
         seen_t=None,

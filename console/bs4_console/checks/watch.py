@@ -15,8 +15,8 @@ from bs4_console.checks.outside import ask
 from bs4_console.checks.transitions import Notice, Transitions
 from bs4_console.checks.verdict import WORDS, Verdict, aggregate, judge, unreachable
 from bs4_console.errors import ConsoleError
+from bs4_console.pods.observer import link_incidents
 from bs4_console.pods.session import PodSession
-from bs4_console.pods.witness import link_incidents
 
 #: Seconds after which a link error that a person must repair (a key, an agent) is tried again.
 STOPPED_S = 300.0

@@ -53,7 +53,7 @@ async def run(options: argparse.Namespace) -> int:
     pod = to_act_on(options) if changes or options.mode else Inventory().get(options.name)
     link = transport(pod)
     try:
-        seen = await boot_hook.look(link, pod.name)
+        seen = await boot_hook.probe(link, pod.name)
         if options.platform:
             return _print(options, seen)
         if options.install:
@@ -61,7 +61,7 @@ async def run(options: argparse.Namespace) -> int:
         elif options.remove:
             await boot_hook.remove(link, seen)
         if changes:
-            seen = await boot_hook.look(link, pod.name)
+            seen = await boot_hook.probe(link, pod.name)
     finally:
         await link.close()
     lines = boot_hook.verdict(seen)

@@ -18,8 +18,8 @@ from bs4_console.cli.sessions import linked, pods, session
 from bs4_console.errors import ConsoleError, UsageError, described
 from bs4_console.fleet.liveness_probe import beside_the_link
 from bs4_console.pods.inventory import Pod
+from bs4_console.pods.observer import link_incidents
 from bs4_console.pods.state import PodState
-from bs4_console.pods.witness import link_incidents
 
 #: The exit code of a usage error. It is Nagios' code for a check that did not work.
 USAGE_CODE = UNKNOWN

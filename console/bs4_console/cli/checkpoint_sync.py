@@ -221,7 +221,7 @@ def _remote(
 ) -> int:
     """Print what the bucket holds of a run, and return 0."""
     store = sync.open_store(place, given)
-    seen = sync.look(store, place, options.name)
+    seen = sync.scan(store, place, options.name)
     # A run that this program saved has no steps of other scripts, so only without own steps are the
     # names searched for them.
     found = sync.remote_as_dict(

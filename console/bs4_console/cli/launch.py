@@ -15,7 +15,7 @@ from bs4_console.cli.output import complain, emit, finding_code, plan_text
 from bs4_console.cli.sessions import ask, can_ask, confirm, linked, pod_for_plan
 from bs4_console.errors import REFUSED, RefusedError, UsageError
 from bs4_console.launch import config, guide, phases
-from bs4_console.launch.guide import AUTO, COMPONENTS, TRAINERS, Asked
+from bs4_console.launch.guide import AUTO, COMPONENTS, TRAINERS, LaunchRequest
 from bs4_console.launch.phases import Phases
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.session import PodSession
@@ -131,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     return asyncio.run(_launch(options, asked_by(options), None))
 
 
-def asked_by(options: argparse.Namespace) -> Asked:
+def asked_by(options: argparse.Namespace) -> LaunchRequest:
     """Return the launch that the command line describes. Raises UsageError if something is missing
     or wrong.
     """
@@ -141,7 +141,7 @@ def asked_by(options: argparse.Namespace) -> Asked:
     pairs = [text.partition("=") for text in options.env]
     if wrong := [name for name, equals, _ in pairs if not equals]:
         raise UsageError(f"--env {wrong[0]} has no value.", "Write NAME=VALUE.")
-    return Asked(
+    return LaunchRequest(
         run=options.name,
         trainer=options.trainer or "",
         config=options.config,
@@ -157,7 +157,9 @@ def asked_by(options: argparse.Namespace) -> Asked:
     )
 
 
-async def _launch(options: argparse.Namespace, single: Asked | None, phased: Phases | None) -> int:
+async def _launch(
+    options: argparse.Namespace, single: LaunchRequest | None, phased: Phases | None
+) -> int:
     """Launch one config (`single`), or the current phase of a phase file (`phased`). Returns the
     exit code.
     """
@@ -189,7 +191,7 @@ async def _launch(options: argparse.Namespace, single: Asked | None, phased: Pha
             return finding_code(not only_shown)
         looked = None
         if not options.no_preflight:
-            looked = await guide.look(live, asked)
+            looked = await guide.prepare(live, asked)
         if looked is not None and not _fit(options, looked) and not only_shown:
             return REFUSED
         if phased is not None and phase is not None:
@@ -230,7 +232,7 @@ def _show(
     """Print the plan, with the checks before the start."""
     if not options.json:
         print(plan_text(view.plan, view.plan_hash))
-        for line in guide.words(view, live.state, pod.price):
+        for line in guide.plan_lines(view, live.state, pod.price):
             print(f"  {line}")
         for line in looked.memory if looked is not None else ():
             print(f"  {line}")

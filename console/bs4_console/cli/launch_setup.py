@@ -9,7 +9,7 @@ from bs4_console.cli.actions import watch
 from bs4_console.cli.output import complain
 from bs4_console.cli.sessions import can_ask, confirm
 from bs4_console.errors import RefusedError, UsageError
-from bs4_console.launch.guide import Asked
+from bs4_console.launch.guide import LaunchRequest
 from bs4_console.pods.session import PodSession
 from bs4_console.setup import recipe as setup
 from bs4_console.setup.credentials import Credentials
@@ -45,7 +45,7 @@ def refuse_stray(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} says how to set a pod up.", "Add --setup, or leave it out.")
 
 
-async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> bool:
+async def ready(options: argparse.Namespace, live: PodSession, asked: LaunchRequest) -> bool:
     """Do the steps of the set-up that are not done yet. Returns False if the set-up failed or was
     only shown. Raises RefusedError if nobody confirmed it.
 
@@ -92,7 +92,7 @@ async def ready(options: argparse.Namespace, live: PodSession, asked: Asked) -> 
     return done.state == "done"
 
 
-def _confirmed(options: argparse.Namespace, asked: Asked) -> bool:
+def _confirmed(options: argparse.Namespace, asked: LaunchRequest) -> bool:
     """Return True if the set-up and the start are confirmed. Raises RefusedError otherwise."""
     if options.yes:
         return True

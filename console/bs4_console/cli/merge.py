@@ -37,7 +37,7 @@ async def run(options: argparse.Namespace) -> int:
     """Run the command and return its exit code: 0 if the whole directory is there, or if only the
     plan was to be shown.
     """
-    asked = merge.Asked(options.name, options.step, options.target)
+    asked = merge.MergeRequest(options.name, options.step, options.target)
     only_shown = options.plan == ""
     async with linked(pod_for_plan(options)) as live:
         going = merge.under_way(live.state, options.name)
@@ -51,7 +51,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 async def _confirmed(
-    live: PodSession, options: argparse.Namespace, asked: merge.Asked
+    live: PodSession, options: argparse.Namespace, asked: merge.MergeRequest
 ) -> str | None:
     """Return the key of the merge that was confirmed and started, or None if only the plan was to
     be shown.
@@ -74,6 +74,6 @@ async def _confirmed(
                 "steps",
             ),
         )
-    if plans.confirmed(options, view, merge.words(view)):
+    if plans.confirmed(options, view, merge.plan_lines(view)):
         return await merge.begin(live, view)
     return None

@@ -135,7 +135,7 @@ async def _watch(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> No
             try:
                 async with controller_of(options, config) as controller:
                     while True:
-                        outcome = await controller.look()
+                        outcome = await controller.poll()
                         wrong.discard(config.run)
                         said = _tell(options, config, outcome, said)
                         await asyncio.sleep(
@@ -165,7 +165,7 @@ async def _once(options: argparse.Namespace, chosen: Sequence[RunConfig]) -> int
                 deadline = asyncio.get_running_loop().time() + options.patience
                 said = ""
                 while True:
-                    outcome = await controller.look()
+                    outcome = await controller.poll()
                     said = _tell(options, config, outcome, said)
                     if outcome.word != "recovering" or asyncio.get_running_loop().time() > deadline:
                         await controller.close()

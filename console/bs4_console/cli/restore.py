@@ -83,7 +83,7 @@ async def run(options: argparse.Namespace) -> int:
     --launch: if the run trains), or if only the plan was to be shown. If the store has no complete
     step, it is 1 and nothing starts.
     """
-    asked = restore.Asked(
+    asked = restore.RestoreRequest(
         run=options.name,
         source=options.source,
         step=options.step,
@@ -112,7 +112,7 @@ async def run(options: argparse.Namespace) -> int:
 
 
 async def _confirmed(
-    live: PodSession, options: argparse.Namespace, asked: restore.Asked
+    live: PodSession, options: argparse.Namespace, asked: restore.RestoreRequest
 ) -> str | None:
     """Return the key of the restore that was confirmed and started, or None if only the plan was to
     be shown.
@@ -125,7 +125,7 @@ async def _confirmed(
                 options, view, "skipped", "notes", "bytes", "missing", "free", "launch", "steps"
             ),
         )
-    if plans.confirmed(options, view, restore.words(view)):
+    if plans.confirmed(options, view, restore.plan_text(view)):
         return await restore.begin(live, view)
     return None
 
@@ -139,7 +139,7 @@ async def _resume(live: PodSession, options: argparse.Namespace, action: ActionV
     """Resume the restored run, and return the exit code."""
     asked = restore.launch_of(action.result)
     if not options.no_preflight:
-        looked = await guide.look(live, asked)
+        looked = await guide.prepare(live, asked)
         if looked.blocking:
             complain(
                 f"Step {asked.resume} is restored; the run was not started: "

@@ -16,7 +16,7 @@ from bs4_console.run_log.record import RunRecord
 _ASK_S = 20.0
 
 
-def look(record: RunRecord) -> None:
+def print_curves(record: RunRecord) -> None:
     """Query the run's pod about the checkpoints of the best validation steps, and add the answers
     to the record. Does nothing if the run has no validations.
     """
@@ -28,17 +28,19 @@ async def _look(record: RunRecord) -> None:
     """Add what the pod answers, or why it could not be queried."""
     known = {pod.name: pod for pod in pods(None)}
     if record.pod not in known:
-        validation.look(record.validation, None, "its pod is not in the inventory any more")
+        validation.add_to_report(
+            record.validation, None, "its pod is not in the inventory any more"
+        )
         return
     try:
         async with linked(known[record.pod], deploy=False, timeout=_ASK_S) as live:
-            validation.look(record.validation, await listing.of_pod(live, record.name))
+            validation.add_to_report(record.validation, await listing.of_pod(live, record.name))
     except (LinkError, RemoteError) as error:
-        validation.look(record.validation, None, error.message)
+        validation.add_to_report(record.validation, None, error.message)
 
 
 def show(record: RunRecord) -> None:
     """Print the validation curves of a run."""
     for curve in record.validation:
-        for head, line in zip(("validation", "curve"), validation.words(curve), strict=False):
+        for head, line in zip(("validation", "curve"), validation.describe(curve), strict=False):
             print(f"  {head:10} {line}")

@@ -292,7 +292,7 @@ async def _look_again(asked: Sequence[Pod]) -> None:
 def _show(options: argparse.Namespace) -> int:
     """Print one run, and return 0."""
     record = _record(options.record)
-    run_curves.look(record)
+    run_curves.print_curves(record)
     if options.json:
         emit("run", run=_kept_dict(record))
         return 0
@@ -480,7 +480,7 @@ def _eta(options: argparse.Namespace) -> int:
     rows = [
         [
             str(g.step),
-            eta.words(g.seconds) if g.seconds else "reached",
+            eta.describe(g.seconds) if g.seconds else "reached",
             "-" if g.cost is None else f"${g.cost:.2f}",
         ]
         for g in goals

@@ -448,7 +448,7 @@ def relaxed(pattern: str) -> str:
     whose text `pattern` could be found. Returns "" if there is no useful one.
 
     The expression holds for lines in which JSON escaped only quotes and line ends, and in which
-    every non-ASCII character was replaced by DEL (see the agent's prefilter, sieve.py). It leaves
+    every non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It leaves
     out lookarounds, and what stands before the first and after the last part that must be there. No
     header ends in a letter, a digit or a dot, and no format continues a text with a letter: so much
     of ^ and $ is kept.

@@ -10,8 +10,8 @@ from typing import Literal
 from bs4_console.errors import ConsoleError, LinkError
 from bs4_console.pods.inventory import Pod
 from bs4_console.pods.liveness import Sign, judge, of_sight
+from bs4_console.provision.observer import witness_of
 from bs4_console.provision.pod import greets
-from bs4_console.provision.witness import witness_of
 
 PortWord = Literal["open", "mute", "refused", "silent"]
 
@@ -25,7 +25,7 @@ async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
     witness = witness_of(pod)
     if witness is None or not isinstance(error, LinkError):
         return ""
-    sight = await witness.look()
+    sight = await witness.observe()
     if sight.state == "unknown":
         return ""
     signs = [Sign(0.0, "ssh", error.link_state, error.message), of_sight("provider", sight, 0.0)]

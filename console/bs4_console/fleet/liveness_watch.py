@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Protocol
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.inventory import Inventory
 from bs4_console.pods.liveness import SILENT, Rules, Sign, Source, Verdict, judge, of_sight
+from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import Ledger, PodState, RunState
-from bs4_console.pods.witness import Sight
 
 if TYPE_CHECKING:
     from bs4_console.fleet.liveness_probe import PortWord
@@ -37,7 +37,7 @@ _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 class Looks(Protocol):
     """The probes of a pod that do not use its link. Tests replace them."""
 
-    async def provider(self, pod: str) -> Sight | None:
+    async def provider(self, pod: str) -> Observation | None:
         """Return what the pod's provider says of the pod's machine, or None if the inventory does
         not name provider and machine.
         """
@@ -62,18 +62,18 @@ class RealLooks:
     def __init__(self, inventory: Inventory | None = None) -> None:
         self._inventory = inventory or Inventory()
 
-    async def provider(self, pod: str) -> Sight | None:
+    async def provider(self, pod: str) -> Observation | None:
         """Return what the pod's provider says of the pod's machine. Returns None if the inventory
         does not name provider and machine, and an observation in state "unknown" if the inventory
         cannot be read.
         """
         # Importing it takes 0.2 s, because it imports an HTTP client. The thread that answers keys
         # must not wait for that.
-        witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.witness")
+        witness = await asyncio.to_thread(importlib.import_module, "bs4_console.provision.observer")
         try:
             known = await asyncio.to_thread(self._inventory.get, pod)
         except ConsoleError as error:
-            return Sight(
+            return Observation(
                 state="unknown",
                 detail=error.message,
                 seen_t=None,
@@ -81,7 +81,7 @@ class RealLooks:
                 next_step=error.next_step,
             )
         asked = witness.witness_of(known)
-        sight: Sight | None = None if asked is None else await asked.look()
+        sight: Observation | None = None if asked is None else await asked.observe()
         return sight
 
     async def port(self, pod: str) -> PortWord | None:

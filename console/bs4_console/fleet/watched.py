@@ -119,7 +119,7 @@ class Fleet:
         while True:
             await asyncio.sleep(LOOK_S)
             try:
-                pods = watch.look()
+                pods = watch.poll()
                 if pods is not None:
                     await self._become({pod.name: pod for pod in pods})
             except ConsoleError as error:

@@ -14,7 +14,7 @@ from typing import Any
 
 from bs4_agent.trainers.verl_settings import component_of
 from bs4_console.errors import RemoteError, UsageError
-from bs4_console.launch.guide import HOMES, TRAINERS, Asked, asked_again
+from bs4_console.launch.guide import HOMES, TRAINERS, LaunchRequest, asked_again
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.checks import VERL
 
@@ -39,8 +39,8 @@ _OWN = frozenset(
 
 
 async def resolved(
-    live: PodSession, asked: Asked, *, setup: bool = False, otherwise: str = ""
-) -> Asked:
+    live: PodSession, asked: LaunchRequest, *, setup: bool = False, otherwise: str = ""
+) -> LaunchRequest:
     """Return `asked` with trainer, component and directory filled in.
 
     `setup` accepts that there is no config yet; the named trainer alone counts then. `otherwise` is

@@ -39,7 +39,7 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class LaunchRequest:
     """One launch as a person requests it. `resume` is a step or "auto". `fresh` moves existing
     output to the run's trash. `container` is the container of the pod in which the run starts; all
     paths are the pod's own.
@@ -86,7 +86,7 @@ def launches(state: PodState, run: str) -> list[ActionView]:
     return [a for a in state.ledger.actions.values() if (a.kind, a.run) == ("launch", run)]
 
 
-def trains_already(state: PodState, asked: Asked) -> RunState | None:
+def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
     """Return the run if it is alive and has the requested trainer and config, so that there is
     nothing to start. Returns None otherwise, also for a `fresh` launch.
     """
@@ -137,7 +137,7 @@ def sentence(check: Check) -> str:
     return f"{check.why}{stop} {check.fix}".strip()
 
 
-async def look(live: PodSession, asked: Asked) -> Looked:
+async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
     """Examine pod, config and model before anything is planned, and return the result."""
     wanted = Wanted(
         trainer=asked.trainer,
@@ -176,7 +176,7 @@ def price_of(pod: str) -> float | None:
     return None
 
 
-async def plan(live: PodSession, asked: Asked, **record: Any) -> PlanView:
+async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
     """Return the pod's plan for a launch. `record` holds values that the run's record keeps of this
     start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
     NotApplicableError with the pod's reason if it makes no plan.
@@ -228,7 +228,7 @@ def must_type(view: PlanView) -> bool:
     return bool(view.plan.get("typed_name"))
 
 
-def words(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
+def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
     """Return the lines that a person reads beside the plan's steps: why it resumes at that step,
     notes, environment, model, and cost. `price` is in US dollars per hour.
     """
@@ -302,6 +302,6 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
     ]
 
 
-def again(asked: Asked, **changes: Any) -> Asked:
+def again(asked: LaunchRequest, **changes: Any) -> LaunchRequest:
     """Return the same request with some fields changed."""
     return replace(asked, **changes)

@@ -25,7 +25,7 @@ from typing import Any
 from bs4_console.checkpoints import listing
 from bs4_console.errors import RefusedError, UsageError
 from bs4_console.launch import guide
-from bs4_console.launch.guide import HOMES, TRAINERS, Asked
+from bs4_console.launch.guide import HOMES, TRAINERS, LaunchRequest
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import PlanView, PodState, RunState
 
@@ -75,9 +75,9 @@ class Phases:
     output_dir: str
     phases: tuple[Phase, ...]
 
-    def asked(self, phase: Phase) -> Asked:
+    def asked(self, phase: Phase) -> LaunchRequest:
         """Return the launch request of a phase."""
-        return Asked(
+        return LaunchRequest(
             run=self.run,
             trainer=self.trainer,
             config=phase.config,

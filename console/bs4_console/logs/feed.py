@@ -299,7 +299,7 @@ class LogFeed:
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
-            rows, side.cursor, side.ended = await self.pages.sift(
+            rows, side.cursor, side.ended = await self.pages.filter_lines(
                 stream, source, side.cursor, self.filter, backwards=True
             )
         else:
@@ -321,7 +321,7 @@ class LogFeed:
         stream = self.streams[source]
         if self.filter.sifts:
             self.sifted = True
-            rows, side.cursor, side.ended = await self.pages.sift(
+            rows, side.cursor, side.ended = await self.pages.filter_lines(
                 stream, source, side.cursor, self.filter, backwards=False
             )
         else:

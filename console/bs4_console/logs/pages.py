@@ -140,7 +140,7 @@ class LogPages:
             return [], chunk.start, True
         return rows_of(chunk.data, source, chunk.start), chunk.next, not chunk.more
 
-    async def sift(
+    async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
         """Return one answer of the pod's prefilter: the lines in the order of the log, the cursor

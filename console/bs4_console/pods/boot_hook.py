@@ -89,7 +89,7 @@ class Seen:
         return self.last is not None and self.last.get("b") == self.facts.get("boot_id")
 
 
-async def look(link: Transport, pod: str) -> Seen:
+async def probe(link: Transport, pod: str) -> Seen:
     """Probe the pod and return what was found. Raises NoAgentThere if the pod has no agent."""
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
     facts, hooks = {}, []

@@ -26,7 +26,7 @@ _SYNC = ("to", "every", "milestones", "keep_remote", "limit_mib", "weights")
 _KEEP = ("last", "at_least", "milestones", "synced")
 
 
-def of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
+def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
     """Return the standing orders of a run on this pod."""
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:
@@ -89,7 +89,7 @@ def _order(kind: str, record: Mapping[str, Any], names: Sequence[str]) -> dict[s
 
 
 def _stands(state: PodState, run: str, order: Order) -> bool:
-    for one in of(state, run):
+    for one in orders_of(state, run):
         if all(one.get(name) == value for name, value in order.items()):
             return True
     return False

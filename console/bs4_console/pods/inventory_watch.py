@@ -19,7 +19,7 @@ class InventoryWatch:
         self._inventory = inventory
         self._read = self._last = self._stamp()
 
-    def look(self) -> tuple[Pod, ...] | None:
+    def poll(self) -> tuple[Pod, ...] | None:
         """Return the pods if the file has changed and is no longer being written, else None.
 
         Raises UsageError, once for each change, if the file cannot be read.

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from bs4_console import errors
 
 if TYPE_CHECKING:
-    from bs4_console.pods.witness import Sight
+    from bs4_console.pods.observer import Observation
 
 Word = Literal["fine", "network-only", "rebooted", "hung", "reclaimed", "ended", "unknown"]
 #: Sources and their words. ssh: our own link (`up`, or the word of its error). port: a bare
@@ -107,7 +107,7 @@ class Verdict:
         }
 
 
-def of_sight(source: Literal["provider", "wandb", "store"], sight: Sight, t: float) -> Sign:
+def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, t: float) -> Sign:
     """Return an external observation as a sign. `t` is the time of the poll in seconds. A store
     that has files is always `seen`: files say nothing about a machine.
     """

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from bs4_agent.streams.segments import parse
 from bs4_console import ceilings, files
-from bs4_console.pods.range_set import Spans
+from bs4_console.pods.range_set import RangeSet
 
 #: Bytes that a stream keeps here at most; the oldest files are deleted first. A journal never gets
 #: near it.
@@ -82,7 +82,7 @@ class Mirror:
         self._write = write and root is not None
         self._records_only = records_only
         self._cursors: dict[str, str] = {}
-        self._spans: dict[Path, Spans] = {}
+        self._spans: dict[Path, RangeSet] = {}
         self._held: dict[Kind, int] | None = None
         """The bytes of this home by kind. None until the first write counts them."""
         self.over: dict[Kind, str] = {}
@@ -307,10 +307,10 @@ class Mirror:
         if new:
             self._trim(directory)
 
-    def _spans_of(self, directory: Path, name: str) -> Spans:
+    def _spans_of(self, directory: Path, name: str) -> RangeSet:
         path = directory / f"{name}.spans"
         if path not in self._spans:
-            self._spans[path] = Spans(path)
+            self._spans[path] = RangeSet(path)
         return self._spans[path]
 
     def _has_room(self, kind: Kind, more: int) -> bool:

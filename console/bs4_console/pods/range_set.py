@@ -9,7 +9,7 @@ from pathlib import Path
 _WIDTH = 42
 
 
-class Spans:
+class RangeSet:
     """A set of byte ranges: sorted, disjoint `[begin, end)`, kept in the file `path`.
 
     The file has a line `begin end` for each write; ranges are joined when it is read again. A write

@@ -19,7 +19,7 @@ from bs4_console.pods.gate import records
 from bs4_console.pods.mirror import Mirror
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import place, position, stream_names
-from bs4_console.task_group import Together
+from bs4_console.task_group import TaskGroup311
 from bs4_console.waiting import at_most
 
 #: Seconds that one read waits on the pod for new data. It only sets how often an idle stream is
@@ -88,7 +88,7 @@ class PodReader:
         self.replay()
         self.state.changed()
 
-    def start(self, channel: Channel, loops: Together) -> None:
+    def start(self, channel: Channel, loops: TaskGroup311) -> None:
         """Start the loops that follow all streams. Each loop runs until it fails."""
         loops.start(self._follow_journal(channel))
         loops.start(self._follow_telemetry(channel, loops))
@@ -219,7 +219,7 @@ class PodReader:
 
     # -- telemetry
 
-    async def _follow_telemetry(self, channel: Channel, loops: Together) -> None:
+    async def _follow_telemetry(self, channel: Channel, loops: TaskGroup311) -> None:
         """Follow the telemetry, beginning with the last two minutes, so that the screen is right at
         once. The time between those and what is held is read beside it.
         """
@@ -262,7 +262,7 @@ class PodReader:
 
     # -- which streams there are
 
-    async def _discover(self, channel: Channel, loops: Together) -> None:
+    async def _discover(self, channel: Channel, loops: TaskGroup311) -> None:
         following: set[str] = set()
         while True:
             self._look.clear()

@@ -29,7 +29,7 @@ from bs4_console.pods.port import Transport
 from bs4_console.pods.reader import READ_BYTES, PodReader
 from bs4_console.pods.state import ActionView, PodState
 from bs4_console.pods.streams import FILE, NOWHERE, place, position, stream_names
-from bs4_console.task_group import Together
+from bs4_console.task_group import TaskGroup311
 from bs4_console.waiting import at_most
 
 __all__ = ["Chunk", "PodSession"]
@@ -178,7 +178,7 @@ class PodSession:
         """Follow all streams until one of the loops fails. A lost channel fails all of them at
         once.
         """
-        loops = Together()
+        loops = TaskGroup311()
         self._reader.start(channel, loops)
         loops.start(self._ping(channel))
         await loops.wait()

@@ -13,8 +13,8 @@ from bs4_agent.trainers.steps import EVAL
 from bs4_console.errors import LinkState
 from bs4_console.pods.gate.records import RecordRefused
 from bs4_console.pods.links import Links
+from bs4_console.pods.observer import Observation, without_the_pod
 from bs4_console.pods.samples import Samples
-from bs4_console.pods.witness import Sight, without_the_pod
 
 if TYPE_CHECKING:
     from bs4_console.pods.liveness import Verdict
@@ -201,11 +201,11 @@ class PodState:
     runs: dict[str, RunState] = field(default_factory=dict)
     streams: list[str] = field(default_factory=list)
     links: Links = field(default_factory=Links)
-    sights: dict[str, Sight] = field(default_factory=dict)
+    sights: dict[str, Observation] = field(default_factory=dict)
     """The newest observation of W&B, by run (checks/outside.py). Empty if W&B was not polled."""
     unseen: tuple[str, ...] = ()
     """Phrases that say what W&B could not be asked in that poll, and why."""
-    provider: Sight | None = None
+    provider: Observation | None = None
     """The newest observation of the pod's provider. None if it was not polled."""
     lost: Verdict | None = None
     """The verdict while nothing answers at the pod, or that it was rebooted

@@ -21,7 +21,7 @@ PLAN_S = 900.0
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The result of a search over all providers. `offers` are the fitting offers, cheapest first;
     `failures` has the error of each provider that did not answer, by name.
     """
@@ -130,7 +130,7 @@ class Plan:
         return plan
 
 
-def no_offers(want: Want, found: Found) -> NoOffers:
+def no_offers(want: Want, found: SearchResult) -> NoOffers:
     """Return the error for a search without an affordable offer. It names the cheapest offer, if
     there is one, and the providers that did not answer.
     """

@@ -31,7 +31,7 @@ from bs4_console.provision.errors import (
     OverBudget,
     Unsettled,
 )
-from bs4_console.provision.plan import PLAN_S, Found, Plan, no_offers
+from bs4_console.provision.plan import PLAN_S, Plan, SearchResult, no_offers
 from bs4_console.provision.pod import greets
 
 #: US dollars. Prices that differ by less count as equal, because the providers round.
@@ -40,7 +40,7 @@ _CENT = 0.005
 __all__ = [
     "AlreadyThere",
     "Dearer",
-    "Found",
+    "SearchResult",
     "Listed",
     "NoOffers",
     "NotGone",
@@ -112,12 +112,12 @@ class Provisioner:
 
     # Searching
 
-    async def search(self, want: Want) -> Found:
+    async def search(self, want: Want) -> SearchResult:
         """Return the offers of all providers, asked at once, cheapest first. A provider that fails
         is listed with its error and does not hide the others.
         """
         offers, failures = await self._all(lambda provider: provider.offers(want))
-        return Found(
+        return SearchResult(
             tuple(sorted(offers, key=lambda offer: (offer.price, offer.provider, offer.id))),
             failures,
         )

@@ -93,7 +93,7 @@ class Controller:
         """Return the run's name."""
         return self.records.layout.run
 
-    async def look(self) -> Outcome:
+    async def poll(self) -> Outcome:
         """Poll once, do what follows from the verdict, and return the outcome. Raises StoreFailed
         if the object store does not answer; nothing more is done then.
         """

@@ -36,6 +36,7 @@ from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, IncidentView, PodState, RunState
 from bs4_console.providers.base import Machine, Offer, Want, ulid_of
 from bs4_console.provision.book import Book, Intent
+from bs4_console.provision.observer import ProviderObserver
 from bs4_console.provision.pod import greets, pod_of
 from bs4_console.provision.rent import (
     Dearer,
@@ -45,7 +46,6 @@ from bs4_console.provision.rent import (
     Provisioner,
     Unsettled,
 )
-from bs4_console.provision.witness import ProviderWitness
 from bs4_console.recovery import restore
 from bs4_console.recovery.config import RunConfig
 from bs4_console.recovery.recovery_types import Absent, Chosen, Doubt, Failed, Report, Saved
@@ -140,7 +140,7 @@ class RealHands:
         if where.provider and where.instance:
             # The provider is polled first: the rule needs a pod that does not answer after the
             # provider has said that the machine is gone.
-            sight = await ProviderWitness(where.provider, where.instance).look()
+            sight = await ProviderObserver(where.provider, where.instance).observe()
             found.append(of_sight("provider", sight, self.clock()))
         found += (link := await self._of_link(pod))
         if link[0].word != "up":
@@ -213,7 +213,7 @@ class RealHands:
                     why = ""
                     if attempt is not None and run.word in ("failed", "stopped"):
                         why = attempt.detail
-                    orders = carried_orders.of(live.state, self.run)
+                    orders = carried_orders.orders_of(live.state, self.run)
                     return Report(run.step, failed=why, orders=orders)
                 sets = (await listing.of_pod(live, self.run))["checkpoints"]
                 return Report(
@@ -453,7 +453,7 @@ class RealHands:
                 return True
             going = restore.under_way(live, self.run)
             if going is None:
-                asked = restore.Asked(
+                asked = restore.RestoreRequest(
                     run=self.run,
                     source=self.config.store,
                     step=step,
@@ -490,7 +490,7 @@ class RealHands:
             before = _last(live, "launch", self.run)
             if before is not None and before.accepted_t > done.accepted_t:
                 raise Failed(f"{self.run} was started on {where.pod} and ended: {before.detail}")
-            looked = await launch.look(live, asked)
+            looked = await launch.prepare(live, asked)
             if looked.blocking:
                 raise Failed(
                     f"{where.pod} cannot run {self.run}: {launch.sentence(looked.blocking[0])}"

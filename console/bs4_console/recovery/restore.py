@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bs4_console.errors import FINDING, ConsoleError, RefusedError
-from bs4_console.launch.guide import Asked as Launch
+from bs4_console.launch.guide import LaunchRequest as Launch
 from bs4_console.pods.session import PodSession
 from bs4_console.pods.state import ActionView, PlanView
 
@@ -27,7 +27,7 @@ class NothingToRestore(ConsoleError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RestoreRequest:
     """The request for one restore. `source` is an address like b2://BUCKET/PREFIX. `step` None
     means the newest step that is complete there. An empty `trainer` or `config` means what the
     store has recorded. Relative paths are those of the pod, as in a launch.
@@ -54,7 +54,7 @@ class Asked:
         }
 
 
-async def plan(live: PodSession, asked: Asked) -> PlanView:
+async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
     """Request a plan from the pod, which reads the store, and return it. Raises NothingToRestore if
     the store holds no complete step, and RefusedError with the pod's reason if it makes no plan for
     another reason.
@@ -109,7 +109,7 @@ def recorded(result: Mapping[str, Any]) -> bool:
 
 def command_of(asked: Launch, pod: str) -> str:
     """Return the command line that a person types to launch it on `pod`."""
-    words = [
+    plan_text = [
         "bs4-console",
         "launch",
         asked.config,
@@ -127,17 +127,17 @@ def command_of(asked: Launch, pod: str) -> str:
         str(asked.resume),
     ]
     if asked.component != "rl":
-        words += ["--component", asked.component]
+        plan_text += ["--component", asked.component]
     if asked.processes != 1:
-        words += ["--processes", str(asked.processes)]
+        plan_text += ["--processes", str(asked.processes)]
     for name, value in asked.env.items():
-        words += ["--env", f"{name}={value}"]
+        plan_text += ["--env", f"{name}={value}"]
     if asked.overrides:
-        words += ["--", *asked.overrides]
-    return shlex.join(words)
+        plan_text += ["--", *asked.overrides]
+    return shlex.join(plan_text)
 
 
-def words(view: PlanView) -> list[str]:
+def plan_text(view: PlanView) -> list[str]:
     """Return the lines that a person reads beside the plan's steps: which newer steps were skipped
     and why, what is still to be fetched, how the run was started (a launch from it will be the
     same), and notes.

@@ -66,7 +66,7 @@ def cost(price: float | None, seconds: float | None) -> float | None:
     return price * seconds / _HOUR_S
 
 
-def words(seconds: float) -> str:
+def describe(seconds: float) -> str:
     """Return a duration as text, like `1d 06h`, `6h 07m` or `12m`."""
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)

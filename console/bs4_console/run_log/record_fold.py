@@ -60,7 +60,7 @@ def fold(pod: PodState, run: RunState) -> RunRecord:
         reward=rewards[-1][1] if rewards else None,
         pace_s=run.step_seconds() if run.series("time_s") else None,
         source=pod.name,
-        validation=validation.of(run.eval_points),
+        validation=validation.curves_of(run.eval_points),
     )
     if attempts:
         record.started_t = attempts[0].started_t

@@ -33,7 +33,7 @@ class Validation:
     saved: float | None = None
 
 
-def of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
+def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
     """Return the validation curves in the step records of a run. Only records whose `side` is an
     evaluation's count. The metric with the most points comes first.
     """
@@ -67,7 +67,9 @@ def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
     )
 
 
-def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = "") -> None:
+def add_to_report(
+    curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = ""
+) -> None:
     """Fill in what is known of the checkpoints. `report` is the result of
     `checkpoints.listing.of_pod`, or None with the reason in `why` if the checkpoints could not be
     checked.
@@ -91,7 +93,7 @@ def look(curves: Iterable[Validation], report: Mapping[str, Any] | None, why: st
         curve.saved = None if curve.saved_step is None else kept[curve.saved_step]
 
 
-def words(curve: Validation, most: int = 12) -> list[str]:
+def describe(curve: Validation, most: int = 12) -> list[str]:
     """Return two lines: one on the best step and its checkpoint, and one with the newest `most`
     points. Return an empty list if there are no points.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bs4_console.printable import blanked
 from bs4_console.tui.clipboard import past_tmux
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -55,7 +55,7 @@ class Alerts:
         self._met: dict[str, float] = {}
         self._sounded = float("-inf")
 
-    def look(self, rows: Iterable[Row], now: float) -> list[Alert]:
+    def update(self, rows: Iterable[Row], now: float) -> list[Alert]:
         """Compare the rows with those of the last call and return an alert for each that became
         worse, or became something else that is as bad, worst first. `now` is in monotonic seconds.
         """

@@ -19,14 +19,14 @@ from bs4_console import ui_state as settings
 from bs4_console.tui import commands, memory, pins, themes
 from bs4_console.tui.alerts import Alerts, silence, silent, sound
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.going import Going
-from bs4_console.tui.ink import Ink
-from bs4_console.tui.kept import Kept, Saver
 from bs4_console.tui.keymap import check, load_keymap
+from bs4_console.tui.navigation import Navigation
 from bs4_console.tui.offers import offers
 from bs4_console.tui.overview import Overview
 from bs4_console.tui.remote import remote
+from bs4_console.tui.saved_view import SavedView, Saver
 from bs4_console.tui.screens.base import ConsoleScreen, Question
+from bs4_console.tui.styled_text import RoleStyles
 from bs4_console.tui.time_cursor import TimeCursor
 from bs4_console.ui_state import Settings
 
@@ -53,7 +53,7 @@ def _palette() -> type[Provider]:
     return ConsoleCommands
 
 
-class ConsoleApp(Going, inherit_bindings=False):
+class ConsoleApp(Navigation, inherit_bindings=False):
     """The console's app. Everything shown of a pod comes from `fleet`.
 
     `clock` and `keymap` ({command id: key}) can be replaced by tests. `told` are sentences to show
@@ -139,7 +139,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         self._dirty = True
         self.remote = False
         self._second = -1
-        self.kept = Kept(self.settings, save)
+        self.kept = SavedView(self.settings, save)
         self.overview = Overview()
         self.alerts = Alerts()
         self.time = TimeCursor(self)
@@ -201,7 +201,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         if due:
             self._alert()
             self.kept.restore(self)
-            self.kept.look(self)
+            self.kept.poll(self)
             self._greet()
 
     def _alert(self) -> None:
@@ -209,7 +209,7 @@ class ConsoleApp(Going, inherit_bindings=False):
         of them.
         """
         now = self.clock.mono()
-        worse = self.alerts.look(self.overview.rows(self.fleet.pods, self.clock), now)
+        worse = self.alerts.update(self.overview.rows(self.fleet.pods, self.clock), now)
         found = [alert for alert in worse if not silent(alert.key, self.settings.silenced)]
         if not found or self.settings.quiet:
             return
@@ -249,8 +249,8 @@ class ConsoleApp(Going, inherit_bindings=False):
 
         return KeyDriver if own is LinuxDriver else own
 
-    def _fresh_ink(self) -> Ink:
-        return Ink(self.current_theme, colour=not self.no_color)
+    def _fresh_ink(self) -> RoleStyles:
+        return RoleStyles(self.current_theme, colour=not self.no_color)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Return Textual's line filters, and one that removes all colours under the theme without

@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from bs4_console.errors import ConsoleError
-from bs4_console.tui.ink import Line
+from bs4_console.tui.styled_text import Line
 
 if TYPE_CHECKING:
     from bs4_console.pods.session import PodSession

@@ -28,17 +28,19 @@ def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
         return
     if (going := merge.under_way(session.state, run)) is not None:
         app.say(
-            f"A merge of {run} by {going.who} is under way: {merge.told(going)}", severity="warning"
+            f"A merge of {run} by {going.who} is under way: {merge.progress(going)}",
+            severity="warning",
         )
         return
     app.spawn(
-        f"plan a merge of {run}", _plan(app, session, merge.Asked(run, int(args) if args else None))
+        f"plan a merge of {run}",
+        _plan(app, session, merge.MergeRequest(run, int(args) if args else None)),
     )
 
 
-async def _plan(app: ConsoleApp, session: PodSession, asked: merge.Asked) -> None:
+async def _plan(app: ConsoleApp, session: PodSession, asked: merge.MergeRequest) -> None:
     view = await merge.plan(session, asked)
-    question = ConfirmScreen(view, session.state, merge.words(view))
+    question = ConfirmScreen(view, session.state, merge.plan_lines(view))
     app.confirm(question, f"merge {asked.run}", partial(_carry_out, app, session, view))
 
 
@@ -48,4 +50,4 @@ async def _carry_out(app: ConsoleApp, session: PodSession, view: PlanView) -> No
     """
     key = await merge.begin(session, view)
     async for action in session.follow_action(key):
-        app.say_end(action, f"{view.run}: {merge.told(action)}")
+        app.say_end(action, f"{view.run}: {merge.progress(action)}")

@@ -16,7 +16,7 @@ from bs4_console.errors import ConsoleError
 TMUX_S = 5.0
 
 
-def words(argv: Sequence[str]) -> str:
+def command_text(argv: Sequence[str]) -> str:
     """Return the argv quoted for a shell."""
     return shlex.join(argv)
 
@@ -30,9 +30,8 @@ def window(name: str, argv: Sequence[str]) -> None:
     """Run the program in a new tmux window. The window closes if the program succeeds, and stays
     readable if it fails. Raises ConsoleError if tmux opens no window.
     """
-    held = (
-        f"{words(argv)} || {{ echo; echo 'ended with '$?'; Enter closes this window'; read -r _; }}"
-    )
+    wait = "echo; echo 'ended with '$?'; Enter closes this window'; read -r _;"
+    held = f"{command_text(argv)} || {{ {wait} }}"
     try:
         done = subprocess.run(
             ["tmux", "new-window", "-n", name, "--", "/bin/sh", "-c", held],
@@ -43,11 +42,12 @@ def window(name: str, argv: Sequence[str]) -> None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise ConsoleError(
-            f"tmux opened no window: {error}.", f"Open one yourself: {words(argv)}"
+            f"tmux opened no window: {error}.", f"Open one yourself: {command_text(argv)}"
         ) from error
     if done.returncode:
         raise ConsoleError(
-            f"tmux opened no window: {done.stderr.strip()}.", f"Open one yourself: {words(argv)}"
+            f"tmux opened no window: {done.stderr.strip()}.",
+            f"Open one yourself: {command_text(argv)}",
         )
 
 

@@ -23,7 +23,7 @@ def toggle(app: ConsoleApp) -> None:
     screen = app.screen
     if not isinstance(screen, ConsoleScreen):
         return
-    pins, here = app.settings.pins, of(screen, screen.subject())
+    pins, here = app.settings.pins, pin_of(screen, screen.subject())
     if here in pins:
         at = pins.index(here)
         pins[at] = {}
@@ -36,7 +36,7 @@ def toggle(app: ConsoleApp) -> None:
         )
         return
     pins[free : free + 1] = [here]
-    app.say(f"{free + 1} comes back here: {words(here)}.")
+    app.say(f"{free + 1} comes back here: {describe(here)}.")
 
 
 def jump(app: ConsoleApp, args: str) -> None:
@@ -55,7 +55,7 @@ def jump(app: ConsoleApp, args: str) -> None:
             severity="warning" if number else "information",
         )
     elif not _whole(app, pin):
-        app.say(f"{words(pin)} is not there any more.", severity="warning")
+        app.say(f"{describe(pin)} is not there any more.", severity="warning")
     else:
         app.do_fleet("")
         app.call_later(reopen, app, pin)
@@ -109,7 +109,7 @@ def _open(
         app.open_pod(pod)
 
 
-def of(screen: ConsoleScreen, subject: Subject) -> Pin:
+def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
     """Return a pin for the place where `screen` is."""
     pod, run = subject.names
     pin = {"pod": pod, "run": run, "place": screen.place}
@@ -121,7 +121,7 @@ def of(screen: ConsoleScreen, subject: Subject) -> Pin:
     return pin
 
 
-def words(pin: Mapping[str, str]) -> str:
+def describe(pin: Mapping[str, str]) -> str:
     """Return the pin in words, for example "h100-a/math-7b log trainer"."""
     where = f"{pin.get('pod', '')}/{pin.get('run', '')}".strip("/")
     return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
@@ -129,4 +129,4 @@ def words(pin: Mapping[str, str]) -> str:
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
     """Return each pin that is set as a line, for example "1 h100-a/math-7b run"."""
-    return [f"{i} {words(pin)}" for i, pin in enumerate(pins, 1) if pin]
+    return [f"{i} {describe(pin)}" for i, pin in enumerate(pins, 1) if pin]

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line
 
 if TYPE_CHECKING:
     # Only for types: importing the session would take 12 ms for the channel and its frames.
@@ -105,7 +105,7 @@ def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
     return [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
 
 
-def of(pod: PodState, run: RunState | None) -> Status:
+def status_of(pod: PodState, run: RunState | None) -> Status:
     """Return the status of the run, or of the pod itself if `run` is None. Incidents come before
     the link, and the link before the run's own state, so that the run of an unreachable pod is
     unknown and not running.
@@ -142,7 +142,7 @@ def age(pod: PodState, clock: Clock) -> float | None:
 
 def is_old(seen: float | None) -> bool:
     """Return True if data of this age, in seconds, is not current any more, or if there is none."""
-    return seen is None or seen > words.FRESH_S
+    return seen is None or seen > formatting.FRESH_S
 
 
 def link_signs(pod: PodState) -> str:
@@ -178,18 +178,18 @@ def link_words(pod: PodState, clock: Clock) -> str:
         seen = time.localtime(clock.wall_of(pod.telemetry_seen))
         return time.strftime("recorded %Y-%m-%d %H:%M, not live", seen)
     if link.up:
-        return f"connected since {words.of_day(clock.wall_of(link.since))}"
+        return f"connected since {formatting.of_day(clock.wall_of(link.since))}"
     if link.state in ("new", "connecting"):
         return pod.progress or "connecting"
     if link.state == "host key?":
         return "waits until you have compared its host key"
     since = (
-        f"{link.state} since {words.of_day(clock.wall_of(link.since))} "
-        f"({words.duration(clock.mono() - link.since)})"
+        f"{link.state} since {formatting.of_day(clock.wall_of(link.since))} "
+        f"({formatting.duration(clock.mono() - link.since)})"
     )
     if link.retry_at is None:
         return since + ", not retried by itself"
-    return since + f", retry in {words.duration(max(0.0, link.retry_at - clock.mono()))}"
+    return since + f", retry in {formatting.duration(max(0.0, link.retry_at - clock.mono()))}"
 
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
@@ -202,7 +202,7 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
     waited = clock.mono() - run.step_seen
     if waited < max(LATE_S, LATE_STEPS * usual):
         return ""
-    return f"no step for {words.duration(waited)} (usually {words.pace(usual)})"
+    return f"no step for {formatting.duration(waited)} (usually {formatting.pace(usual)})"
 
 
 def full_disks(pod: PodState) -> list[str]:
@@ -212,10 +212,10 @@ def full_disks(pod: PodState) -> list[str]:
     host = pod.latest.get("host") or {}
     found = []
     for disk in host.get("disks") or []:
-        share = words.percent(disk.get("used"), disk.get("total"))
+        share = formatting.percent(disk.get("used"), disk.get("total"))
         if share is not None and share >= FULL_PERCENT:
             found.append(f"{disk.get('path', 'disk')} {share:.0f}% full")
-    shm = words.percent(host.get("shm_used"), host.get("shm_total"))
+    shm = formatting.percent(host.get("shm_used"), host.get("shm_total"))
     if shm is not None and shm >= FULL_PERCENT:
         found.append(f"/dev/shm {shm:.0f}% full")  # noqa: S108 (a name for the screen)
     return found
@@ -246,8 +246,8 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
             found.append((heard, ""))
     elif not pod.link.up:
         found.append((link_words(pod, clock), "accent"))
-    elif (seen := age(pod, clock)) is not None and seen > words.FRESH_S:
-        found.append((f"connected, but telemetry is {words.duration(seen)} old", "warn"))
+    elif (seen := age(pod, clock)) is not None and seen > formatting.FRESH_S:
+        found.append((f"connected, but telemetry is {formatting.duration(seen)} old", "warn"))
     if run and run.word in ("failed", "stopped") and run.view.attempt and not incidents:
         attempt = run.view.attempt
         how = f"signal {attempt.signal}" if attempt.signal else f"exit code {attempt.code}"
@@ -270,6 +270,6 @@ def _heard(pod: PodState, run: RunState | None, clock: Clock) -> str:
     """
     if run is None or run.name not in pod.sights:
         return ""
-    from bs4_console.pods.witness import without_the_pod
+    from bs4_console.pods.observer import without_the_pod
 
     return without_the_pod(run.name, pod.sights[run.name], clock.wall())

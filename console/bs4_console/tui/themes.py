@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from textual.theme import Theme
 
-from bs4_console.tui.ink import DARK
+from bs4_console.tui.styled_text import DARK
 
 LIGHT = Theme(
     name="bs4-light",

@@ -17,13 +17,13 @@ from bs4_agent.ledger import ActionView
 from bs4_agent.paths import Home
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.scope import Scope
 from bs4_agent.streams.registry import Streams
 from bs4_agent.streams.segments import SegmentStream
+from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import open_gpus
-from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_console.failures.playbooks import compile_all
@@ -81,7 +81,7 @@ class StoppingAgent:
         )
 
     def close(self) -> None:
-        self.actions.desk.join(30.0)
+        self.actions.executor.join(30.0)
         self.stream.close()
 
     def launch_body(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from bs4_agent.actions.desk import Desk, _busy
+from bs4_agent.actions.executor import ActionExecutor, _busy
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import PlanExpired, Refused
 from bs4_agent.ledger import ActionView, PlanView
@@ -33,10 +33,10 @@ def plan(**changed: Any) -> PlanView:
     return PlanView(**{**known, **changed})
 
 
-def desk(*plans: PlanView) -> Desk:
-    """Return what these methods look at of a desk: the plans that its journal has."""
+def executor(*plans: PlanView) -> ActionExecutor:
+    """Return what these methods look at of an executor: the plans that its journal has."""
     ledger = SimpleNamespace(plans={view.plan_hash: view for view in plans})
-    return cast(Desk, SimpleNamespace(ledger=ledger))
+    return cast(ActionExecutor, SimpleNamespace(ledger=ledger))
 
 
 def action(kind: str) -> ActionView:
@@ -53,7 +53,9 @@ def action(kind: str) -> ActionView:
 
 def test_a_plan_that_nobody_made_is_refused_with_the_command_that_makes_one() -> None:
     with pytest.raises(Refused) as refused:
-        Desk.kept_plan(desk(), "0123456789abcdef0123", "bs4-console playbook plan step-desync")
+        ActionExecutor.kept_plan(
+            executor(), "0123456789abcdef0123", "bs4-console playbook plan step-desync"
+        )
     assert str(refused.value) == (
         "No plan has the hash '0123456789abcdef'; make one with "
         "`bs4-console playbook plan step-desync` and confirm that."
@@ -63,19 +65,19 @@ def test_a_plan_that_nobody_made_is_refused_with_the_command_that_makes_one() ->
 def test_a_plan_that_was_refused_cannot_be_confirmed() -> None:
     view = plan(refused="no step is complete")
     with pytest.raises(Refused):
-        Desk.kept_plan(desk(view), view.plan_hash, "bs4-console launch")
+        ActionExecutor.kept_plan(executor(view), view.plan_hash, "bs4-console launch")
 
 
 def test_a_plan_that_is_kept_is_given() -> None:
     view = plan()
-    assert Desk.kept_plan(desk(view), view.plan_hash, "bs4-console launch") is view
-    Desk.must_live(desk(view), view)
+    assert ActionExecutor.kept_plan(executor(view), view.plan_hash, "bs4-console launch") is view
+    ActionExecutor.must_live(executor(view), view)
 
 
 @pytest.mark.parametrize("changed", [{"expires_m": 0.0}, {"boot": "another boot"}])
 def test_an_old_plan_is_refused_with_what_to_do(changed: dict[str, Any]) -> None:
     with pytest.raises(PlanExpired) as expired:
-        Desk.must_live(desk(), plan(**changed))
+        ActionExecutor.must_live(executor(), plan(**changed))
     assert str(expired.value) == (
         "The plan is older than 15 minutes (or the pod was rebooted since); make a new plan."
     )

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bs4_agent.actions.safe_points import Boundaries
+from bs4_agent.actions.safe_points import SafePoints
 
 LONG = 20.0
 
@@ -16,8 +16,8 @@ LONG = 20.0
 class Worker:
     """An action of two steps; each ends when it is told to."""
 
-    def __init__(self, boundaries: Boundaries) -> None:
-        self._boundaries = boundaries
+    def __init__(self, safe_points: SafePoints) -> None:
+        self._boundaries = safe_points
         self.begun = [threading.Event(), threading.Event()]
         self.may_end = [threading.Event(), threading.Event()]
         self.thread = threading.Thread(target=self._run, daemon=True)
@@ -33,13 +33,13 @@ class Worker:
 
 
 @contextmanager
-def working(boundaries: Boundaries) -> Iterator[Worker]:
-    worker = Worker(boundaries)
+def working(safe_points: SafePoints) -> Iterator[Worker]:
+    worker = Worker(safe_points)
     assert worker.begun[0].wait(LONG)
     try:
         yield worker
     finally:
-        boundaries.release()
+        safe_points.release()
         for event in worker.may_end:
             event.set()
         worker.thread.join(LONG)
@@ -47,11 +47,11 @@ def working(boundaries: Boundaries) -> Iterator[Worker]:
 
 
 def test_nothing_under_way_is_held_at_once_and_nothing_begins() -> None:
-    boundaries = Boundaries()
-    assert boundaries.hold(0.0)
-    worker = Worker(boundaries)
+    safe_points = SafePoints()
+    assert safe_points.hold(0.0)
+    worker = Worker(safe_points)
     assert not worker.begun[0].wait(0.05)
-    boundaries.release()
+    safe_points.release()
     assert worker.begun[0].wait(LONG)
     for event in worker.may_end:
         event.set()
@@ -59,29 +59,29 @@ def test_nothing_under_way_is_held_at_once_and_nothing_begins() -> None:
 
 
 def test_a_step_is_waited_for_and_the_next_one_does_not_begin() -> None:
-    boundaries = Boundaries()
-    with working(boundaries) as worker:
-        assert not boundaries.hold(0.0)
+    safe_points = SafePoints()
+    with working(safe_points) as worker:
+        assert not safe_points.hold(0.0)
         threading.Timer(0.05, worker.may_end[0].set).start()
-        assert boundaries.hold(LONG)
+        assert safe_points.hold(LONG)
         assert not worker.begun[1].is_set()
 
 
 def test_a_step_that_takes_too_long_ends_the_wait_and_goes_on() -> None:
-    boundaries = Boundaries()
-    with working(boundaries) as worker:
-        assert not boundaries.hold(0.05)
+    safe_points = SafePoints()
+    with working(safe_points) as worker:
+        assert not safe_points.hold(0.05)
         worker.may_end[0].set()
         assert worker.begun[1].wait(LONG)
 
 
 def test_waiting_for_training_to_move_is_a_boundary_all_along() -> None:
-    boundaries = Boundaries()
+    safe_points = SafePoints()
     resting, over, ended = threading.Event(), threading.Event(), threading.Event()
 
     def verify() -> None:
-        with boundaries.step():
-            with boundaries.rest():
+        with safe_points.step():
+            with safe_points.rest():
                 resting.set()
                 over.wait(LONG)
             ended.set()
@@ -89,18 +89,18 @@ def test_waiting_for_training_to_move_is_a_boundary_all_along() -> None:
     thread = threading.Thread(target=verify, daemon=True)
     thread.start()
     assert resting.wait(LONG)
-    assert boundaries.hold(0.0)
+    assert safe_points.hold(0.0)
     over.set()
     assert not ended.wait(0.05)
-    boundaries.release()
+    safe_points.release()
     assert ended.wait(LONG)
     thread.join(LONG)
 
 
 def test_a_step_that_fails_is_over() -> None:
-    boundaries = Boundaries()
-    with pytest.raises(ZeroDivisionError), boundaries.step():
+    safe_points = SafePoints()
+    with pytest.raises(ZeroDivisionError), safe_points.step():
         raise ZeroDivisionError
-    with pytest.raises(ZeroDivisionError), boundaries.step(), boundaries.rest():
+    with pytest.raises(ZeroDivisionError), safe_points.step(), safe_points.rest():
         raise ZeroDivisionError
-    assert boundaries.hold(0.0)
+    assert safe_points.hold(0.0)

@@ -14,8 +14,8 @@ import pytest
 
 from bs4_agent.actions.submit import Actions
 from bs4_agent.book import Book
-from bs4_agent.checkpoints import guard as module
-from bs4_agent.checkpoints.guard import Guard
+from bs4_agent.checkpoints import retention as module
+from bs4_agent.checkpoints.retention import Retention
 from bs4_agent.ids import ulid
 from bs4_agent.journal import Journal
 from bs4_agent.paths import Home
@@ -60,7 +60,7 @@ class Guarded:
         self.actions = Actions(
             self.pod, Library(b'{"playbooks": []}'), self.book, self.stream, lambda body: None
         )
-        self.guard = Guard(self.pod, self.book, self.actions)
+        self.guard = Retention(self.pod, self.book, self.actions)
 
     def restart(self) -> None:
         self.stream.close()

@@ -66,7 +66,7 @@ class NewPod:
         )
 
     def restart(self) -> None:
-        self.actions.desk.join(30.0)
+        self.actions.executor.join(30.0)
         self.stream.close()
         self.load()
         self.actions.resume()
@@ -102,7 +102,7 @@ class NewPod:
         ):
             assert time.monotonic() < deadline, self.told()
             time.sleep(0.02)
-        self.actions.desk.join(10.0)
+        self.actions.executor.join(10.0)
         return found[0]
 
     def told(self, type_: str) -> list[dict[str, Any]]:
@@ -132,6 +132,6 @@ def new_pod(tmp_path: Path, spec: LaunchSpec, patch: pytest.MonkeyPatch) -> Iter
         try:
             yield made
         finally:
-            made.actions.desk.join(30.0)
+            made.actions.executor.join(30.0)
             made.stream.close()
             shutil.rmtree(made.home.root, ignore_errors=True)

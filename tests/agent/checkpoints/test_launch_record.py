@@ -66,14 +66,14 @@ def test_arguments_and_environment_without_the_ids_at_wandb(tmp_path: Path) -> N
         component="trainer",
         processes=4,
     )
-    assert launch_record.of(known) == Launched(
+    assert launch_record.record_of(known) == Launched(
         ["--max-steps", "90", "--no-clean"], {"VLLM_USE_V1": "0"}, "trainer", 4, left_out=[]
     )
 
 
 def test_the_words_of_verl_are_kept_as_they_are(tmp_path: Path) -> None:
     words = ("trainer.total_training_steps=9", "+data.x=1", f"custom.token={KEY}")
-    made = launch_record.of(
+    made = launch_record.record_of(
         dataclasses.replace(spec(tmp_path, *words, trainer="verl"), env={"WANDB_RUN_ID": "w1"})
     )
     assert (list(made.overrides), dict(made.env)) == (list(words[:2]), {"WANDB_RUN_ID": "w1"})
@@ -84,7 +84,7 @@ def test_the_words_of_verl_are_kept_as_they_are(tmp_path: Path) -> None:
 
 def test_a_key_stays_where_it_is_and_is_said(tmp_path: Path) -> None:
     words = ("--max-steps", "90", "--orchestrator.client.header", KEY, "--seed", "1")
-    made = launch_record.of(
+    made = launch_record.record_of(
         dataclasses.replace(
             spec(tmp_path, *words), env={"ENDPOINT": f"https://x/{KEY}", "A": "1"}, container="box"
         )
@@ -129,7 +129,7 @@ def test_a_launch_whose_parts_have_a_file_each(tmp_path: Path) -> None:
     made = found(spec(tmp_path, *words, config="t.toml"))
     assert (made.main, made.named["t.toml"]) == (".bs4/config/t.toml", ".bs4/config/t.toml")
     record = dataclasses.replace(
-        launch_record.of(spec(tmp_path, *words, config="t.toml")), files=made.named
+        launch_record.record_of(spec(tmp_path, *words, config="t.toml")), files=made.named
     )
     assert record.words(lambda path: f"/new/{path}") == (
         "--trainer",
@@ -231,7 +231,7 @@ def test_a_manifest_whose_record_is_none_is_refused(change: dict[str, object]) -
 def test_what_is_named_as_a_secret_stays_however_short(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    made = launch_record.of(
+    made = launch_record.record_of(
         dataclasses.replace(spec(tmp_path, *words), env={"SERVICE_TOKEN": "abc"})
     )
     assert (list(made.overrides), dict(made.env), len(made.left_out)) == ([], {}, 2)
@@ -254,7 +254,7 @@ def test_what_is_named_as_a_secret_stays_however_short(
     ],
 )
 def test_what_only_sounds_like_one_travels(tmp_path: Path, word: str) -> None:
-    made = launch_record.of(spec(tmp_path, word, trainer="verl"))
+    made = launch_record.record_of(spec(tmp_path, word, trainer="verl"))
     assert (list(made.overrides), list(made.left_out)) == ([word], [])
 
 
@@ -265,7 +265,7 @@ def test_what_a_machine_has_stays_with_it(tmp_path: Path) -> None:
         "VIRTUAL_ENV": "/opt/old",
         "UV_PROJECT_ENVIRONMENT": "/opt/old",
     }
-    made = launch_record.of(
+    made = launch_record.record_of(
         dataclasses.replace(
             spec(tmp_path), env={**bound, "HF_HOME": "/data/hf", "NCCL_DEBUG": "INFO"}
         )

@@ -73,7 +73,7 @@ def interrupted(pod: NewPod, patch: pytest.MonkeyPatch, cut: Any) -> str:
     """
     plan = pod.plan()
     with patch.context() as dead:
-        dead.setattr(pod.actions.desk, "start", lambda *_: None)
+        dead.setattr(pod.actions.executor, "start", lambda *_: None)
         key = pod.begin(plan)
     restoring = pod.actions.restorals.work.restoring
     prepared = restoring.of(plan["plan"]["steps"][0]["parameters"])

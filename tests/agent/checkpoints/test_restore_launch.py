@@ -87,7 +87,7 @@ def test_it_goes_on_with_its_arguments_its_environment_and_its_files(pod: NewPod
         "--max-steps",
         "9000",
     ]
-    current = settings.of(plan.spec)
+    current = settings.settings_of(plan.spec)
     assert (current.get("trainer.optim.lr"), current.get("seq_len")) == (7e-6, 512), (
         "the files that it names, and those that they include"
     )

@@ -16,8 +16,8 @@ import pytest
 
 from bs4_agent.detect import matcher
 from bs4_agent.detect.engine import Engine, Transition
+from bs4_agent.detect.environment import Disk
 from bs4_agent.detect.facts import Facts, GpuFacts, Holder, LogEvent, ServerProbe
-from bs4_agent.detect.surroundings import Disk
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers import registry

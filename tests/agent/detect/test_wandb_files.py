@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.detect import wandb_files
-from bs4_agent.detect.surroundings import Tracked
+from bs4_agent.detect.environment import Tracked
 
 STAMP = "20261120_101500"
 

@@ -134,10 +134,10 @@ def test_the_last_word_says_where_each_living_run_stood_within_a_second(runs: Ru
     assert time.monotonic() - began < 20
     entry = {"run": "demo", "attempt": 3, "local_step": 20, "local_known": True, "remote_step": 10}
     assert [one["runs"] for one in told] == [[entry]]
-    kept = intent.of(runs.home, "demo", 3)
+    kept = intent.intent_of(runs.home, "demo", 3)
     assert kept is not None
     assert {**entry, "signal": "SIGTERM"}.items() <= kept.items()
-    assert intent.of(runs.home, "demo", 4) is None, "of another attempt nothing was said"
+    assert intent.intent_of(runs.home, "demo", 4) is None, "of another attempt nothing was said"
     assert oct((runs.home.root / intent.NAME).stat().st_mode & 0o777) == "0o600"
 
 

@@ -73,7 +73,7 @@ def agent(tmp_path: Path) -> Iterator[Agent]:
     made = Agent(tmp_path)
     yield made
     made.pod.may_end.set()
-    made.actions.desk.join(LONG)
+    made.actions.executor.join(LONG)
     made.stream.close()
 
 
@@ -101,7 +101,7 @@ def test_a_step_is_finished_first_and_nothing_else_begins(agent: Agent) -> None:
         "accepted",
     )
     assert not agent.pod.stopping.is_set()
-    agent.actions.desk.boundaries.release()  # only so that the test's threads can end
+    agent.actions.executor.safe_points.release()  # only so that the test's threads can end
 
 
 def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(
@@ -116,6 +116,6 @@ def test_a_step_that_takes_too_long_means_that_it_stays_and_can_be_asked_again(
     assert not agent.left.is_set()
     agent.pod.may_end.set()
     agent.until(stop, "done")
-    agent.actions.desk.join(LONG)
+    agent.actions.executor.join(LONG)
     agent.submit("handover")
     assert agent.left.wait(LONG)

@@ -19,12 +19,12 @@ from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks.compiled import Library, Playbook
+from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.steps import STEPS
-from bs4_agent.playbooks.world import Context
 from bs4_agent.streams.segments import SegmentStream
 from bs4_console.failures.playbooks import compile_all
 from tests.agent.facts import checkpoint
-from tests.agent.playbooks.test_steps import KEY, World
+from tests.agent.playbooks.test_steps import KEY, PodActions
 
 REMOTE = {
     "step": 40,
@@ -38,7 +38,7 @@ REMOTE = {
 }
 
 
-class Stored(World):
+class Stored(PodActions):
     """A run whose store can be asked; what is fetched from it is complete from then on."""
 
     def __init__(self, root: Path, remote: Mapping[str, Any] | None) -> None:
@@ -70,9 +70,9 @@ def playbook() -> Playbook:
 def test_a_step_on_the_disk_is_resumed_and_no_store_is_asked(
     tmp_path: Path, playbook: Playbook
 ) -> None:
-    world = Stored(tmp_path, REMOTE)
-    world.checkpoints = [checkpoint(5), checkpoint(6, complete=False)]
-    plan = plans.make(world, playbook, "demo", KEY)
+    pod_actions = Stored(tmp_path, REMOTE)
+    pod_actions.checkpoints = [checkpoint(5), checkpoint(6, complete=False)]
+    plan = plans.make(pod_actions, playbook, "demo", KEY)
     assert plan.resume == 5
     assert [step.kind for step in plan.steps] == [
         "stop_run",
@@ -80,14 +80,14 @@ def test_a_step_on_the_disk_is_resumed_and_no_store_is_asked(
         "move_steps",
         "relaunch",
     ]
-    assert world.asked == 0
+    assert pod_actions.asked == 0
 
 
 def test_without_one_the_store_is_restored_and_resumed_at_that_step(
     tmp_path: Path, playbook: Playbook
 ) -> None:
-    world = Stored(tmp_path, REMOTE)
-    plan = plans.make(world, playbook, "demo", KEY)
+    pod_actions = Stored(tmp_path, REMOTE)
+    plan = plans.make(pod_actions, playbook, "demo", KEY)
     assert plan.resume == 40
     assert [step.kind for step in plan.steps] == [
         "stop_run",
@@ -97,11 +97,15 @@ def test_without_one_the_store_is_restored_and_resumed_at_that_step(
         "relaunch",
     ]
     assert plan.steps[-1].parameters["resume"] == 40
-    step, planned, where = STEPS["restore_set"], plan.steps[2], Context(world, "demo", KEY, 40)
+    step, planned, where = (
+        STEPS["restore_set"],
+        plan.steps[2],
+        Context(pod_actions, "demo", KEY, 40),
+    )
     assert not step.done(where, planned)
     step.act(where, planned, step.check(where, planned), lambda text: None)
     assert step.done(where, planned)
-    world.alive = True
+    pod_actions.alive = True
     with pytest.raises(PlanChanged, match="running again"):
         step.check(where, planned)
 
@@ -117,8 +121,8 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
     """1.9: the script before us rented and started again for ever."""
     stream = SegmentStream(tmp_path / "journal", 1 << 20)
     book = Book(Journal(stream))
-    world = Stored(tmp_path, None)
-    world.checkpoints = [checkpoint(5)]
+    pod_actions = Stored(tmp_path, None)
+    pod_actions.checkpoints = [checkpoint(5)]
     run = SimpleNamespace(name="demo", attempt=SimpleNamespace(number=1))
     own = {
         "boot_id": book("note", run="demo", text="", who="")["b"],
@@ -126,8 +130,8 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
     }
     own |= {"runs": SimpleNamespace(get=lambda name: run), "book": book}
     for name, value in own.items():
-        setattr(world, name, value)
-    actions = Actions(world, Library(compile_all()), book, stream, lambda body: None)  # type: ignore[arg-type]
+        setattr(pod_actions, name, value)
+    actions = Actions(pod_actions, Library(compile_all()), book, stream, lambda body: None)  # type: ignore[arg-type]
     book("mode", run="demo", playbook="resume-after-restart", mode="auto", who="alice")
     for number in range(2):
         key = f"01J{number:023d}"
@@ -146,7 +150,7 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
     while not (notes := [r for r in book.records() if r["type"] == "note" and r["text"]]):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    actions.desk.join(10.0)
+    actions.executor.join(10.0)
     assert "2 recoveries of demo brought no new step" in notes[0]["text"]
     assert [
         r["kind"] for r in book.records() if r["type"] == "action" and r["event"] == "accepted"

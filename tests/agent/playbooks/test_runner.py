@@ -30,7 +30,7 @@ class Died(BaseException):
     """The agent was killed: nothing may catch it."""
 
 
-class World:
+class PodActions:
     """A run of which step 5 is complete and step 10 only half, on real files; it counts what is
     done to it.
     """
@@ -100,56 +100,56 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path):
-    return World(tmp_path)
+def pod_actions(tmp_path):
+    return PodActions(tmp_path)
 
 
-def plan(world):
-    return plans.make(world, LIBRARY.get("step-desync"), "demo", KEY)
+def plan(pod_actions):
+    return plans.make(pod_actions, LIBRARY.get("step-desync"), "demo", KEY)
 
 
 def book(tmp_path):
     return Book(Journal(SegmentStream(tmp_path / "journal", 1 << 20)))
 
 
-def test_the_plan_shows_what_will_be_done_and_hashes_what_matters(world):
-    made = plan(world)
+def test_the_plan_shows_what_will_be_done_and_hashes_what_matters(pod_actions):
+    made = plan(pod_actions)
     assert [s.kind for s in made.steps] == ["stop_run", "archive_logs", "move_steps", "relaunch"]
     assert made.resume == 5
     assert "step_10" in made.steps[2].command
     assert "--ckpt.resume-step 5" in made.steps[3].command
-    assert made.hash == plan(world).hash
+    assert made.hash == plan(pod_actions).hash
     again = plans.Plan.from_dict(json.loads(json.dumps(made.as_dict())), made.playbook, 0.0)
     assert again.hash == made.hash, "the hash survives the journal"
-    world.attempt = 2
-    assert plan(world).hash != made.hash
+    pod_actions.attempt = 2
+    assert plan(pod_actions).hash != made.hash
 
 
-def test_without_a_complete_step_there_is_no_plan_but_a_word_where_to_go(world):
-    (world.layout.trainer_checkpoints / "step_5" / ".metadata").unlink()
-    (world.layout.trainer_checkpoints / "step_5").rmdir()
+def test_without_a_complete_step_there_is_no_plan_but_a_word_where_to_go(pod_actions):
+    (pod_actions.layout.trainer_checkpoints / "step_5" / ".metadata").unlink()
+    (pod_actions.layout.trainer_checkpoints / "step_5").rmdir()
     with pytest.raises(NotApplicable, match="start-afresh"):
-        plan(world)
+        plan(pod_actions)
 
 
-def test_it_does_it_verifies_it_and_journals_it(world, tmp_path):
+def test_it_does_it_verifies_it_and_journals_it(pod_actions, tmp_path):
     diary = book(tmp_path)
-    assert Runner(world, diary, KEY, plan(world)).run()
-    assert world.done == ["stop", "move step_10", "launch 5"]
+    assert Runner(pod_actions, diary, KEY, plan(pod_actions)).run()
+    assert pod_actions.done == ["stop", "move step_10", "launch 5"]
     action = diary.ledger.actions[KEY]
     assert action.state == "done"
     assert action.result["recovered"] is True
     assert (tmp_path / ".bs4" / "checkpoints" / "step_10").is_dir()
-    assert (world.layout.orchestrator_checkpoints / "step_5").is_dir()
+    assert (pod_actions.layout.orchestrator_checkpoints / "step_5").is_dir()
 
 
-def test_what_changed_since_is_left_alone(world, tmp_path):
-    made = plan(world)
-    world.attempt = 2
+def test_what_changed_since_is_left_alone(pod_actions, tmp_path):
+    made = plan(pod_actions)
+    pod_actions.attempt = 2
     diary = book(tmp_path)
-    assert not Runner(world, diary, KEY, made).run()
+    assert not Runner(pod_actions, diary, KEY, made).run()
     assert diary.ledger.actions[KEY].state == "plan-changed"
-    assert world.done == []
+    assert pod_actions.done == []
 
 
 def test_a_death_at_every_record_does_nothing_twice(tmp_path):
@@ -159,8 +159,8 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path):
     deaths = 0
     while True:
         root = tmp_path / str(deaths)
-        world = World(root)
-        made = plan(world)
+        pod_actions = PodActions(root)
+        made = plan(pod_actions)
         diary = book(root)
         count = 0
 
@@ -172,15 +172,15 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path):
                 raise Died
 
         try:
-            Runner(world, record, KEY, made).run()
+            Runner(pod_actions, record, KEY, made).run()
             break
         except Died:
             pass
         again = book(root)
-        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+        assert Runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
             f"not recovered after a death at record {deaths}"
         )
-        assert world.done == ["stop", "move step_10", "launch 5"], (
+        assert pod_actions.done == ["stop", "move step_10", "launch 5"], (
             f"after a death at record {deaths}"
         )
         assert again.ledger.actions[KEY].state == "done"

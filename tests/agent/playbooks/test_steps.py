@@ -19,10 +19,10 @@ from bs4_agent.journal import Journal
 from bs4_agent.playbooks import plan as plans
 from bs4_agent.playbooks import ports, sharedmemory
 from bs4_agent.playbooks.compiled import Library, Playbook
+from bs4_agent.playbooks.pod_actions import Context
 from bs4_agent.playbooks.runner import Runner
 from bs4_agent.playbooks.steps import STEPS
 from bs4_agent.playbooks.verify import VERIFIERS
-from bs4_agent.playbooks.world import Context
 from bs4_agent.runs.model import Member
 from bs4_agent.streams.segments import SegmentStream
 from bs4_agent.trainers.base import Checkpoint
@@ -43,7 +43,7 @@ class Died(BaseException):
     """The agent was killed: nothing may catch it."""
 
 
-class World:
+class PodActions:
     """One run on real files; what steps do to it is written down."""
 
     def __init__(self, root: Path) -> None:
@@ -121,16 +121,16 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def pod_actions(tmp_path: Path) -> PodActions:
+    return PodActions(tmp_path)
 
 
-def context(world: World) -> Context:
-    return Context(world, "demo", KEY, None)
+def context(pod_actions: PodActions) -> Context:
+    return Context(pod_actions, "demo", KEY, None)
 
 
-def carry_out(world: World, kind: str, parameters: dict) -> str:
-    step, where = STEPS[kind], context(world)
+def carry_out(pod_actions: PodActions, kind: str, parameters: dict) -> str:
+    step, where = STEPS[kind], context(pod_actions)
     planned = step.plan(where, parameters)
     assert planned is not None
     assert not step.done(where, planned)
@@ -142,67 +142,71 @@ def carry_out(world: World, kind: str, parameters: dict) -> str:
 # edit_config
 
 
-def test_a_config_keeps_its_comments_and_its_old_bytes_go_to_the_trash(world: World) -> None:
+def test_a_config_keeps_its_comments_and_its_old_bytes_go_to_the_trash(
+    pod_actions: PodActions,
+) -> None:
     carry_out(
-        world,
+        pod_actions,
         "edit_config",
         {"set": {"ckpt.keep_last": 3, "log.level": "info"}, "unset": ["ckpt.keep_interval"]},
     )
-    text = (world.root / "rl.toml").read_text()
+    text = (pod_actions.root / "rl.toml").read_text()
     assert "# what we train" in text
     assert "[ckpt] # often" in text
     assert "keep_last = 3" in text
     assert "keep_interval" not in text
     assert 'level = "info"' in text
-    kept = world.root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml"
+    kept = pod_actions.root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml"
     assert kept.read_text() == CONFIG
 
 
-def test_a_config_that_somebody_touched_since_is_left_alone(world: World) -> None:
-    step, where = STEPS["edit_config"], context(world)
+def test_a_config_that_somebody_touched_since_is_left_alone(pod_actions: PodActions) -> None:
+    step, where = STEPS["edit_config"], context(pod_actions)
     planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
-    (world.root / "rl.toml").write_text(CONFIG + "seed = 1\n")
+    (pod_actions.root / "rl.toml").write_text(CONFIG + "seed = 1\n")
     with pytest.raises(PlanChanged, match="was changed since"):
         step.check(where, planned)
 
 
-def test_what_a_config_says_already_needs_no_step(world: World) -> None:
+def test_what_a_config_says_already_needs_no_step(pod_actions: PodActions) -> None:
     assert (
         STEPS["edit_config"].plan(
-            context(world), {"set": {"ckpt.interval": 5}, "unset": ["ckpt.keep_last"]}
+            context(pod_actions), {"set": {"ckpt.interval": 5}, "unset": ["ckpt.keep_last"]}
         )
         is None
     )
     assert (
-        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.interval": 9}, "for": ["verl"]})
+        STEPS["edit_config"].plan(
+            context(pod_actions), {"set": {"ckpt.interval": 9}, "for": ["verl"]}
+        )
         is None
     )
 
 
-def test_an_edit_that_the_command_line_hides_is_refused(world: World) -> None:
-    world.spec = dataclasses.replace(world.spec, overrides=("--ckpt.keep-last", "9"))
+def test_an_edit_that_the_command_line_hides_is_refused(pod_actions: PodActions) -> None:
+    pod_actions.spec = dataclasses.replace(pod_actions.spec, overrides=("--ckpt.keep-last", "9"))
     with pytest.raises(NotApplicable, match="command line sets ckpt"):
-        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.keep_last": 3}})
+        STEPS["edit_config"].plan(context(pod_actions), {"set": {"ckpt.keep_last": 3}})
 
 
 @pytest.mark.parametrize("text", ["max_steps = \n", "ckpt = 5\n"])
-def test_what_is_no_toml_or_no_table_is_a_persons(world: World, text: str) -> None:
-    (world.root / "rl.toml").write_text(text)
+def test_what_is_no_toml_or_no_table_is_a_persons(pod_actions: PodActions, text: str) -> None:
+    (pod_actions.root / "rl.toml").write_text(text)
     with pytest.raises(NotApplicable, match="by hand"):
-        STEPS["edit_config"].plan(context(world), {"set": {"ckpt.keep_last": 3}})
+        STEPS["edit_config"].plan(context(pod_actions), {"set": {"ckpt.keep_last": 3}})
 
 
-def test_a_linked_config_is_not_replaced(world: World) -> None:
-    (world.root / "rl.toml").rename(world.root / "real.toml")
-    (world.root / "rl.toml").symlink_to("real.toml")
+def test_a_linked_config_is_not_replaced(pod_actions: PodActions) -> None:
+    (pod_actions.root / "rl.toml").rename(pod_actions.root / "real.toml")
+    (pod_actions.root / "rl.toml").symlink_to("real.toml")
     with pytest.raises(Refused):
-        carry_out(world, "edit_config", {"set": {"ckpt.keep_last": 3}})
+        carry_out(pod_actions, "edit_config", {"set": {"ckpt.keep_last": 3}})
 
 
 def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    pod_actions: PodActions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, where = STEPS["edit_config"], context(world)
+    step, where = STEPS["edit_config"], context(pod_actions)
     planned = step.plan(where, {"set": {"ckpt.keep_last": 3}})
 
     def die(*words):
@@ -212,18 +216,18 @@ def test_an_edit_killed_between_keeping_and_replacing_is_done_by_the_next_life(
     with pytest.raises(Died):
         step.act(where, planned, step.check(where, planned), lambda text: None)
     monkeypatch.undo()
-    assert (world.root / "rl.toml").read_text() == CONFIG, "whole at every instant"
+    assert (pod_actions.root / "rl.toml").read_text() == CONFIG, "whole at every instant"
     assert not step.done(where, planned)
     step.act(where, planned, step.check(where, planned), lambda text: None)
-    assert "keep_last = 3" in (world.root / "rl.toml").read_text()
+    assert "keep_last = 3" in (pod_actions.root / "rl.toml").read_text()
 
 
 # move_files
 
 
-def set_of(world: World, step: int, complete: bool = True) -> Checkpoint:
-    directories = {"trainer": world.layout.trainer_checkpoints / f"step_{step}"}
-    directories["orchestrator"] = world.layout.orchestrator_checkpoints / f"step_{step}"
+def set_of(pod_actions: PodActions, step: int, complete: bool = True) -> Checkpoint:
+    directories = {"trainer": pod_actions.layout.trainer_checkpoints / f"step_{step}"}
+    directories["orchestrator"] = pod_actions.layout.orchestrator_checkpoints / f"step_{step}"
     for path in directories.values():
         path.mkdir(parents=True)
         (path / "data").write_text("x")
@@ -239,84 +243,90 @@ def set_of(world: World, step: int, complete: bool = True) -> Checkpoint:
 
 
 def test_the_step_that_could_not_be_loaded_goes_aside_and_an_older_one_is_resumed(
-    world: World,
+    pod_actions: PodActions,
 ) -> None:
-    world.checkpoints = [set_of(world, 5), set_of(world, 10)]
-    world.spec = dataclasses.replace(world.spec, resume=10)
-    assert plans.previous(world.run_facts("demo")) == 5
-    carry_out(world, "move_files", {"select": "corrupt-checkpoint"})
-    assert world.moved == [("step_10", True), ("step_10", True)]
-    assert (world.layout.trainer_checkpoints / "step_5").is_dir()
+    pod_actions.checkpoints = [set_of(pod_actions, 5), set_of(pod_actions, 10)]
+    pod_actions.spec = dataclasses.replace(pod_actions.spec, resume=10)
+    assert plans.previous(pod_actions.run_facts("demo")) == 5
+    carry_out(pod_actions, "move_files", {"select": "corrupt-checkpoint"})
+    assert pod_actions.moved == [("step_10", True), ("step_10", True)]
+    assert (pod_actions.layout.trainer_checkpoints / "step_5").is_dir()
 
 
 @pytest.mark.parametrize("change", ["made-steps", "no-resume", "runs", "only-one"])
-def test_a_checkpoint_is_corrupt_only_by_the_runs_own_proof(world: World, change: str) -> None:
-    world.checkpoints = (
-        [set_of(world, 5), set_of(world, 10)] if change != "only-one" else [set_of(world, 10)]
+def test_a_checkpoint_is_corrupt_only_by_the_runs_own_proof(
+    pod_actions: PodActions, change: str
+) -> None:
+    pod_actions.checkpoints = (
+        [set_of(pod_actions, 5), set_of(pod_actions, 10)]
+        if change != "only-one"
+        else [set_of(pod_actions, 10)]
     )
-    world.spec = dataclasses.replace(world.spec, resume=None if change == "no-resume" else 10)
-    world.steps, world.state = (
+    pod_actions.spec = dataclasses.replace(
+        pod_actions.spec, resume=None if change == "no-resume" else 10
+    )
+    pod_actions.steps, pod_actions.state = (
         (3 if change == "made-steps" else 0),
         ("running" if change == "runs" else "ended"),
     )
     with pytest.raises(NotApplicable):
-        STEPS["move_files"].plan(context(world), {"select": "corrupt-checkpoint"})
-    assert world.moved == []
+        STEPS["move_files"].plan(context(pod_actions), {"select": "corrupt-checkpoint"})
+    assert pod_actions.moved == []
 
 
-def test_torn_steps_move_and_complete_ones_below_stay(world: World) -> None:
-    world.checkpoints = [
-        set_of(world, 5, complete=False),
-        set_of(world, 10),
-        set_of(world, 15, complete=False),
+def test_torn_steps_move_and_complete_ones_below_stay(pod_actions: PodActions) -> None:
+    pod_actions.checkpoints = [
+        set_of(pod_actions, 5, complete=False),
+        set_of(pod_actions, 10),
+        set_of(pod_actions, 15, complete=False),
     ]
-    step, where = STEPS["move_files"], context(world)
+    step, where = STEPS["move_files"], context(pod_actions)
     planned = step.plan(where, {"select": "torn-checkpoint"})
     assert {Path(t["path"]).name for t in step.check(where, planned)} == {"step_15"}
     with pytest.raises(PlanChanged, match="more than 1"):
         step.plan(where, {"select": "torn-checkpoint", "limit": 1})
 
 
-def test_broadcasts_without_their_marker_move(world: World) -> None:
+def test_broadcasts_without_their_marker_move(pod_actions: PodActions) -> None:
     for number, marked in ((4, True), (6, False)):
-        directory = world.layout.broadcasts / f"step_{number}"
+        directory = pod_actions.layout.broadcasts / f"step_{number}"
         directory.mkdir(parents=True)
         if marked:
             (directory / "STABLE").touch()
-    carry_out(world, "move_files", {"select": "partial-broadcast"})
-    assert world.moved == [("step_6", False)]
+    carry_out(pod_actions, "move_files", {"select": "partial-broadcast"})
+    assert pod_actions.moved == [("step_6", False)]
 
 
-def test_a_rejection_note_moves_and_without_one_there_is_no_step(world: World) -> None:
-    assert STEPS["move_files"].plan(context(world), {"select": "rejection-note"}) is None
-    note = world.layout.run_dir / "configs" / "error.txt"
+def test_a_rejection_note_moves_and_without_one_there_is_no_step(pod_actions: PodActions) -> None:
+    assert STEPS["move_files"].plan(context(pod_actions), {"select": "rejection-note"}) is None
+    note = pod_actions.layout.run_dir / "configs" / "error.txt"
     note.parent.mkdir(parents=True)
     note.write_text("no")
-    carry_out(world, "move_files", {"select": "rejection-note"})
+    carry_out(pod_actions, "move_files", {"select": "rejection-note"})
     assert not note.exists()
 
 
 def test_shared_memory_that_nobody_has_open_goes_to_disk_and_what_is_used_stays(
-    world: World,
+    pod_actions: PodActions,
 ) -> None:
-    dead, used = world.shm / "psm_dead", world.shm / "psm_used"
+    dead, used = pod_actions.shm / "psm_dead", pod_actions.shm / "psm_used"
     dead.write_bytes(b"dead" * 100)
     used.write_bytes(b"used")
     with used.open("rb"):
-        assert sharedmemory.stale(world.shm) == [dead]
-        carry_out(world, "move_files", {"select": "stale-shm"})
+        assert sharedmemory.stale(pod_actions.shm) == [dead]
+        carry_out(pod_actions, "move_files", {"select": "stale-shm"})
     assert used.exists()
     assert not dead.exists()
-    kept = world.root / ".bs4" / "demo" / "trash" / KEY / "shm" / "psm_dead"
+    kept = pod_actions.root / ".bs4" / "demo" / "trash" / KEY / "shm" / "psm_dead"
     assert kept.read_bytes() == b"dead" * 100
 
 
 def test_where_a_process_cannot_be_looked_at_nothing_counts_as_unused(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    pod_actions: PodActions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (world.shm / "psm_dead").write_bytes(b"x")
+    (pod_actions.shm / "psm_dead").write_bytes(b"x")
     monkeypatch.setattr(sharedmemory, "_in_use", lambda root: None)
-    assert sharedmemory.stale(world.shm) == []
+    assert sharedmemory.stale(pod_actions.shm) == []
 
 
 # end_port_holder
@@ -341,111 +351,116 @@ def holder(pid: int, dead_run: str | None, run: str | None = None) -> ports.Port
     return ports.PortHolder(8000, identity(pid), ("vllm-router",), run, dead_run, same_user=True)
 
 
-def test_what_a_dead_run_left_on_the_port_is_named_by_identity(world: World) -> None:
-    world.holders, world.left = [holder(50, "old")], [member(50, "router"), member(51, "engine")]
-    planned = STEPS["end_port_holder"].plan(context(world), {})
+def test_what_a_dead_run_left_on_the_port_is_named_by_identity(pod_actions: PodActions) -> None:
+    pod_actions.holders, pod_actions.left = (
+        [holder(50, "old")],
+        [member(50, "router"), member(51, "engine")],
+    )
+    planned = STEPS["end_port_holder"].plan(context(pod_actions), {})
     assert [(t["pid"], t["dead_run"]) for t in planned.targets] == [(50, "old"), (51, "old")]
     assert "kill -TERM 50 51" in planned.command
 
 
-def test_a_port_that_somebody_else_holds_is_left_to_a_person(world: World) -> None:
-    world.holders = [holder(50, None)]
+def test_a_port_that_somebody_else_holds_is_left_to_a_person(pod_actions: PodActions) -> None:
+    pod_actions.holders = [holder(50, None)]
     with pytest.raises(NotApplicable, match="pid 50 vllm-router"):
-        STEPS["end_port_holder"].plan(context(world), {})
-    world.holders = [ports.PortHolder(8000, None)]
+        STEPS["end_port_holder"].plan(context(pod_actions), {})
+    pod_actions.holders = [ports.PortHolder(8000, None)]
     with pytest.raises(NotApplicable, match="cannot be seen"):
-        STEPS["end_port_holder"].plan(context(world), {})
+        STEPS["end_port_holder"].plan(context(pod_actions), {})
 
 
-def test_a_free_port_or_the_runs_own_server_needs_no_step(world: World) -> None:
-    assert STEPS["end_port_holder"].plan(context(world), {}) is None
-    world.holders = [holder(50, None, run="demo")]
-    assert STEPS["end_port_holder"].plan(context(world), {}) is None
+def test_a_free_port_or_the_runs_own_server_needs_no_step(pod_actions: PodActions) -> None:
+    assert STEPS["end_port_holder"].plan(context(pod_actions), {}) is None
+    pod_actions.holders = [holder(50, None, run="demo")]
+    assert STEPS["end_port_holder"].plan(context(pod_actions), {}) is None
 
 
-def test_a_holder_that_is_no_leftover_any_more_ends_the_plan(world: World) -> None:
+def test_a_holder_that_is_no_leftover_any_more_ends_the_plan(pod_actions: PodActions) -> None:
     import bs4_agent.identity as identities
 
     own = identities.Identity.of(os.getpid())
-    world.holders = [ports.PortHolder(8000, own, ("x",), None, "old", same_user=True)]
-    world.left = [dataclasses.replace(member(1, "router"), identity=own)]
-    planned = STEPS["end_port_holder"].plan(context(world), {})
-    world.left = []
+    pod_actions.holders = [ports.PortHolder(8000, own, ("x",), None, "old", same_user=True)]
+    pod_actions.left = [dataclasses.replace(member(1, "router"), identity=own)]
+    planned = STEPS["end_port_holder"].plan(context(pod_actions), {})
+    pod_actions.left = []
     with pytest.raises(PlanChanged, match="no leftover of old any more"):
-        STEPS["end_port_holder"].check(context(world), planned)
-    assert world.ended == []
+        STEPS["end_port_holder"].check(context(pod_actions), planned)
+    assert pod_actions.ended == []
 
 
 # set_limit, wait_until, probe, notify
 
 
-def test_a_limit_is_raised_once_and_never_above_the_hard_one(world: World) -> None:
-    carry_out(world, "set_limit", {"nofile": 65536})
-    assert world.soft == 65536
-    assert STEPS["set_limit"].plan(context(world), {"nofile": 65536}) is None
-    assert STEPS["set_limit"].plan(context(world), {"nofile": 131072}) is None, (
+def test_a_limit_is_raised_once_and_never_above_the_hard_one(pod_actions: PodActions) -> None:
+    carry_out(pod_actions, "set_limit", {"nofile": 65536})
+    assert pod_actions.soft == 65536
+    assert STEPS["set_limit"].plan(context(pod_actions), {"nofile": 65536}) is None
+    assert STEPS["set_limit"].plan(context(pod_actions), {"nofile": 131072}) is None, (
         "as high as it can be"
     )
-    world.soft = world.hard = 1024
+    pod_actions.soft = pod_actions.hard = 1024
     with pytest.raises(NotApplicable, match="hard limit of open files is 1024"):
-        STEPS["set_limit"].plan(context(world), {"nofile": 65536})
+        STEPS["set_limit"].plan(context(pod_actions), {"nofile": 65536})
 
 
-def test_waiting_ends_with_the_condition_or_says_what_to_do(world: World) -> None:
-    step, where = STEPS["wait_until"], context(world)
-    world.holders = [holder(50, None)]
+def test_waiting_ends_with_the_condition_or_says_what_to_do(pod_actions: PodActions) -> None:
+    step, where = STEPS["wait_until"], context(pod_actions)
+    pod_actions.holders = [holder(50, None)]
     planned = step.plan(where, {"condition": "port-free", "within": "0.1s"})
     with pytest.raises(StepFailed, match="ss -ltnp"):
         step.act(where, planned, [], lambda text: None)
-    world.holders = []
+    pod_actions.holders = []
     assert step.done(where, planned)
     disk = step.plan(where, {"condition": "disk-free", "percent": 99, "within": "1m"})
     assert disk.parameters == {"condition": "disk-free", "percent": 99, "within": 60.0}
     assert step.done(where, disk)
 
 
-def test_a_probe_asks_and_a_dead_server_ends_the_plan(world: World) -> None:
-    step, where = STEPS["probe"], context(world)
+def test_a_probe_asks_and_a_dead_server_ends_the_plan(pod_actions: PodActions) -> None:
+    step, where = STEPS["probe"], context(pod_actions)
     planned = step.plan(where, {"what": "server", "within": "0.1s"})
     with pytest.raises(StepFailed, match="read its log"):
         step.act(where, planned, [], lambda text: None)
-    world.healthy = True
+    pod_actions.healthy = True
     assert step.act(where, planned, [], lambda text: None) == "it answers"
 
 
-def test_a_note_is_written_once(world: World) -> None:
-    carry_out(world, "notify", {"text": "look at the disk"})
-    assert world.notes == [("look at the disk", KEY)]
+def test_a_note_is_written_once(pod_actions: PodActions) -> None:
+    carry_out(pod_actions, "notify", {"text": "look at the disk"})
+    assert pod_actions.notes == [("look at the disk", KEY)]
 
 
 # verify
 
 
-def test_continuing_counts_new_steps_only(world: World) -> None:
-    world.state, world.steps = "running", 40
+def test_continuing_counts_new_steps_only(pod_actions: PodActions) -> None:
+    pod_actions.state, pod_actions.steps = "running", 40
     verdict = VERIFIERS["steps_continue"](
-        world, "demo", 1, {"count": 2, "within": 0.3}, lambda text: None
+        pod_actions, "demo", 1, {"count": 2, "within": 0.3}, lambda text: None
     )
     assert not verdict.recovered
     looks = iter(range(40, 60))
-    facts = world.run_facts
-    world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
+    facts = pod_actions.run_facts
+    pod_actions.run_facts = lambda run: (setattr(pod_actions, "steps", next(looks)), facts(run))[1]
     assert VERIFIERS["steps_continue"](
-        world, "demo", 1, {"count": 2, "within": 5}, lambda text: None
+        pod_actions, "demo", 1, {"count": 2, "within": 5}, lambda text: None
     ).recovered
 
 
-def test_room_without_progress_is_no_recovery_and_neither_is_the_other(world: World) -> None:
-    world.state = "running"
+def test_room_without_progress_is_no_recovery_and_neither_is_the_other(
+    pod_actions: PodActions,
+) -> None:
+    pod_actions.state = "running"
     stuck = VERIFIERS["disk_below"](
-        world, "demo", 1, {"percent": 99, "count": 1, "within": 0.3}, lambda text: None
+        pod_actions, "demo", 1, {"percent": 99, "count": 1, "within": 0.3}, lambda text: None
     )
     assert not stuck.recovered
     looks = iter(range(100))
-    facts = world.run_facts
-    world.run_facts = lambda run: (setattr(world, "steps", next(looks)), facts(run))[1]
+    facts = pod_actions.run_facts
+    pod_actions.run_facts = lambda run: (setattr(pod_actions, "steps", next(looks)), facts(run))[1]
     full = VERIFIERS["disk_below"](
-        world, "demo", 1, {"percent": 1, "count": 1, "within": 5}, lambda text: None
+        pod_actions, "demo", 1, {"percent": 1, "count": 1, "within": 5}, lambda text: None
     )
     assert not full.recovered
     assert "still" in full.detail
@@ -501,10 +516,10 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
     while True:
         root = tmp_path / str(deaths)
         root.mkdir()
-        world = World(root)
-        world.checkpoints = [set_of(world, 5), set_of(world, 10)]
-        world.spec = dataclasses.replace(world.spec, resume=10)
-        made = plans.make(world, Playbook.from_dict(compiled), "demo", KEY)
+        pod_actions = PodActions(root)
+        pod_actions.checkpoints = [set_of(pod_actions, 5), set_of(pod_actions, 10)]
+        pod_actions.spec = dataclasses.replace(pod_actions.spec, resume=10)
+        made = plans.make(pod_actions, Playbook.from_dict(compiled), "demo", KEY)
         diary = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
         count = 0
 
@@ -516,18 +531,18 @@ def test_a_death_at_every_record_does_nothing_twice(tmp_path: Path) -> None:
                 raise Died
 
         try:
-            Runner(world, record, KEY, made).run()
+            Runner(pod_actions, record, KEY, made).run()
             break
         except Died:
             pass
         again = Book(Journal(SegmentStream(root / "journal", 1 << 20)))
-        assert Runner(world, again, KEY, made).run(again.ledger.actions.get(KEY)), (
+        assert Runner(pod_actions, again, KEY, made).run(again.ledger.actions.get(KEY)), (
             f"after a death at record {deaths}"
         )
-        assert world.moved == [("step_10", True), ("step_10", True)], (
+        assert pod_actions.moved == [("step_10", True), ("step_10", True)], (
             f"after a death at record {deaths}"
         )
-        assert world.notes == [("done so far", KEY)]
+        assert pod_actions.notes == [("done so far", KEY)]
         assert "keep_last = 3" in (root / "rl.toml").read_text()
         assert (root / ".bs4" / "demo" / "trash" / KEY / "config" / "rl.toml").read_text() == CONFIG
         deaths += 1

@@ -22,9 +22,9 @@ def attempt(trainer: str, **changes: Any) -> RunFacts:
 
 
 def verdict(run: RunFacts) -> bool:
-    world: Any = SimpleNamespace(run_facts=lambda name: run)
+    pod_actions: Any = SimpleNamespace(run_facts=lambda name: run)
     return VERIFIERS["steps_advance"](
-        world, "demo", 1, {"count": 2, "within": 0.01}, lambda text: None
+        pod_actions, "demo", 1, {"count": 2, "within": 0.01}, lambda text: None
     ).recovered
 
 

@@ -12,7 +12,7 @@ import pytest
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import GpuFacts
 from bs4_agent.playbooks.compiled import Library
-from bs4_agent.preflight import look, planned
+from bs4_agent.preflight import planned, pod_probe
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_console.failures import playbooks
@@ -137,7 +137,7 @@ def test_half_written_dataset_caches_count_where_the_launch_would_look(
     ],
 )
 def test_the_packages_that_a_run_will_import(settings: dict[str, Any], modules: list[str]) -> None:
-    assert look.modules(settings) == modules
+    assert pod_probe.modules(settings) == modules
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_gpus_that_a_start_will_use(
     tmp_path: Path, trainer: str, config: str, ids: list[int]
 ) -> None:
     start = dataclasses.replace(spec(tmp_path, config), trainer=trainer)
-    assert look.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
+    assert pod_probe.gpu_ids(planned.run_facts(start, registry.get(trainer), {})) == ids
 
 
 @pytest.mark.parametrize(
@@ -169,5 +169,6 @@ def test_the_gpus_that_a_start_will_use(
 )
 def test_whether_wandb_is_asked(tmp_path: Path, config: str, needed: bool) -> None:
     assert (
-        look.needs_wandb(planned.run_facts(spec(tmp_path, config), registry.get(OLD), {})) is needed
+        pod_probe.needs_wandb(planned.run_facts(spec(tmp_path, config), registry.get(OLD), {}))
+        is needed
     )

@@ -60,7 +60,7 @@ def test_the_environment_is_that_of_the_checkout_or_of_one_above_it(
 
 
 def test_no_environment_is_told_and_not_guessed(tmp_path: Path, asked: list[str]) -> None:
-    assert stack.look(tmp_path, ["env"]) == {
+    assert stack.probe(tmp_path, ["env"]) == {
         "python": None,
         "revision": "",
         "versions": {},
@@ -70,25 +70,25 @@ def test_no_environment_is_told_and_not_guessed(tmp_path: Path, asked: list[str]
 
 
 def test_a_revision_is_asked_once_and_another_one_anew(project: Path, asked: list[str]) -> None:
-    first = stack.look(project, ["env"])
+    first = stack.probe(project, ["env"])
     assert first["imports"] == {"env": None, "flash_attn": None}
-    assert stack.look(project, ["env"]) == first
+    assert stack.probe(project, ["env"]) == first
     assert asked == ["versions", "env", "flash_attn"]
     (packages_of(project) / "env-1.0.dist-info").mkdir()
-    assert stack.look(project, ["env"])["revision"] != first["revision"]
+    assert stack.probe(project, ["env"])["revision"] != first["revision"]
     assert asked == ["versions", "env", "flash_attn"] * 2
 
 
 def test_a_failure_is_looked_at_anew_each_time(project: Path, asked: list[str]) -> None:
     for _ in range(2):
-        assert stack.look(project, ["broken"])["imports"]["broken"] == "ImportError: no"
+        assert stack.probe(project, ["broken"])["imports"]["broken"] == "ImportError: no"
     assert asked == ["versions", "broken", "flash_attn", "broken"]
 
 
 def test_an_import_is_believed_for_a_while_only(
     project: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack.look(project, ["env"])
+    stack.probe(project, ["env"])
     monkeypatch.setattr(stack, "IMPORT_KEPT_S", 0.0)
-    stack.look(project, ["env"])
+    stack.probe(project, ["env"])
     assert asked == ["versions", "env", "flash_attn", "env", "flash_attn"]

@@ -45,17 +45,17 @@ def test_the_named_environment_then_the_checkouts_then_the_machines(
 
 
 def test_without_an_environment_of_its_own_that_interpreter_is_looked_at(tmp_path: Path) -> None:
-    assert stack.look(tmp_path, [])["python"] is None
+    assert stack.probe(tmp_path, [])["python"] is None
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "verl").mkdir()
     (tmp_path / "verl" / "__init__.py").write_text("")
-    found = stack.look(tmp_path, ["verl"], {"PYTHONPATH": str(tmp_path)}, sys.executable)
+    found = stack.probe(tmp_path, ["verl"], {"PYTHONPATH": str(tmp_path)}, sys.executable)
     assert found["python"] == sys.executable
     assert found["versions"]["python"] == sys.version.split()[0]
     assert found["imports"] == {"verl": None}
     # What was found there is not believed of another place.
     assert (
-        stack.look(tmp_path / "elsewhere", ["verl"], {}, sys.executable)["imports"]["verl"]
+        stack.probe(tmp_path / "elsewhere", ["verl"], {}, sys.executable)["imports"]["verl"]
         is not None
     )
 

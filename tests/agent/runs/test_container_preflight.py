@@ -18,8 +18,8 @@ from bs4_agent.containers.inside import Box
 from bs4_agent.errors import LaunchFailed, StepFailed
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.pod import Pod
-from bs4_agent.preflight import host, look, planned, stack
-from bs4_agent.preflight.asked import Preflights
+from bs4_agent.preflight import host, planned, pod_probe, stack
+from bs4_agent.preflight.queries import Preflights
 from bs4_agent.probes import cuda, imports
 from bs4_agent.trainers import verl_needs
 from tests.agent.runs.practice import until
@@ -98,7 +98,7 @@ def test_the_environment_is_the_containers_by_its_own_paths(boxed: Boxed) -> Non
     assert (found["imports"]["verl"], found["imports"]["only_inside"]) == (None, None)
     assert "nowhere" in found["imports"]["nowhere"]
     assert (
-        stack.look(boxed.project, ["only_inside"], more, python)["imports"]["only_inside"]
+        stack.probe(boxed.project, ["only_inside"], more, python)["imports"]["only_inside"]
         is not None
     ), "it is not the machine's"
     versions, modules = words(boxed)
@@ -154,11 +154,11 @@ def test_what_hangs_in_there_ends_there_and_what_crashes_is_told(boxed: Boxed) -
 
 def whole(boxed: Boxed, monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]) -> dict[str, Any]:
     """All parts of one look, on a machine without GPUs."""
-    monkeypatch.setattr(look, "_gpus", lambda pod: {"state": "absent"})
+    monkeypatch.setattr(pod_probe, "_gpus", lambda pod: {"state": "absent"})
     monkeypatch.setattr(planned, "findings", lambda *_: [])
     pod = SimpleNamespace(
         runs=boxed.runs,
-        look=lambda: None,
+        collect_facts=lambda: None,
         shared_memory=lambda: boxed.root,
         port_openers=lambda wanted: [],
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bs4_agent.launch.start import launch
-from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
 from bs4_agent.scope import Scope

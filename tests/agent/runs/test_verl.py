@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from bs4_agent.checkpoints.inventory import newest_resumable
-from bs4_agent.detect import around
+from bs4_agent.detect import environment_probes
 from bs4_agent.errors import RunExists
 from bs4_agent.launch.start import launch
 from bs4_agent.paths import Home
 from bs4_agent.runs.adopt import adopt, candidates
 from bs4_agent.runs.archive import archive_logs
-from bs4_agent.runs.follow import RunFollower
+from bs4_agent.runs.follower import RunFollower
 from bs4_agent.runs.outcome import judge
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.stop import StopRun
@@ -128,7 +128,7 @@ def test_a_run_is_launched_followed_and_stopped_by_descent(place: Place) -> None
     assert {r["step"]: r for r in records if r["side"] == "orchestrator"}[3]["reward"] > 0
     # Rows of the file logger and lines of the driver are one step each, whichever came first.
     assert {r["at"]["stream"] for r in records} <= {"log/demo/trainer", "log/demo/metrics"}
-    assert around.flat_settings(place.spec(), attempt.argv)["trainer.save_freq"] == 5  # type: ignore[index]
+    assert environment_probes.flat_settings(place.spec(), attempt.argv)["trainer.save_freq"] == 5  # type: ignore[index]
     place.until(lambda: phase_of(place) == "rollout")
     place.until(lambda: phase_of(place) == "train")
     titles = {member.cmdline[0] for member in place.runs.members("demo") if member.alive}

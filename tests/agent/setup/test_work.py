@@ -16,7 +16,7 @@ from bs4_agent.book import Book
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import BadRequest, PlanExpired, Refused
 from bs4_agent.journal import Journal
-from bs4_agent.launch.environment import standing
+from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home
 from bs4_agent.setup.recipe import read
 from bs4_agent.setup.steps import STEPS
@@ -86,8 +86,10 @@ def test_a_plan_is_confirmed_carried_out_and_leaves_no_secret_behind(pod: Pod) -
     assert "canary" not in pod.journal()
     assert json.loads((pod.home.credentials / "b2.json").read_text())["key"] == "canary-key"
     assert list((pod.home.credentials / "incoming").iterdir()) == []
-    assert standing(pod.home, Path.home() / "prime-rl") == {"VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
-    assert standing(pod.home, Path.home() / "elsewhere") == {}
+    assert inherited(pod.home, Path.home() / "prime-rl") == {
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn"
+    }
+    assert inherited(pod.home, Path.home() / "elsewhere") == {}
 
 
 def test_only_a_living_plan_with_all_its_secrets_is_confirmed(

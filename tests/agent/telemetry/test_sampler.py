@@ -16,8 +16,8 @@ from bs4_agent.clock import boot_id
 from bs4_agent.errors import SpoolFull
 from bs4_agent.scope import Scope
 from bs4_agent.telemetry import sampler as sampler_module
+from bs4_agent.telemetry.background import GuardedGpus
 from bs4_agent.telemetry.gpus import BLANK_DEVICE, AbsentGpus
-from bs4_agent.telemetry.guard import GuardedGpus
 from bs4_agent.telemetry.nvml import NvmlGpus
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import RunMembers, Sampler

@@ -15,7 +15,7 @@ import tomlkit
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.trainers.launcher import generation
-from bs4_agent.trainers.settings import of
+from bs4_agent.trainers.settings import settings_of
 from tests.agent.trainers.samples import PRIME_RL, SCHEMAS
 
 CONFIGS = Path(__file__).resolve().parents[3] / "configs"
@@ -59,7 +59,7 @@ def test_examples_launch_without_anything_added_to_their_checkpointing(
 def test_examples_are_recognised_as_their_generation(
     trainer: str, path: Path, tmp_path: Path
 ) -> None:
-    settings = of(start(trainer, path))
+    settings = settings_of(start(trainer, path))
     assert generation(None, tmp_path, settings.arguments, settings) == trainer
 
 
@@ -85,7 +85,7 @@ def test_examples_fit_their_schema_and_no_other(trainer: str, path: Path) -> Non
 def test_rules_that_the_schema_does_not_know() -> None:
     """R01, R11, R16, R25, R29 and P01 of the rule list, for the examples of both generations."""
     for trainer, path in EXAMPLES:
-        settings = of(start(trainer, path))
+        settings = settings_of(start(trainer, path))
         group = settings.integer("orchestrator.rollouts_per_example", "orchestrator.group_size")
         batch = settings.integer("orchestrator.batch_size")
         seq_len = settings.integer("trainer.model.seq_len", "seq_len")

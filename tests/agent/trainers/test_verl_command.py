@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bs4_agent.detect import around
+from bs4_agent.detect import environment_probes
 from bs4_agent.errors import AgentError, NotApplicable
 from bs4_agent.launch import validation
 from bs4_agent.trainers import registry, verl_settings
@@ -106,7 +106,7 @@ def test_what_was_planned_is_known_here_and_not_told_to_hydra(tmp_path: Path) ->
         word for word in VERL.command(start) if word.startswith("plan") or word.endswith("=25")
     ] == []
     assert VERL.max_steps(start) == 25
-    assert (around.flat_settings(start) or {})["plan.steps"] == 25
+    assert (environment_probes.flat_settings(start) or {})["plan.steps"] == 25
     assert VERL.max_steps(spec(tmp_path, PLANNED, "trainer.total_training_steps=40")) == 40
 
 
@@ -392,7 +392,7 @@ def test_a_driver_that_somebody_started_tells_its_run(tmp_path: Path) -> None:
     )
     # verl's default, relative to where it was started.
     assert VERL.layout(found).trainer_checkpoints == tmp_path / "checkpoints/p/e one"
-    config = around.flat_settings(found, DRIVER)
+    config = environment_probes.flat_settings(found, DRIVER)
     assert config is not None
     assert config["trainer.save_freq"] == 20
     assert VERL.resume_requested(found) == -1

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from bs4_console.checks import wandb
-from bs4_console.checks.outside import Lookout, Outside, ask, look
+from bs4_console.checks.outside import Lookout, Outside, ask, observe
 from bs4_console.checks.verdict import OK, UNKNOWN, WARNING, judge, unreachable
 from bs4_console.checks.wandb import Account, WandbApi, WandbError, WandbWitness, account
 from bs4_console.fleet.watched import Fleet
+from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import PodState
-from bs4_console.pods.witness import Sight
 from tests.support.wandb_server import KEY, WandbServer, wandb_server
 
 OURS = {"side": "trainer", "id": "abc", "project": "proj", "entity": "team", "server": ""}
@@ -34,11 +34,11 @@ def server() -> Iterator[WandbServer]:
 
 def seen(
     server: WandbServer, *tracked: dict[str, Any], key: str = KEY, timeout: float = 30.0
-) -> tuple[Sight, list[dict[str, Any]]]:
-    async def go() -> tuple[Sight, list[dict[str, Any]]]:
+) -> tuple[Observation, list[dict[str, Any]]]:
+    async def go() -> tuple[Observation, list[dict[str, Any]]]:
         async with WandbApi(Account(server.base, key), timeout=timeout) as api:
             witness = WandbWitness(api, "demo", tracked or (OURS,))
-            return await witness.look(), witness.rows
+            return await witness.observe(), witness.rows
 
     return asyncio.run(go())
 
@@ -248,7 +248,7 @@ def pod(*, step: int | None = 9, alive: bool = True, tracked: Any = (OURS,)) -> 
 def outside(server: WandbServer, state: PodState) -> Outside:
     async def go() -> Outside:
         async with WandbApi(Account(server.base, KEY)) as api:
-            return await look(state, api)
+            return await observe(state, api)
 
     return asyncio.run(go())
 

@@ -103,7 +103,7 @@ def test_a_plan_that_is_stale_removes_nothing(
     plan = json.loads(_run(capsys, *words, "--plan", "--json")[1])
     _steps(bench, 20)
     assert _run(capsys, *words, "--plan", plan["plan_hash"])[0] == 4
-    assert len(sync.look(bench.store(), sync.place_of(PLACE), "demo").whole) == 4
+    assert len(sync.scan(bench.store(), sync.place_of(PLACE), "demo").whole) == 4
 
 
 def test_what_is_half_up_of_old_steps_goes_with_them(

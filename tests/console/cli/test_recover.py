@@ -127,7 +127,7 @@ def _configs(place: Path, *names: str) -> list[controller_config.RunConfig]:
 async def _watched(monkeypatch, configs, look) -> None:
     @contextlib.asynccontextmanager
     async def controller_of(options, config):
-        yield types.SimpleNamespace(look=lambda: look(config.run))
+        yield types.SimpleNamespace(poll=lambda: look(config.run))
 
     monkeypatch.setattr(recover, "controller_of", controller_of)
     async with asyncio.timeout(30):

@@ -13,8 +13,8 @@ from bs4_console.fleet.liveness_probe import at_its_port
 from bs4_console.fleet.liveness_watch import SILENT_S, WRONG_S, LostWatch, RealLooks
 from bs4_console.fleet.watched import Fleet
 from bs4_console.pods.liveness import Verdict
+from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import Ledger, PodState
-from bs4_console.pods.witness import Sight
 from bs4_console.providers.base import label_of
 from bs4_practice.cloud import running
 from tests.console.recovery.test_recovery_io import hands
@@ -24,12 +24,12 @@ class Looks:
     """What the world answers now."""
 
     def __init__(self) -> None:
-        self.says: Sight | None = None
+        self.says: Observation | None = None
         self.greets: Any = None
         self.route = True
         self.asked: list[str] = []
 
-    async def provider(self, pod: str) -> Sight | None:
+    async def provider(self, pod: str) -> Observation | None:
         self.asked.append(pod)
         return self.says
 
@@ -97,8 +97,8 @@ class World:
         return self.pod.runs[name]
 
 
-def gone(word: str = "outbid") -> Sight:
-    return Sight(
+def gone(word: str = "outbid") -> Observation:
+    return Observation(
         state="stopped",
         detail=f"vast says that machine 4711 is {word}.",
         seen_t=1.0,
@@ -152,7 +152,9 @@ async def test_weights_and_biases_that_hears_on_makes_it_the_link_alone() -> Non
     world.link("unreachable")
     await world.pass_time(30)
     for beat in (10.0, 70.0):
-        world.pod.sights["demo"] = Sight(state="running", detail="", seen_t=beat, looked_t=beat + 1)
+        world.pod.sights["demo"] = Observation(
+            state="running", detail="", seen_t=beat, looked_t=beat + 1
+        )
         await world.pass_time(30)
     assert world.word == "network-only"
     assert "goes on" in world.verdict.sentence
@@ -161,11 +163,11 @@ async def test_weights_and_biases_that_hears_on_makes_it_the_link_alone() -> Non
 async def test_two_runs_of_which_one_was_heard_from_later_are_no_sign_of_life() -> None:
     world = World()
     world.link("unreachable")
-    world.pod.sights = {"one": Sight(state="running", detail="", seen_t=10.0, looked_t=11.0)}
+    world.pod.sights = {"one": Observation(state="running", detail="", seen_t=10.0, looked_t=11.0)}
     await world.pass_time(30)
     world.pod.sights = {
-        "two": Sight(state="running", detail="", seen_t=9.0, looked_t=71.0),
-        "one": Sight(state="running", detail="", seen_t=10.0, looked_t=71.0),
+        "two": Observation(state="running", detail="", seen_t=9.0, looked_t=71.0),
+        "one": Observation(state="running", detail="", seen_t=10.0, looked_t=71.0),
     }
     await world.pass_time(30)
     assert world.word == "unknown"
@@ -188,7 +190,9 @@ async def test_a_machine_without_a_network_says_that_of_itself() -> None:
 async def test_a_pod_that_takes_connections_without_a_word_hangs() -> None:
     world = World()
     world.looks.says, world.looks.greets = (
-        Sight(state="running", detail="runpod says that it runs.", seen_t=1.0, raw_state="RUNNING"),
+        Observation(
+            state="running", detail="runpod says that it runs.", seen_t=1.0, raw_state="RUNNING"
+        ),
         "mute",
     )
     world.link("unreachable")
@@ -226,7 +230,7 @@ async def test_another_machine_under_the_name_is_no_reboot() -> None:
 
 async def test_the_provider_is_asked_seldom_while_only_something_is_wrong() -> None:
     world = World()
-    world.looks.says = Sight(state="running", detail="vast says that it runs.", seen_t=1.0)
+    world.looks.says = Observation(state="running", detail="vast says that it runs.", seen_t=1.0)
     world.run()
     world.pod.apply_journal(
         {

@@ -11,12 +11,12 @@ import pytest
 
 from bs4_console.errors import RemoteError, UsageError
 from bs4_console.launch import config, guide
-from bs4_console.launch.guide import Asked
+from bs4_console.launch.guide import LaunchRequest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "configs").glob("*/*.toml"))
 RL = "[trainer]\nsave_freq = 5\n[actor_rollout_ref.rollout]\nn = 4\n"
 SFT = "[trainer]\nsave_freq = 5\n[model]\npartial_pretrain = 'a/b'\n"
-OPEN = Asked(run="demo", trainer="", config="c.toml", cwd="", component="")
+OPEN = LaunchRequest(run="demo", trainer="", config="c.toml", cwd="", component="")
 
 
 class Pod:
@@ -33,7 +33,7 @@ class Pod:
         return {"files": [[f"/root/{body['cwd']}/c.toml", text]]}
 
 
-async def resolved(pod: Pod, asked: Asked, **more: Any) -> Asked:
+async def resolved(pod: Pod, asked: LaunchRequest, **more: Any) -> LaunchRequest:
     return await config.resolved(pod, asked, **more)  # type: ignore[arg-type]
 
 

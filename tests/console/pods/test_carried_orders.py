@@ -62,20 +62,20 @@ def ordered(live: Live) -> None:
 
 def test_what_was_ordered_is_known() -> None:
     live = Live()
-    assert carried_orders.of(live.state, "demo") == ()
+    assert carried_orders.orders_of(live.state, "demo") == ()
     ordered(live)
-    assert carried_orders.of(live.state, "demo") == (SYNC, KEEP, MODE)
-    assert carried_orders.of(live.state, "other") == ()
+    assert carried_orders.orders_of(live.state, "demo") == (SYNC, KEEP, MODE)
+    assert carried_orders.orders_of(live.state, "other") == ()
 
 
 def test_what_was_taken_back_is_not_ordered_and_nothing_takes_its_place() -> None:
     live = Live()
     ordered(live)
     live.told("sync", event="ordered", to=None)
-    assert carried_orders.of(live.state, "demo")[0] == {"kind": "sync", "off": True}
-    assert carried_orders.with_sync(carried_orders.of(live.state, "demo"), "b2://bucket-one/x")[
-        0
-    ] == {
+    assert carried_orders.orders_of(live.state, "demo")[0] == {"kind": "sync", "off": True}
+    assert carried_orders.with_sync(
+        carried_orders.orders_of(live.state, "demo"), "b2://bucket-one/x"
+    )[0] == {
         "kind": "sync",
         "off": True,
     }
@@ -93,7 +93,7 @@ def test_the_arguments_of_its_launch_belong_to_it() -> None:
         attempt=1,
         overrides=["--header", "hf_" + "a" * 34, "--max-steps", "9000"],
     )
-    assert carried_orders.overrides(carried_orders.of(live.state, "demo")) == (
+    assert carried_orders.overrides(carried_orders.orders_of(live.state, "demo")) == (
         "--max-steps",
         "9000",
     )

@@ -19,7 +19,7 @@ def inventory(tmp_path: Path) -> Inventory:
 
 
 def names(watch: InventoryWatch) -> list[str] | None:
-    pods = watch.look()
+    pods = watch.poll()
     return None if pods is None else [pod.name for pod in pods]
 
 

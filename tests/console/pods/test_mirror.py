@@ -16,7 +16,7 @@ import pytest
 
 from bs4_console.pods import mirror as module
 from bs4_console.pods.mirror import Mirror
-from bs4_console.pods.range_set import Spans
+from bs4_console.pods.range_set import RangeSet
 
 HOME, OTHER = "01HOME", "01OTHER"
 
@@ -242,14 +242,14 @@ def test_starting_anew_keeps_what_was_there_aside(tmp_path: Path) -> None:
 
 def test_spans_join_and_survive_a_torn_line(tmp_path: Path) -> None:
     path = tmp_path / "x.spans"
-    spans = Spans(path)
+    spans = RangeSet(path)
     for begin, end in ((0, 10), (10, 30), (50, 60), (60, 61)):
         spans.add(begin, end)
     assert path.read_text().count("\n") == 2
     assert [spans.first_missing(at) for at in (0, 5, 30, 50, 61)] == [30, 30, 30, 61, 61]
     with path.open("ab") as handle:
         handle.write(b"00000000000000000070 0000000")
-    again = Spans(path)
+    again = RangeSet(path)
     assert [again.first_missing(at) for at in (0, 70)] == [30, 70]
     again.add(30, 50)
-    assert Spans(path).first_missing(0) == 61
+    assert RangeSet(path).first_missing(0) == 61

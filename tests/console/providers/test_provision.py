@@ -25,6 +25,7 @@ from bs4_console.providers import api
 from bs4_console.providers.base import Machine, Offer, Want, is_ours, label_of, ulid_of
 from bs4_console.providers.errors import NotAllowed
 from bs4_console.provision.book import Book
+from bs4_console.provision.observer import ProviderObserver, machine_state, witness_of
 from bs4_console.provision.pod import greets, remember
 from bs4_console.provision.rent import (
     AlreadyThere,
@@ -39,7 +40,6 @@ from bs4_console.provision.rent import (
     Provisioner,
     Unsettled,
 )
-from bs4_console.provision.witness import ProviderWitness, machine_state, witness_of
 from bs4_practice import cloud as clouds
 from bs4_practice.cloud import Cloud
 
@@ -653,7 +653,7 @@ async def test_the_provider_as_a_witness(
     assert (sight.state, sight.seen_t is not None) == ("gone", True)
     assert witness_of(Pod(name="plain", host="192.0.2.4")) is None
     assert (await machine_state(Pod(name="plain", host="192.0.2.4"))).state == "unknown"
-    assert isinstance(witness_of(pod), ProviderWitness)
+    assert isinstance(witness_of(pod), ProviderObserver)
 
 
 async def test_a_machine_of_the_practice_cloud_answers_ssh_and_stands_in_the_inventory(

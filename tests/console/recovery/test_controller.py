@@ -36,7 +36,7 @@ async def looks(
     """A watch: one controller, look after look, until it has nothing more to do with a recovery."""
     one, found = controller(world, place, **more), []
     for _ in range(count):
-        found.append(await one.look())
+        found.append(await one.poll())
         if found[-1].word in ("recovered", "stopped", "plan", "finished"):
             break
         world.now += every
@@ -60,7 +60,7 @@ async def test_a_run_whose_pod_was_taken_back_goes_on_elsewhere(tmp_path):
     assert len(world.creates) == 1
     assert state(world).where.instance == "101"
     assert state(world).attempt.outcome == "good"
-    assert (await controller(world, tmp_path).look()).verdict.word == "fine"  # type: ignore[union-attr]
+    assert (await controller(world, tmp_path).poll()).verdict.word == "fine"  # type: ignore[union-attr]
 
 
 ORDERS = (
@@ -75,13 +75,13 @@ async def test_what_was_ordered_on_the_lost_pod_is_ordered_again_on_the_next(tmp
     """
     world = World()
     world.machines["7"].orders = ORDERS
-    assert (await controller(world, tmp_path / "one").look()).word == "watching"
+    assert (await controller(world, tmp_path / "one").poll()).word == "watching"
     assert state(world).orders == ORDERS
     written = len(world.versions[LAYOUT.recovery])
-    await controller(world, tmp_path / "one").look()
+    await controller(world, tmp_path / "one").poll()
     assert len(world.versions[LAYOUT.recovery]) == written, "learned once"
     world.machines["7"].orders = ORDERS[:1]
-    await controller(world, tmp_path / "one").look()
+    await controller(world, tmp_path / "one").poll()
     world.lose()
     found = await looks(world, tmp_path / "two")
     assert found[-1].word == "recovered"
@@ -107,7 +107,7 @@ async def test_an_order_that_the_next_pod_refuses(tmp_path, way, word, paid):
 async def test_dry_run_learns_nothing(tmp_path):
     world = World()
     world.machines["7"].orders = ORDERS
-    await controller(world, tmp_path, dry=True).look()
+    await controller(world, tmp_path, dry=True).poll()
     assert world.versions == {}
 
 
@@ -125,13 +125,13 @@ async def test_an_hour_without_network_costs_nothing_and_rents_nothing(tmp_path)
     one = controller(world, tmp_path)
     begun = world.now
     while world.now < begun + HOUR:
-        outcome = await one.look()
+        outcome = await one.poll()
         assert outcome.word == "watching"
         assert outcome.verdict is not None
         assert outcome.verdict.word == "network-only"
         world.now += 60
     world.network = True
-    assert (await one.look()).exit_code == 0
+    assert (await one.poll()).exit_code == 0
     assert (world.creates, world.ended, world.versions) == ([], [], {})
 
 
@@ -157,8 +157,8 @@ async def test_the_same_pod_taken_for_lost_by_the_provider_alone(tmp_path):
 async def test_asking_shows_a_plan_and_does_nothing(tmp_path):
     world = World()
     world.lose()
-    await controller(World(), tmp_path).look()  # step 40 was seen
-    outcome = await controller(world, tmp_path, mode="ask").look()
+    await controller(World(), tmp_path).poll()  # step 40 was seen
+    outcome = await controller(world, tmp_path, mode="ask").poll()
     assert (outcome.word, outcome.exit_code) == ("plan", 4)
     plan = outcome.plan
     assert plan is not None
@@ -166,19 +166,19 @@ async def test_asking_shows_a_plan_and_does_nothing(tmp_path):
     assert world.creates == []
     assert world.versions == {}
     with pytest.raises(RefusedError, match="the plan is"):
-        await controller(world, tmp_path, mode="ask", confirm="0" * 16).look()
-    again = await controller(world, tmp_path, mode="ask", confirm=plan["hash"][:16]).look()
+        await controller(world, tmp_path, mode="ask", confirm="0" * 16).poll()
+    again = await controller(world, tmp_path, mode="ask", confirm=plan["hash"][:16]).poll()
     assert len(world.creates) == 1, again
 
 
 async def test_a_plan_stays_the_same_while_offers_change_and_not_when_the_step_does(tmp_path):
     world = World()
     world.lose()
-    first = (await controller(world, tmp_path, mode="ask").look()).plan
+    first = (await controller(world, tmp_path, mode="ask").poll()).plan
     world.price = 3.0
-    second = (await controller(world, tmp_path, mode="ask").look()).plan
+    second = (await controller(world, tmp_path, mode="ask").poll()).plan
     world.saved = Saved(40, 1)
-    third = (await controller(world, tmp_path, mode="ask").look()).plan
+    third = (await controller(world, tmp_path, mode="ask").poll()).plan
     assert first is not None
     assert second is not None
     assert third is not None
@@ -188,7 +188,7 @@ async def test_a_plan_stays_the_same_while_offers_change_and_not_when_the_step_d
 async def test_dry_run_touches_nothing(tmp_path):
     world = World()
     world.lose()
-    outcome = await controller(world, tmp_path, dry=True).look()
+    outcome = await controller(world, tmp_path, dry=True).poll()
     assert (outcome.word, outcome.exit_code) == ("plan", 0)
     assert (world.versions, world.creates) == ({}, [])
 
@@ -235,9 +235,9 @@ async def test_a_machine_that_cannot_be_asked_and_saves_is_good(tmp_path):
     await looks(world, tmp_path, 3)
     assert state(world).phase == "proving"
     world.links["101"] = False
-    assert (await controller(world, tmp_path).look()).word == "recovering"
+    assert (await controller(world, tmp_path).poll()).word == "recovering"
     world.saved = Saved(40, 1)
-    assert (await controller(world, tmp_path).look()).word == "recovered"
+    assert (await controller(world, tmp_path).poll()).word == "recovered"
     assert [m.instance for m in world.paid()] == ["101"]
 
 
@@ -262,7 +262,7 @@ async def test_two_recoveries_without_a_new_step_end_the_loop(tmp_path):
     assert world.paid() == []
     world.way = "ok"
     assert (await looks(world, tmp_path))[-1].word == "stopped", "only a person begins again"
-    plan = (await controller(world, tmp_path, mode="ask", dry=True, confirm="x").look()).plan
+    plan = (await controller(world, tmp_path, mode="ask", dry=True, confirm="x").poll()).plan
     assert plan is not None
     assert (await looks(world, tmp_path, confirm=plan["hash"]))[-1].word == "recovered"
 
@@ -292,7 +292,7 @@ async def test_a_pod_that_comes_back_right_before_the_rent(tmp_path):
             world.machines["7"].state, world.links["7"] = "running", True
 
     world.touch = back
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, world.creates) == ("watching", [])
     assert state(world).attempts == ()
 
@@ -320,8 +320,8 @@ async def test_two_controllers_and_one_machine(tmp_path):
     one, two = controller(world, tmp_path / "one"), controller(world, tmp_path / "two")
     words = []
     for _ in range(20):
-        words.append((await one.look()).word)
-        words.append((await two.look()).word)
+        words.append((await one.poll()).word)
+        words.append((await two.poll()).word)
         world.now += 30
     assert len(world.creates) == 1
     assert "held" in words
@@ -341,7 +341,7 @@ async def test_the_other_one_goes_on_when_the_first_is_dead(tmp_path):
 
     world.touch = die
     with pytest.raises(Killed):
-        await controller(world, tmp_path / "one").look()
+        await controller(world, tmp_path / "one").poll()
     world.touch = lambda what: None
     found = await looks(world, tmp_path / "two", 40)
     assert found[0].word == "held"
@@ -363,7 +363,7 @@ async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, wa
     """At every touch of store, provider or pod; on the same machine or on another."""
     place, world = tmp_path_factory.mktemp("k"), World(way=way, takes=takes)
     world.machines["7"].orders = ORDERS
-    await controller(world, place / "before").look()
+    await controller(world, place / "before").poll()
     world.now += 2 * HOUR
     world.lose()
     hands, left = WorldHands(world), list(kills)
@@ -380,7 +380,7 @@ async def test_killed_anywhere_and_begun_again(tmp_path_factory, kills, same, wa
         one = controller(world, place / ("same" if same else f"m{number}"), hands)
         try:
             for _ in range(20):
-                outcome = await one.look()
+                outcome = await one.poll()
                 if outcome.word in ("recovered", "watching"):
                     break
                 world.now += 60
@@ -407,16 +407,16 @@ async def test_the_old_machine_that_comes_back_before_the_launch(tmp_path):
     world.lose()
     one = controller(world, tmp_path)
     for _ in range(2):
-        outcome = await one.look()
+        outcome = await one.poll()
         world.now += 60
     assert outcome.word == "recovering"
     world.machines["7"].state, world.links["7"] = "running", True
     for _ in range(3):
-        outcome = await one.look()
+        outcome = await one.poll()
         world.now += 60
     assert world.paid() == []
     assert state(world).where.instance == "7"
-    assert (await one.look()).verdict.word == "fine"  # type: ignore[union-attr]
+    assert (await one.poll()).verdict.word == "fine"  # type: ignore[union-attr]
     assert "7" not in world.ended
 
 
@@ -427,15 +427,15 @@ async def test_an_earlier_machine_of_ours_ends_once_the_store_holds_what_it_held
     world.machines["101"].step = 50
     one = controller(world, tmp_path)
     world.machines["101"].launched = 0
-    await one.look()
+    await one.poll()
     world.lose("101", "stopped")
     await looks(world, tmp_path)
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     assert world.ended == []
     assert [w.instance for w in state(world).left] == ["101"]
     world.saved = Saved(50, 1)
     world.machines["102"].launched = 0
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     assert world.ended == ["101"]
     assert "7" in world.machines, "the first was not rented here"
 
@@ -446,25 +446,25 @@ async def test_finished_ends_the_machine_when_its_last_set_is_saved(tmp_path):
     world.lose()
     await looks(world, tmp_path)
     world.finished = True
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, outcome.exit_code) == ("finishing", 1)
     assert world.ended == []
     world.saved = Saved(40, 1)
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, outcome.exit_code) == ("finished", 0)
     assert world.ended == ["101"]
-    assert (await controller(world, tmp_path).look()).word == "finished"
+    assert (await controller(world, tmp_path).poll()).word == "finished"
 
 
 async def test_a_finished_run_on_a_pod_that_was_not_rented_here(tmp_path):
     world = World(finished=True, saved=Saved(40, 1))
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, world.ended) == ("finished", [])
 
 
 async def test_a_finished_run_whose_pod_is_lost_afterwards_is_not_begun_again(tmp_path):
     world = World(finished=True)
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     world.lose()
     outcome = (await looks(world, tmp_path))[-1]
     assert (outcome.word, outcome.exit_code, world.creates) == ("finished", 0, [])
@@ -483,7 +483,7 @@ async def done_elsewhere(place: Path) -> World:
 
 async def test_that_a_run_has_ended_well_is_known_to_a_controller_that_never_met_its_pod(tmp_path):
     world = World(finished=True)
-    await controller(world, tmp_path / "one").look()
+    await controller(world, tmp_path / "one").poll()
     world.lose()
     outcome = (await looks(world, tmp_path / "two"))[-1]
     assert (outcome.word, world.creates) == ("finished", [])
@@ -491,9 +491,9 @@ async def test_that_a_run_has_ended_well_is_known_to_a_controller_that_never_met
 
 async def test_a_run_that_was_started_again_after_its_end_is_recovered_like_any(tmp_path):
     world = World(finished=True)
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     world.finished = False
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     world.lose()
     assert (await looks(world, tmp_path))[-1].word == "recovered"
 
@@ -510,11 +510,11 @@ async def test_what_was_to_end_and_was_started_again_meanwhile_is_left_to_train(
 
     world.touch = die
     with pytest.raises(Killed):
-        await controller(world, tmp_path).look()
+        await controller(world, tmp_path).poll()
     assert state(world).phase == "finishing"
     world.touch, world.finished = lambda what: None, False
     for _ in range(3):
-        assert (await controller(world, tmp_path).look()).word == "watching"
+        assert (await controller(world, tmp_path).poll()).word == "watching"
     assert (world.ended, len(world.paid())) == ([], 1)
 
 
@@ -530,7 +530,7 @@ async def test_nothing_is_asked_for_after_a_long_sleep(tmp_path):
             world.now += 120
 
     world.touch = sleep
-    assert (await controller(world, tmp_path).look()).word in ("stopped", "held")
+    assert (await controller(world, tmp_path).poll()).word in ("stopped", "held")
     assert world.creates == []
 
 
@@ -557,8 +557,8 @@ async def test_a_run_that_is_started_again_while_its_machine_is_about_to_end(tmp
             world.finished = False
 
     world.touch = again
-    assert (await controller(world, tmp_path).look()).word == "finishing"
-    assert (await controller(world, tmp_path).look()).word == "watching"
+    assert (await controller(world, tmp_path).poll()).word == "finishing"
+    assert (await controller(world, tmp_path).poll()).word == "watching"
     assert world.ended == []
 
 
@@ -573,13 +573,13 @@ async def test_a_machine_that_was_to_end_and_cannot_be_asked(tmp_path, told, end
     assert there is not None
     assert records.save(replace(there, phase="finishing", told=told))
     world.links["101"] = False
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert outcome.word == ("finished" if told else "finishing")
     assert world.ended == ended
     world.machines.pop("101", None)
     for _ in range(3):
         world.now += 60
-        outcome = await controller(world, tmp_path).look()
+        outcome = await controller(world, tmp_path).poll()
     assert outcome.word == "finished", "it is gone by itself"
 
 
@@ -602,7 +602,7 @@ async def test_what_another_has_written_during_a_long_sleep_is_not_written_over(
             world.touch = lambda touched: None
 
     world.touch = sleep
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, outcome.exit_code) == ("held", 4)
     assert state(world).encode() == theirs
 
@@ -628,9 +628,9 @@ async def test_a_write_that_ends_long_after_another_took_over_counts_for_nobody(
             written += 1
 
     world.touch = sleep
-    outcome = await controller(world, tmp_path).look()
+    outcome = await controller(world, tmp_path).poll()
     assert (outcome.word, outcome.exit_code) == ("held", 4)
-    assert (await controller(world, tmp_path).look()).sentence == "demo is left alone: Theirs."
+    assert (await controller(world, tmp_path).poll()).sentence == "demo is left alone: Theirs."
     assert len(world.creates) == (number > 0)
 
 
@@ -639,7 +639,7 @@ async def test_a_document_that_cannot_be_read_stops_everything(tmp_path):
     WorldStore(world).write(LAYOUT.recovery, b"{half a docu")
     world.lose()
     with pytest.raises(StoreFailed, match="cannot be read"):
-        await controller(world, tmp_path).look()
+        await controller(world, tmp_path).poll()
     assert world.creates == []
 
 
@@ -674,7 +674,7 @@ async def test_an_earlier_machine_that_the_run_is_on_again_is_not_ended(tmp_path
             )
 
     world.touch = other
-    assert (await controller(world, tmp_path).look()).word == "held"
+    assert (await controller(world, tmp_path).poll()).word == "held"
     assert world.ended == []
 
 
@@ -685,21 +685,21 @@ async def test_another_pod_in_the_file_is_believed_when_a_person_says_so(tmp_pat
     world = World()
     world.machines["8"], world.links["8"] = Machine("", "8", step=45), True
     beta = Where(pod="beta", provider="vast", instance="8")
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     world.lose()
     await looks(world, tmp_path)
     for _ in range(2):
-        outcome = await controller(world, tmp_path, first=beta).look()
+        outcome = await controller(world, tmp_path, first=beta).poll()
         assert (outcome.word, outcome.exit_code) == ("stopped", 1)
         assert "demo is on beta (vast 8) by the files here" in outcome.sentence
         assert "--moved" in outcome.sentence
     world.machines["101"].step = 44
-    await controller(world, tmp_path).look()
-    assert (await controller(world, tmp_path, first=beta, moved=True).look()).word == "watching"
+    await controller(world, tmp_path).poll()
+    assert (await controller(world, tmp_path, first=beta, moved=True).poll()).word == "watching"
     assert (state(world).where, [w.instance for w in state(world).left]) == (beta, ["101"])
-    assert "it was beta in recover.toml" in (await controller(world, tmp_path).look()).sentence
+    assert "it was beta in recover.toml" in (await controller(world, tmp_path).poll()).sentence
     world.saved = Saved(45, 1)
-    assert (await controller(world, tmp_path, first=beta).look()).word == "watching"
+    assert (await controller(world, tmp_path, first=beta).poll()).word == "watching"
     assert world.ended == ["101"], "rented here, and the store holds more than was seen on it"
 
 
@@ -714,13 +714,13 @@ async def test_another_pod_in_the_file_is_seen_beside_a_state_that_does_not_say_
         if name not in ("named", "done")
     }
     WorldStore(world).write(LAYOUT.recovery, json.dumps(earlier).encode())
-    assert (await controller(world, tmp_path).look()).word == "watching"
+    assert (await controller(world, tmp_path).poll()).word == "watching"
     assert (
         "demo is on beta"
         in (
             await controller(
                 world, tmp_path, first=Where(pod="beta", provider="vast", instance="8")
-            ).look()
+            ).poll()
         ).sentence
     )
 
@@ -733,27 +733,27 @@ async def test_the_machine_before_ends_although_the_run_was_moved_by_hand_and_ha
     world.finished, world.saved = True, Saved(45, 1)
     outcome = await controller(
         world, tmp_path, first=Where(pod="beta", provider="vast", instance="8"), moved=True
-    ).look()
+    ).poll()
     assert (outcome.word, world.ended, sorted(world.machines)) == ("finished", ["101"], ["7", "8"])
 
 
 async def test_a_pod_that_was_rented_anew_by_hand_under_its_old_name(tmp_path):
     world = World()
     world.machines["7"].orders = ORDERS
-    await controller(world, tmp_path).look()
+    await controller(world, tmp_path).poll()
     world.machines["9"], world.links["9"] = Machine("", "9", step=40), True
     world.lose()
     new = Where(pod="alpha", provider="vast", instance="9", price=2.0)
-    outcome = await controller(world, tmp_path, first=new).look()
+    outcome = await controller(world, tmp_path, first=new).poll()
     assert (outcome.word, outcome.exit_code) == ("stopped", 1)
     assert (
         "on alpha (vast 9) by the files here, and its controllers look after alpha (vast 7)"
         in outcome.sentence
     )
-    assert (await controller(world, tmp_path, first=new, moved=True).look()).word == "watching"
+    assert (await controller(world, tmp_path, first=new, moved=True).poll()).word == "watching"
     for outcome in await looks(world, tmp_path, 5, first=new):
         assert (outcome.word, outcome.exit_code) == ("watching", 0)
-    assert (await controller(world, tmp_path).look()).word == "stopped", (
+    assert (await controller(world, tmp_path).poll()).word == "stopped", (
         "another machine's files still have the old one"
     )
     assert world.creates == []
@@ -764,9 +764,9 @@ async def test_a_budget_that_is_spent_while_the_machine_trains_is_told(tmp_path)
     world.lose()
     cheap = Limits(5.0, per_day=20.0, per_run=500.0)
     await looks(world, tmp_path, limits=cheap)
-    assert (await controller(world, tmp_path, limits=cheap).look()).exit_code == 0
+    assert (await controller(world, tmp_path, limits=cheap).poll()).exit_code == 0
     world.now += 9 * HOUR
-    outcome = await controller(world, tmp_path, limits=cheap).look()
+    outcome = await controller(world, tmp_path, limits=cheap).poll()
     assert (outcome.word, outcome.exit_code) == ("watching", 1)
     assert "budget of $20.00 a day is spent" in outcome.sentence
     assert len(world.paid()) == 1, "what trains is not ended for its price"

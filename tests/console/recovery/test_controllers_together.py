@@ -71,7 +71,7 @@ class Chaos:
             try:
                 for _ in range(12):
                     try:
-                        await one.look()
+                        await one.poll()
                     except ConsoleError:
                         world.now += 5
                     world.now += chance.choice([5, 60, 60, 300])
@@ -95,7 +95,7 @@ async def test_no_machine_is_forgotten_and_none_paid_beside_another(
 ) -> None:
     chaos = Chaos(seed)
     world = chaos.world
-    await controller(world, tmp_path / "before").look()
+    await controller(world, tmp_path / "before").poll()
     world.lose()
     world.touch = chaos.touch
     names = ("one", "two") if chaos.chance.random() < 0.7 else ("one",)
@@ -103,7 +103,7 @@ async def test_no_machine_is_forgotten_and_none_paid_beside_another(
     world.touch = lambda what: None
     hands = WorldHands(world)
     for _ in range(60):
-        outcome = await controller(world, tmp_path / "end", hands).look()
+        outcome = await controller(world, tmp_path / "end", hands).poll()
         world.now += 120
     assert chaos.rented == []
     assert paid_for_nothing(world, chaos.state()) == []

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from bs4_console.cli.main import build
-from bs4_console.launch.guide import Asked
+from bs4_console.launch.guide import LaunchRequest
 from bs4_console.recovery import restore
 
 LAUNCH: dict[str, Any] = {
@@ -23,7 +23,7 @@ LAUNCH: dict[str, Any] = {
     "component": "trainer",
     "processes": 2,
 }
-ASKED = Asked(
+ASKED = LaunchRequest(
     run="demo",
     trainer="prime-rl",
     config="/r/rl.toml",
@@ -47,7 +47,7 @@ def test_an_agent_of_before_tells_only_its_config() -> None:
     bare = {
         name: LAUNCH[name] for name in ("run", "trainer", "config", "cwd", "output_dir", "resume")
     }
-    assert restore.launch_of({"launch": bare}) == Asked(
+    assert restore.launch_of({"launch": bare}) == LaunchRequest(
         run="demo",
         trainer="prime-rl",
         config="/r/rl.toml",
@@ -68,7 +68,7 @@ def test_what_is_typed_asks_for_the_same() -> None:
     assert asked_by(options) == ASKED
     assert options.pod == "alpha"
     plain = restore.command_of(
-        Asked(run="demo", trainer="prime-rl", config="c.toml", resume=5), "alpha"
+        LaunchRequest(run="demo", trainer="prime-rl", config="c.toml", resume=5), "alpha"
     )
     assert plain.endswith("--resume 5")
 
@@ -83,9 +83,9 @@ def test_the_plan_says_how_it_was_started() -> None:
         "launch": LAUNCH,
     }
     view: Any = SimpleNamespace(plan=body)
-    lines = restore.words(view)
+    lines = restore.plan_text(view)
     assert "started with: --trainer @ '/r/part one.toml' --max-steps 9" in lines
     assert "environment: 'WORD=a b'" in lines
     assert lines[-1] == "note: mind this"
     view.plan = {**body, "launch": {**LAUNCH, "overrides": [], "env": {}}}
-    assert len(restore.words(view)) == 2
+    assert len(restore.plan_text(view)) == 2

@@ -34,7 +34,7 @@ def test_nonsense_is_refused(pace: float, price: float) -> None:
 
 
 def test_words() -> None:
-    assert [eta.words(s) for s in (59 * 60, 3600 + 7 * 60, 30 * 3600)] == [
+    assert [eta.describe(s) for s in (59 * 60, 3600 + 7 * 60, 30 * 3600)] == [
         "59m",
         "1h 07m",
         "1d 06h",

@@ -29,31 +29,31 @@ def test_the_best_step_is_named_with_its_checkpoint_and_the_best_that_is_left() 
         row(150, 0.59),
         {"side": "trainer", "step": 151, "loss": 1.0},
     ]
-    (curve,) = validation.of(rows)
+    (curve,) = validation.curves_of(rows)
     assert curve.points == [[0, 0.3], [50, 0.55], [100, 0.604], [150, 0.59]]
     assert (curve.best_step, curve.best, curve.checkpoint) == (100, 0.604, "unknown")
-    validation.look([curve], kept(s50=True, s150=True))
+    validation.add_to_report([curve], kept(s50=True, s150=True))
     assert (curve.checkpoint, curve.saved_step, curve.saved) == ("gone", 150, 0.59)
-    assert validation.words(curve) == [
+    assert validation.describe(curve) == [
         (
             "math500/acc/mean@1: best 0.604 at step 100; it has no checkpoint; best with a "
             "checkpoint: 0.59 at step 150"
         ),
         "0:0.3  50:0.55  100:0.604  150:0.59",
     ]
-    validation.look([curve], kept(s100=False, s50=True))
+    validation.add_to_report([curve], kept(s100=False, s50=True))
     assert (curve.checkpoint, curve.saved_step) == ("torn", 50)
-    assert "no data.pt" in validation.words(curve)[0]
-    validation.look([curve], kept(s100=True))
+    assert "no data.pt" in validation.describe(curve)[0]
+    validation.add_to_report([curve], kept(s100=True))
     assert (curve.checkpoint, curve.saved_step) == ("complete", 100)
-    assert "best with" not in validation.words(curve)[0]
-    validation.look([curve], None, "the pod cannot be reached")
+    assert "best with" not in validation.describe(curve)[0]
+    validation.add_to_report([curve], None, "the pod cannot be reached")
     assert curve.checkpoint == "unknown"
 
 
 def test_a_step_that_is_done_again_counts_once_and_what_is_no_number_not_at_all() -> None:
     rows = [row(10, 0.9), row(10, 0.4), row(20, "nan"), row(30, True), row(40, None)]
-    (curve,) = validation.of(rows)
+    (curve,) = validation.curves_of(rows)
     assert curve.points == [[10, 0.4]]
 
 
@@ -62,6 +62,6 @@ def test_of_a_loss_the_lowest_is_best_and_of_equals_the_earliest() -> None:
         row(step, value, "val/loss")
         for step, value in ((50, 0.9), (100, 0.7), (150, 0.7), (200, 0.8))
     ]
-    longest, other = validation.of([row(1, 0.1), *losses])
+    longest, other = validation.curves_of([row(1, 0.1), *losses])
     assert (longest.metric, longest.best_step) == ("val/loss", 100)
     assert other.best_step == 1

@@ -22,8 +22,8 @@ from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.liveness import Sign, judge
 from bs4_console.pods.mirror import Mirror
+from bs4_console.pods.observer import Observation
 from bs4_console.pods.state import PodState
-from bs4_console.pods.witness import Sight
 from bs4_console.tui.clock import Clock
 
 #: 2026-11-20 03:12:41 UTC: the hour the product is for.
@@ -1275,7 +1275,7 @@ def reclaimed() -> RecordedSession:
         *[_sign(ago, "provider", "stopped", outbid, value="outbid") for ago in (170, 100, 40)],
     )
     pod = session.state
-    pod.provider = Sight(
+    pod.provider = Observation(
         state="stopped", detail=outbid, seen_t=NOW - 40, looked_t=NOW - 40, raw_state="outbid"
     )
     _ordered(pod, "reason-32b")
@@ -1305,7 +1305,7 @@ def hung() -> RecordedSession:
         *[_sign(ago, "port", "mute") for ago in (120, 30)],
         _sign(35, "provider", "running", said, seen_t=NOW - 35, value="RUNNING"),
     )
-    session.state.provider = Sight(
+    session.state.provider = Observation(
         state="running", detail=said, seen_t=NOW - 35, looked_t=NOW - 35, raw_state="RUNNING"
     )
     return session
@@ -1323,7 +1323,7 @@ def cut_off() -> RecordedSession:
     pod.runs["tool-14b"].view.tracked = [
         {"side": "trainer", "id": "a1", "project": "rl", "entity": "lab", "server": ""}
     ]
-    pod.sights["tool-14b"] = Sight(
+    pod.sights["tool-14b"] = Observation(
         state="running",
         detail="W&B has it as running, newest step 735.",
         seen_t=NOW - 40,
@@ -1382,7 +1382,7 @@ def witnessed() -> RecordedSession:
     pod.runs["math-7b"].view.tracked = [
         {"side": "trainer", "id": "m7", "project": "rl", "entity": "lab", "server": ""}
     ]
-    pod.sights["math-7b"] = Sight(
+    pod.sights["math-7b"] = Observation(
         state="unknown",
         detail="W&B has it as crashed, newest step 41.",
         seen_t=NOW - 545,
@@ -1391,7 +1391,7 @@ def witnessed() -> RecordedSession:
         step=41,
         raw_state="crashed",
     )
-    pod.provider = Sight(
+    pod.provider = Observation(
         state="running",
         detail="vast says that machine 5120 is running.",
         seen_t=NOW - 95,

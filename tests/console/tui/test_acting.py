@@ -15,8 +15,8 @@ import pytest
 
 from bs4_console.tui import commands, outside
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.journal import JournalScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.bars import TopBar
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures

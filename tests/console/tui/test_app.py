@@ -13,10 +13,10 @@ from textual.screen import Screen
 
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.fleet import FleetScreen
 from bs4_console.tui.screens.host_key import HostKeyScreen
 from bs4_console.tui.screens.incident import IncidentScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.bars import KeyBar
 from bs4_console.tui.widgets.panel import Panel
 from bs4_console.tui.widgets.table import RowTable

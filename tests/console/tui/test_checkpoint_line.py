@@ -12,7 +12,7 @@ import pytest
 from bs4_console.errors import RemoteError
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until

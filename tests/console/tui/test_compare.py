@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of, width_of
+from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.widgets import braille, curve_data, curves
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures

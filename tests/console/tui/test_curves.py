@@ -9,7 +9,7 @@ import pytest
 
 from bs4_console.failures import health
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of, width_of
+from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.widgets import curves
 from bs4_console.tui.widgets.curve_view import CurveView, smoothed
 from bs4_console.tui.widgets.panel import Panel

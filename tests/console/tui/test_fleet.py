@@ -14,8 +14,8 @@ from bs4_console.tui import alerts
 from bs4_console.tui.alerts import Alerts
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import Line, text_of
 from bs4_console.tui.overview import Overview
+from bs4_console.tui.styled_text import Line, text_of
 from bs4_console.tui.views import fleet as view
 from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.widgets.bars import tally
@@ -282,7 +282,7 @@ def test_rows_that_are_as_they_were_are_the_same_objects() -> None:
 
 
 def told(watch: Alerts, now: float, *rows: Row) -> list[str]:
-    return [f"{a.key[0]}: {a.text}" for a in watch.look(rows, now)]
+    return [f"{a.key[0]}: {a.text}" for a in watch.update(rows, now)]
 
 
 def test_only_what_becomes_worse_is_told() -> None:

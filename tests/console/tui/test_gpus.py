@@ -7,9 +7,9 @@ from __future__ import annotations
 from typing import Any
 
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.pod import PodScreen
 from bs4_console.tui.screens.run import RunScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.views import gpu_table
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures

@@ -14,7 +14,7 @@ import pytest
 from bs4_console.pods.history import History
 from bs4_console.pods.mirror import Mirror
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until

@@ -11,9 +11,9 @@ import pytest
 
 from bs4_console.errors import RemoteError, Unreachable
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.confirm import ConfirmScreen
 from bs4_console.tui.screens.incident import IncidentScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures

@@ -12,12 +12,12 @@ from textual import events
 
 from bs4_console.errors import RefusedError
 from bs4_console.launch import guide
-from bs4_console.launch.guide import Asked, Looked
+from bs4_console.launch.guide import LaunchRequest, Looked
 from bs4_console.preflight.checks import Check
 from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.launch import LaunchScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until
@@ -124,10 +124,10 @@ def looked(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     """What the look before the start finds."""
     checks = [Check("clock", "Clock", "ok", "it is right")]
 
-    async def look(live: Any, asked: Asked) -> Looked:
+    async def look(live: Any, asked: LaunchRequest) -> Looked:
         return Looked(Preflight(tuple(checks), memory=MEMORY))
 
-    monkeypatch.setattr(guide, "look", look)
+    monkeypatch.setattr(guide, "prepare", look)
     monkeypatch.setattr(guide, "price_of", lambda pod: 2.5)
     return checks
 

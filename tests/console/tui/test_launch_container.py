@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from bs4_console.launch import guide
-from bs4_console.launch.guide import Asked, Looked
+from bs4_console.launch.guide import LaunchRequest, Looked
 from bs4_console.pods.session import PodSession
 from bs4_console.preflight.examine import Preflight
 from bs4_console.tui.app import ConsoleApp
@@ -18,21 +18,21 @@ from tests.console.tui.test_launch import of, planned, shown
 
 
 @pytest.fixture
-def looked(monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[LaunchRequest]:
     """What the look before the start was asked about."""
-    asked: list[Asked] = []
+    asked: list[LaunchRequest] = []
 
-    async def look(live: PodSession, what: Asked) -> Looked:
+    async def look(live: PodSession, what: LaunchRequest) -> Looked:
         asked.append(what)
         return Looked(Preflight(()))
 
-    monkeypatch.setattr(guide, "look", look)
+    monkeypatch.setattr(guide, "prepare", look)
     monkeypatch.setattr(guide, "price_of", lambda pod: None)
     return asked
 
 
 async def test_the_container_that_is_named_is_looked_into_and_started_in(
-    looked: list[Asked],
+    looked: list[LaunchRequest],
 ) -> None:
     session = fixtures.desync()
     planned(session)
@@ -53,7 +53,7 @@ async def test_the_container_that_is_named_is_looked_into_and_started_in(
 
 
 async def test_a_run_that_is_started_again_goes_back_into_its_container(
-    looked: list[Asked],
+    looked: list[LaunchRequest],
 ) -> None:
     session = fixtures.desync()
     planned(session)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.log_detail import LogDetail
 from bs4_console.tui.widgets.log_paint import PaintBudget, cost
 from tests.console.tui import fixtures

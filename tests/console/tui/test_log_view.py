@@ -10,7 +10,7 @@ import pytest
 
 from bs4_console.logs.store import LogStore
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.log_view import LogView
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, settle, until

@@ -11,8 +11,8 @@ import pytest
 from bs4_console.tui import status
 from bs4_console.tui.alerts import Alerts
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of, width_of
 from bs4_console.tui.screens.pod import PodScreen
+from bs4_console.tui.styled_text import text_of, width_of
 from bs4_console.tui.views import lost
 from bs4_console.tui.views.fleet import rows
 from bs4_console.tui.widgets.panel import Panel
@@ -65,7 +65,7 @@ def test_where_nothing_trained_nothing_was_lost_with_the_pod() -> None:
         good=True,
         detail="",
     )
-    assert status.of(pod, pod.runs["reason-32b"]).rank == 1
+    assert status.status_of(pod, pod.runs["reason-32b"]).rank == 1
 
 
 def test_the_pod_is_gone_before_what_was_wrong_on_it() -> None:
@@ -87,15 +87,15 @@ def test_the_pod_is_gone_before_what_was_wrong_on_it() -> None:
         coverage=[],
         playbook=None,
     )
-    assert status.of(pod, pod.runs["reason-32b"]).word == "reclaimed"
+    assert status.status_of(pod, pod.runs["reason-32b"]).word == "reclaimed"
     assert "took h200-eu back" in status.wrong(pod, pod.runs["reason-32b"], fixtures.CLOCK)[0][0]
 
 
 def test_one_more_look_is_no_new_alert() -> None:
     pod = fixtures.reclaimed().state
     alerts = Alerts()
-    alerts.look(rows([pod], fixtures.CLOCK), 0.0)
-    first = alerts.look(rows([pod], fixtures.CLOCK), 100.0)
+    alerts.update(rows([pod], fixtures.CLOCK), 0.0)
+    first = alerts.update(rows([pod], fixtures.CLOCK), 100.0)
     assert pod.lost is not None
     pod.lost = type(pod.lost)(
         pod.lost.word,
@@ -103,7 +103,7 @@ def test_one_more_look_is_no_new_alert() -> None:
         pod.lost.evidence,
         pod.lost.next_step,
     )
-    assert [*first, *alerts.look(rows([pod], fixtures.CLOCK), 101.0)] == []
+    assert [*first, *alerts.update(rows([pod], fixtures.CLOCK), 101.0)] == []
 
 
 @pytest.mark.parametrize("width", [78, 118, 198])

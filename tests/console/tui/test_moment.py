@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.moment_commands import step_times
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
-from bs4_console.tui.views import doing, store, witnesses
+from bs4_console.tui.styled_text import text_of
+from bs4_console.tui.views import doing, observers, store
 from bs4_console.tui.widgets.panel import Panel
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive
@@ -25,7 +25,7 @@ def shown(app: Any) -> str:
 def said(session: fixtures.RecordedSession, run: str, width: int = 118) -> str:
     pod = session.state
     return "\n".join(
-        text_of(line) for line in witnesses.lines(pod, [pod.runs[run]], fixtures.CLOCK, width)
+        text_of(line) for line in observers.lines(pod, [pod.runs[run]], fixtures.CLOCK, width)
     )
 
 

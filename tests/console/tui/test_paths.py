@@ -12,8 +12,8 @@ import pytest
 from bs4_console.errors import ConsoleError, RemoteError, Unreachable
 from bs4_console.pods.paths import ask_paths
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.log import FileScreen
+from bs4_console.tui.styled_text import text_of
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive, until, write
 

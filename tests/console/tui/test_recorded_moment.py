@@ -12,11 +12,11 @@ import pytest
 from bs4_console.fleet.watched import Fleet
 from bs4_console.logs.text import clean, clock_of
 from bs4_console.pods.recorded import RecordedSession
-from bs4_console.tui import words
+from bs4_console.tui import formatting
 from bs4_console.tui.app import ConsoleApp
 from bs4_console.tui.clock import Clock
-from bs4_console.tui.ink import text_of
 from bs4_console.tui.screens.incident import IncidentScreen
+from bs4_console.tui.styled_text import text_of
 from bs4_console.tui.widgets.panel import Panel
 from bs4_practice import recording
 from tests.console.tui.driving import drive, until
@@ -48,7 +48,7 @@ async def test_every_moment_of_the_incident_is_one_moment() -> None:
             at = time.strftime("%H:%M:%S", time.gmtime(row["log_t"]))
             assert app.screen.moment == step
             assert f"step {step} at {at}" in panel(app, "#alarm")
-            before = words.duration(incident.opened_t - app.time.of(session.state))
+            before = formatting.duration(incident.opened_t - app.time.of(session.state))
             assert f"{before} later: {incident.title}" in panel(app, "#alarm"), (
                 "what will be is said, and how far away it is"
             )

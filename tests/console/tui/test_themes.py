@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 from bs4_console.tui import themes
 from bs4_console.tui.app import ConsoleApp
-from bs4_console.tui.ink import Ink
+from bs4_console.tui.styled_text import RoleStyles
 from tests.console.tui import fixtures
 from tests.console.tui.driving import drive
 from tests.console.tui.scenes import lead, opened
@@ -77,7 +77,7 @@ def apart(first: str, second: str, kind: str) -> float:
     return math.dist(*seen)
 
 
-def colour(ink: Ink, role: str) -> str:
+def colour(ink: RoleStyles, role: str) -> str:
     found = ink.style(role).color
     assert found is not None
     return found.get_truecolor().hex
@@ -86,7 +86,7 @@ def colour(ink: Ink, role: str) -> str:
 @pytest.mark.parametrize("theme", COLOURED, ids=lambda theme: theme.name)
 @pytest.mark.parametrize("role", ["text", "good", "warn", "bad", "accent", "key"])
 def test_every_word_can_be_read(theme: Any, role: str) -> None:
-    ink = Ink(theme)
+    ink = RoleStyles(theme)
     assert contrast(colour(ink, role), theme.background) >= 4.5
     cursor = ink.style("cursor").bgcolor
     assert cursor is not None
@@ -96,7 +96,7 @@ def test_every_word_can_be_read(theme: Any, role: str) -> None:
 @pytest.mark.parametrize("theme", [themes.SAFE, themes.SAFE_LIGHT], ids=lambda theme: theme.name)
 @pytest.mark.parametrize("kind", BLIND)
 def test_good_warning_and_bad_stay_apart(theme: Any, kind: str) -> None:
-    ink = Ink(theme)
+    ink = RoleStyles(theme)
     for first, second in itertools.combinations(("good", "warn", "bad"), 2):
         assert apart(colour(ink, first), colour(ink, second), kind) >= 20, (first, second)
 
@@ -167,7 +167,7 @@ async def test_without_colour_the_chosen_entry_and_the_place_to_type_are_seen(
 
 
 def test_without_colour_the_padding_of_a_word_is_not_underlined() -> None:
-    ink = Ink(themes.NO_COLOUR, colour=False)
+    ink = RoleStyles(themes.NO_COLOUR, colour=False)
     strip = ink.strip([(" link  ", "head"), ("12ms", ""), ("   ", "key")], 20)
     assert strip.text == " link  12ms         "
     assert "".join(part.text for part in strip if part.style and part.style.underline) == "link"

@@ -7,8 +7,8 @@ import math
 import pytest
 from rich.cells import cell_len
 
-from bs4_console.tui import ink, status, words
-from bs4_console.tui.ink import cut, fold, pad, spread, text_of, width_of
+from bs4_console.tui import formatting, status, styled_text
+from bs4_console.tui.styled_text import cut, fold, pad, spread, text_of, width_of
 from bs4_console.tui.views import gpus, playbook
 from bs4_console.tui.views import run as run_view
 from bs4_console.tui.views.fleet import COLUMNS, rows
@@ -30,7 +30,7 @@ from tests.console.tui import fixtures
     ],
 )
 def test_durations(seconds: float, text: str) -> None:
-    assert words.duration(seconds) == text
+    assert formatting.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_durations(seconds: float, text: str) -> None:
     ],
 )
 def test_numbers(value: float | None, text: str) -> None:
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_numbers(value: float | None, text: str) -> None:
     ],
 )
 def test_sizes(count: float | None, text: str) -> None:
-    assert words.size(count) == text
+    assert formatting.size(count) == text
 
 
 @pytest.mark.parametrize("width", [1, 5, 12, 40])
 def test_lines_have_the_width_they_were_given(width: int) -> None:
-    line: ink.Line = [("状態 ", "bad"), ("a long text of some cells", "")]
+    line: styled_text.Line = [("状態 ", "bad"), ("a long text of some cells", "")]
     assert width_of(cut(line, width)) <= width
     assert width_of(pad(line, width)) == width
     assert width_of(spread(line, [("right", "")], width)) <= max(width, 5)

@@ -4,8 +4,8 @@ like it.
 
 from __future__ import annotations
 
+from bs4_agent.detect.environment import Adapter, ConsoleFacts
 from bs4_agent.detect.facts import Facts, LogEvent, Side, StepFiles
-from bs4_agent.detect.surroundings import Adapter, ConsoleFacts
 from bs4_agent.trainers.base import Checkpoint, Event
 from tests.agent.facts import event
 from tests.playbooks.facts.case import negative, positive
@@ -41,7 +41,9 @@ def the_trainer_is_far_past_it() -> Facts:
 
 @positive("checkpoint-torn")
 def verl_above_its_tracker() -> Facts:
-    return look(run(VERL, checkpoints=[saved(10), saved(20)], around=around(pointer=10), **ENDED))
+    return look(
+        run(VERL, checkpoints=[saved(10), saved(20)], environment=around(pointer=10), **ENDED)
+    )
 
 
 def handed_over(step: int) -> Checkpoint:
@@ -196,21 +198,21 @@ def half_of_the_latest_while_it_trains() -> Facts:
 
 @positive("logs-lost-on-relaunch")
 def cleaned_away_by_this_start() -> Facts:
-    return look(run(around=around(logs_kept=False)))
+    return look(run(environment=around(logs_kept=False)))
 
 
 @negative("logs-lost-on-relaunch")
 def archived_before_this_start() -> Facts:
-    return look(run(around=around(logs_kept=True)))
+    return look(run(environment=around(logs_kept=True)))
 
 
 @negative("logs-lost-on-relaunch")
 def the_first_attempt_has_none_to_lose() -> Facts:
-    return look(run(around=around(logs_kept=False), checkpoints=[saved(5, age=10)]))
+    return look(run(environment=around(logs_kept=False), checkpoints=[saved(5, age=10)]))
 
 
 def adapter(*missing: str) -> Facts:
-    return look(starting(VERL, around=around(adapters=[Adapter(OUT / "adapter", missing)])))
+    return look(starting(VERL, environment=around(adapters=[Adapter(OUT / "adapter", missing)])))
 
 
 @positive("adapter-incomplete")

@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.detect.environment import ConsoleFacts, ProcessFacts
 from bs4_agent.detect.facts import Facts, GpuFacts, Side
-from bs4_agent.detect.surroundings import ConsoleFacts, ProcessFacts
 from bs4_agent.runs.model import Member
 from tests.agent.facts import event, identity
 from tests.playbooks.facts.case import negative, positive
@@ -61,7 +61,7 @@ def three_steps_are_too_few_to_tell() -> Facts:
     "checkpoints-off", "keep-last-missing", "curriculum-noop", "shared-gpu-budget", "model-too-big"
 )
 def settings_that_nobody_knows() -> Facts:
-    return look(run(config=None, checkpoints=[], around=None), gpus=gpus())
+    return look(run(config=None, checkpoints=[], environment=None), gpus=gpus())
 
 
 @positive("curriculum-noop")
@@ -135,7 +135,9 @@ def a_big_one_on_four_trainer_gpus() -> Facts:
 def an_error_file_of_this_start() -> Facts:
     return look(
         starting(
-            around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 10)
+            environment=around(
+                rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 10
+            )
         )
     )
 
@@ -144,7 +146,9 @@ def an_error_file_of_this_start() -> Facts:
 def an_error_file_of_an_earlier_start() -> Facts:
     return look(
         starting(
-            around=around(rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 5000)
+            environment=around(
+                rejected="ValueError: LoRA rank 64 exceeds 32\n", rejected_t=WALL - 5000
+            )
         )
     )
 
@@ -306,7 +310,9 @@ def minutes_old_and_no_log() -> Facts:
     elsewhere = ProcessFacts(
         identity=identity(10), component="launcher", cwd=Path("/root/prime-rl-official")
     )
-    return look(run(started_m=NOW - 400, around=around(logs_found=False, processes=[elsewhere])))
+    return look(
+        run(started_m=NOW - 400, environment=around(logs_found=False, processes=[elsewhere]))
+    )
 
 
 @positive("path-drift")
@@ -320,7 +326,7 @@ def steps_under_two_prefixes() -> Facts:
 
 @negative("path-drift")
 def logs_come_within_a_minute() -> Facts:
-    return look(run(started_m=NOW - 60, around=around(logs_found=False)))
+    return look(run(started_m=NOW - 60, environment=around(logs_found=False)))
 
 
 @negative("path-drift")
@@ -333,7 +339,9 @@ def the_adapter_was_renamed() -> Facts:
     return look(
         run(
             resume=5,
-            around=around(lineage={"lora_name": "phase2"}, lineage_before={"lora_name": "phase1"}),
+            environment=around(
+                lineage={"lora_name": "phase2"}, lineage_before={"lora_name": "phase1"}
+            ),
         )
     )
 
@@ -343,11 +351,13 @@ def the_names_stay() -> Facts:
     return look(
         run(
             resume=5,
-            around=around(lineage={"lora_name": "r16"}, lineage_before={"lora_name": "r16"}),
+            environment=around(lineage={"lora_name": "r16"}, lineage_before={"lora_name": "r16"}),
         )
     )
 
 
 @negative("phase-switch-lineage")
 def another_name_for_a_fresh_start() -> Facts:
-    return look(run(around=around(lineage={"lora_name": "b"}, lineage_before={"lora_name": "a"})))
+    return look(
+        run(environment=around(lineage={"lora_name": "b"}, lineage_before={"lora_name": "a"}))
+    )

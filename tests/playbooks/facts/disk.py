@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from bs4_agent.detect.environment import Disk
 from bs4_agent.detect.facts import Facts
-from bs4_agent.detect.surroundings import Disk
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import CONFIG, GIB, around, disk, heap, look, run, saved
 
@@ -97,7 +97,7 @@ def growing(weights: int) -> Facts:
         "weights": heap("weights", *[weights] * 4),
         "rollouts": heap("run_default/rollouts", *[1 << 20] * 4),
     }
-    return look(run(around=around(heaps=heaps, earlier_heaps=before)))
+    return look(run(environment=around(heaps=heaps, earlier_heaps=before)))
 
 
 @positive("weights-broadcasts-grow")
@@ -114,12 +114,15 @@ def a_few_of_them() -> Facts:
 def many_that_do_not_grow_any_more() -> Facts:
     now = growing(20 * GIB)
     (one,) = now.runs
-    assert one.around is not None
+    assert one.environment is not None
     return dataclasses.replace(
         now,
         runs=[
             dataclasses.replace(
-                one, around=around(heaps=one.around.heaps, earlier_heaps=one.around.heaps)
+                one,
+                environment=around(
+                    heaps=one.environment.heaps, earlier_heaps=one.environment.heaps
+                ),
             )
         ],
     )

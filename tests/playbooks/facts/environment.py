@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bs4_agent.detect.environment import DatasetCache, EnvironmentVersion
 from bs4_agent.detect.facts import Facts
-from bs4_agent.detect.surroundings import DatasetCache, EnvironmentVersion
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import WALL, around, look, run, starting
 
 
 def pinned(wanted: str, installed: str | None) -> Facts:
     version = EnvironmentVersion("owner/reverse-text", wanted, installed, Path("/x/.venv"))
-    return look(run(around=around(environments=[version])))
+    return look(run(environment=around(environments=[version])))
 
 
 @positive("env-version-drift")
@@ -35,25 +35,29 @@ HALF = DatasetCache(Path("/c/abc.incomplete"), ready=False, changed=WALL - 600)
 
 @positive("dataset-cache-partial")
 def left_half_written() -> Facts:
-    return look(starting(around=around(caches=[HALF])))
+    return look(starting(environment=around(caches=[HALF])))
 
 
 @negative("dataset-cache-partial")
 def somebody_writes_it() -> Facts:
     return look(
-        starting(around=around(caches=[DatasetCache(HALF.path, ready=False, changed=WALL - 60)]))
+        starting(
+            environment=around(caches=[DatasetCache(HALF.path, ready=False, changed=WALL - 60)])
+        )
     )
 
 
 @negative("dataset-cache-partial")
 def the_run_trains_all_the_same() -> Facts:
-    return look(run(around=around(caches=[HALF])))
+    return look(run(environment=around(caches=[HALF])))
 
 
 @negative("dataset-cache-partial")
 def a_whole_one() -> Facts:
     return look(
         starting(
-            around=around(caches=[DatasetCache(Path("/c/abc"), ready=True, changed=WALL - 600)])
+            environment=around(
+                caches=[DatasetCache(Path("/c/abc"), ready=True, changed=WALL - 600)]
+            )
         )
     )

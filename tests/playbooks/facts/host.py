@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bs4_agent.detect.environment import ProcessFacts
 from bs4_agent.detect.facts import Facts
-from bs4_agent.detect.surroundings import ProcessFacts
 from tests.agent.facts import NOW, identity, member
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import around, look, run
@@ -14,7 +14,7 @@ from tests.playbooks.facts.made import around, look, run
 def limits(nofile: int | None, used: int | None) -> Facts:
     return look(
         run(
-            around=around(
+            environment=around(
                 processes=[
                     ProcessFacts(
                         identity=identity(13),

@@ -8,8 +8,8 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.detect.environment import ConsoleFacts, Disk, Heap, RunEnvironment
 from bs4_agent.detect.facts import Facts, GpuFacts, RunFacts, Side
-from bs4_agent.detect.surroundings import ConsoleFacts, Disk, Heap, Surroundings
 from bs4_agent.trainers.base import Checkpoint
 from tests.agent.facts import NOW, WALL, facts, healthy
 
@@ -74,14 +74,14 @@ def heap(name: str, *sizes: int, first: int = 0) -> Heap:
     )
 
 
-def around(**changes: Any) -> Surroundings:
+def around(**changes: Any) -> RunEnvironment:
     return dataclasses.replace(
-        Surroundings(looked_t=WALL, logs_found=True, logs_kept=True), **changes
+        RunEnvironment(looked_t=WALL, logs_found=True, logs_kept=True), **changes
     )
 
 
 def run(trainer: str = OLD, **changes: Any) -> RunFacts:
-    base = healthy(trainer, config=CONFIG, around=around(), checkpoints=[saved(0), saved(5)])
+    base = healthy(trainer, config=CONFIG, environment=around(), checkpoints=[saved(0), saved(5)])
     return dataclasses.replace(base, **changes)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bs4_agent.detect.environment import ConsoleFacts
 from bs4_agent.detect.facts import Facts
-from bs4_agent.detect.surroundings import ConsoleFacts
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import GIB, look, run, saved
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.detect.environment import ConsoleFacts, ProcessFacts, WandbDirectory
 from bs4_agent.detect.facts import Facts, Side
-from bs4_agent.detect.surroundings import ConsoleFacts, ProcessFacts, WandbDirectory
 from tests.agent.facts import identity
 from tests.playbooks.facts.case import negative, positive
 from tests.playbooks.facts.made import NEW, NOW, OLD, WALL, around, look, run
@@ -83,7 +83,7 @@ def one_name_in_two_projects() -> Facts:
 
 
 def local(state: str, *directories: WandbDirectory) -> Facts:
-    return look(run(state=state, around=around(wandb=directories)))
+    return look(run(state=state, environment=around(wandb=directories)))
 
 
 OFFLINE = WandbDirectory(
@@ -126,7 +126,7 @@ def ids(trainer: str, first: str | None, second: str | None, shared: bool = Fals
             identity=identity(13), component="orchestrator", wandb_id=second, shared=shared
         ),
     ]
-    return look(run(trainer, around=around(processes=processes)))
+    return look(run(trainer, environment=around(processes=processes)))
 
 
 @positive("wandb-shared-id")

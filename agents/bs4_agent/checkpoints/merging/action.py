@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from bs4_agent.checkpoints.merging.merge import Asked, Merging, Prepared, again
+from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging, Prepared, again
 from bs4_agent.checkpoints.restoring.fetch import free_bytes
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
+from bs4_agent.playbooks.pod_actions import Planned, picked, steps_as_dicts
 from bs4_agent.playbooks.runner import Recorder, StepRunner
-from bs4_agent.playbooks.world import Planned, picked, steps_as_dicts
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
 NAME = "merge"
@@ -89,7 +89,7 @@ class MergePlan:
         return cls(again(data), 0.0)
 
 
-def make(merging: Merging, asked: Asked) -> MergePlan:
+def make(merging: Merging, asked: MergeRequest) -> MergePlan:
     """Return the plan of what a merge would do now. Raises the errors of `Merging.find`."""
     return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
 

@@ -28,14 +28,14 @@ from bs4_agent.checkpoints.sets import (
     verify,
 )
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
-from bs4_agent.launch.environment import standing
+from bs4_agent.jobs import Jobs
+from bs4_agent.launch.environment import inherited
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.probes import merge_adapter
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import rename
-from bs4_agent.setup.jobs import Jobs
 from bs4_agent.telemetry.memory import MemoryMeter
 from bs4_agent.trainers import verl_merger, verl_needs
 
@@ -47,7 +47,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class MergeRequest:
     """The request for one merge. `step` None means the newest complete step. `target` "" means
     `merged/global_step_N` in the run's directory; a relative target counts from the run's cwd.
     """
@@ -57,7 +57,7 @@ class Asked:
     target: str = ""
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> Asked:
+    def read(cls, body: Mapping[str, Any]) -> MergeRequest:
         """Return the request in an action's body. Raises BadRequest if it is malformed."""
         step, target = body.get("step"), body.get("target") or ""
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
@@ -82,7 +82,7 @@ class Prepared:
     number of bytes that the merge needs on the disk.
     """
 
-    asked: Asked
+    asked: MergeRequest
     step: int
     source: Path
     target: Path
@@ -136,7 +136,7 @@ class Merging:
         self._home, self._runs, self._jobs = home, runs, jobs
         self._memory = memory or MemoryMeter().used_and_total
 
-    def find(self, asked: Asked) -> Prepared:
+    def find(self, asked: MergeRequest) -> Prepared:
         """Return what a merge would do now. Nothing is written.
 
         Raises NotApplicable if there is no such step, no merger or nothing to merge. Raises Refused
@@ -205,7 +205,7 @@ class Merging:
             notes=notes,
         )
 
-    def _chosen(self, run: Run, asked: Asked) -> StepSet:
+    def _chosen(self, run: Run, asked: MergeRequest) -> StepSet:
         """Return the requested step, or the newest one whose files verify."""
         sets = step_sets(self._runs.trainer(run), run.spec)
         if asked.step is None:
@@ -227,7 +227,7 @@ class Merging:
             )
         return found
 
-    def _target(self, run: Run, asked: Asked, one: StepSet) -> Path:
+    def _target(self, run: Run, asked: MergeRequest, one: StepSet) -> Path:
         """Return the absolute path of the target. Raises Refused if it exists, cannot be written,
         or is among the checkpoints.
         """
@@ -307,7 +307,7 @@ class Merging:
             {
                 **prepared.order(),
                 "key": key,
-                "environment": standing(self._home, spec.cwd) | dict(spec.env),
+                "environment": inherited(self._home, spec.cwd) | dict(spec.env),
             },
         )
         try:
@@ -358,7 +358,7 @@ class Merging:
 def again(body: Mapping[str, Any]) -> Prepared:
     """Return what a plan's dictionary describes, after a restart of the agent."""
     return Prepared(
-        asked=Asked.read(body["asked"]),
+        asked=MergeRequest.read(body["asked"]),
         step=body["step"],
         source=Path(body["source"]),
         target=Path(body["target"]),

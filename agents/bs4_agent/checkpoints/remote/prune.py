@@ -111,7 +111,7 @@ def prune(
     """
     removed: list[RemoteStep] = []
     while True:
-        now = decide(steps.look(store, layout), keep, milestones)
+        now = decide(steps.scan(store, layout), keep, milestones)
         if not now.remove or now.refused:
             return Pruning(removed, now.kept, now.refused)
         one = now.remove[0]

@@ -177,7 +177,7 @@ class Push:
         the step in the store is incomplete already (somebody removed files), so without another
         step it is repaired in its place.
         """
-        whole = steps.look(self._store, self._layout).whole
+        whole = steps.scan(self._store, self._layout).whole
         other = next((one for one in whole if one.step < pointer.step), None)
         if other is None or other.manifest is None:
             if lossless:

@@ -67,7 +67,7 @@ class RemoteRun:
         return sorted((one for one in self.steps if one.whole), key=lambda one: -one.step)
 
 
-def look(store: Store, layout: Layout) -> RemoteRun:
+def scan(store: Store, layout: Layout) -> RemoteRun:
     """List the run in the store now and read each manifest. Raises the store's errors."""
     found: dict[int, list[Entry]] = {}
     others: dict[str, Entry] = {}

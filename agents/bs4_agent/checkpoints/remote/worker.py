@@ -52,7 +52,7 @@ _TURN_S = 60.0
 _FAILED, _ORPHANED = 1, 2
 
 
-class Told:
+class WorkerOutput:
     """Writes events to the agent as whole lines. May be called from any thread."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def main() -> int:
     threading.Thread(target=_end_with_agent, daemon=True).start()
     # The run comes first. The agent sets the priority for the disk, which would load psutil here.
     os.nice(19)
-    tell = Told()
+    tell = WorkerOutput()
     home = Home(Path(job["home"]))
     try:
         with _turn(home, str(job["run"])), ThreadPoolExecutor(1, "open") as beside:
@@ -101,7 +101,7 @@ def main() -> int:
     return 0
 
 
-def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Told) -> None:
+def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: WorkerOutput) -> None:
     """Upload the steps of the job, newest first, then logs and reports; then remove what may go
     from the store, and list what is there.
 
@@ -170,7 +170,12 @@ class _Source:
     """The run's steps on the disk. Each step is taken under a hold."""
 
     def __init__(
-        self, home: Home, job: Mapping[str, Any], trainer: Trainer, spec: LaunchSpec, tell: Told
+        self,
+        home: Home,
+        job: Mapping[str, Any],
+        trainer: Trainer,
+        spec: LaunchSpec,
+        tell: WorkerOutput,
     ) -> None:
         self._home, self._trainer, self._spec, self._tell = home, trainer, spec, tell
         self._run, self._who, self._weights = (
@@ -212,12 +217,12 @@ class _Source:
             raise
 
 
-def _look(store: Store, layout: Layout, tell: Told) -> None:
+def _look(store: Store, layout: Layout, tell: WorkerOutput) -> None:
     """Report what the store has of the run, by its own listing: the complete steps by number, and
     what the others lack.
     """
     try:
-        found = steps.look(store, layout)
+        found = steps.scan(store, layout)
     except StoreError as error:
         # The uploads were verified; the listing is repeated with the next job.
         tell("unlisted", detail=error.message)
@@ -244,7 +249,7 @@ def _look(store: Store, layout: Layout, tell: Told) -> None:
     )
 
 
-def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: Told) -> None:
+def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: WorkerOutput) -> None:
     """Remove the remote steps that may go. A pod's key should not be allowed to delete; then this
     is the console's work and no failure.
     """

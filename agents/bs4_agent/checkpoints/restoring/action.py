@@ -12,14 +12,13 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import texts
 from bs4_agent.checkpoints.restoring import place
-from bs4_agent.checkpoints.restoring.restore import Asked, Prepared, Restoring
+from bs4_agent.checkpoints.restoring.restore import Prepared, RestoreRequest, Restoring
 from bs4_agent.clock import boot_id
 from bs4_agent.errors import PlanChanged
 from bs4_agent.ledger import ActionView, Ledger
 from bs4_agent.playbooks.compiled import digest
 from bs4_agent.playbooks.plan import LIFETIME_S
-from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
-from bs4_agent.playbooks.world import (
+from bs4_agent.playbooks.pod_actions import (
     Planned,
     hashed_steps,
     picked,
@@ -27,6 +26,7 @@ from bs4_agent.playbooks.world import (
     steps_from_dicts,
     targets_at,
 )
+from bs4_agent.playbooks.runner import Recorder, StepRunner, confirmed_plan, journal_plan
 from bs4_agent.runs.registry import Runs
 
 #: Stands in the place of a playbook's id, so no playbook may have this name.
@@ -40,7 +40,7 @@ class RestorePlan:
     its size and hash. `shown` has the facts that a person reads beside the steps.
     """
 
-    asked: Asked
+    asked: RestoreRequest
     step: int
     identity: str
     steps: Sequence[Planned]
@@ -80,7 +80,7 @@ class RestorePlan:
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
         """Return the plan that `as_dict` has written."""
         return cls(
-            Asked.read(data["asked"]),
+            RestoreRequest.read(data["asked"]),
             data["resume"],
             data["identity"],
             steps_from_dicts(data["steps"]),
@@ -88,7 +88,7 @@ class RestorePlan:
         )
 
 
-def make(restoring: Restoring, runs: Runs, asked: Asked) -> RestorePlan:
+def make(restoring: Restoring, runs: Runs, asked: RestoreRequest) -> RestorePlan:
     """Return the plan of what a restore would do now. Raises NotApplicable if the store has no such
     step, and Refused if the run is running or the disk is full.
     """
@@ -175,7 +175,7 @@ class RestoreContext:
     def prepared(self, planned: Planned) -> Prepared:
         """Return what the planned step restores."""
         return self.restoring.again(
-            Asked.read(planned.parameters["asked"]), planned.parameters["identity"]
+            RestoreRequest.read(planned.parameters["asked"]), planned.parameters["identity"]
         )
 
 
@@ -271,7 +271,7 @@ class Restores:
     def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
         self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
 
-    def plan(self, key: str, asked: Asked) -> None:
+    def plan(self, key: str, asked: RestoreRequest) -> None:
         """Make the plan of the action `key` and journal it, or journal why there is none."""
         journal_plan(
             self._record, key, NAME, asked.run, lambda: make(self.restoring, self._runs, asked)

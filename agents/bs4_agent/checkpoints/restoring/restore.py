@@ -25,10 +25,11 @@ from bs4_agent.checkpoints.restoring import fetch as restore_fetch
 from bs4_agent.checkpoints.restoring import place as restore_place
 from bs4_agent.checkpoints.restoring.fetch import VERIFIED, Target
 from bs4_agent.checkpoints.restoring.place import Placement
-from bs4_agent.checkpoints.restoring.source import Found, RemoteSet, kept_config
+from bs4_agent.checkpoints.restoring.source import RemoteCopy, RemoteSet, kept_config
 from bs4_agent.checkpoints.tracking import with_tracking
 from bs4_agent.errors import BadRequest, NotApplicable, PlanChanged, Refused, StepFailed
 from bs4_agent.ids import ulid
+from bs4_agent.jobs import Jobs
 from bs4_agent.launch import validation
 from bs4_agent.paths import Home, safe_name
 from bs4_agent.runs import trash
@@ -36,7 +37,6 @@ from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
 from bs4_agent.runs.places import refuse_beside
 from bs4_agent.runs.registry import Runs
-from bs4_agent.setup.jobs import Jobs
 from bs4_agent.trainers import registry
 from bs4_agent.trainers.base import LaunchSpec
 
@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RestoreRequest:
     """The request for one restore.
 
     `step` None means the newest complete step. `trainer` "" means the trainer in the manifest, and
@@ -67,7 +67,7 @@ class Asked:
     config: str = ""
 
     @classmethod
-    def read(cls, body: Mapping[str, Any]) -> Asked:
+    def read(cls, body: Mapping[str, Any]) -> RestoreRequest:
         """Return the request in an action's body. Raises BadRequest if it is malformed."""
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
@@ -101,7 +101,7 @@ class Prepared:
     would start, with its W&B ids. `skipped` has (step, reason) of steps that were passed over.
     """
 
-    asked: Asked
+    asked: RestoreRequest
     spec: LaunchSpec
     found: RemoteSet
     where: Placement
@@ -144,7 +144,7 @@ class Restoring:
     def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
         self._home, self._runs, self._jobs = home, runs, jobs
 
-    def find(self, asked: Asked) -> Prepared:
+    def find(self, asked: RestoreRequest) -> Prepared:
         """Return what `asked` would restore now. Only our own notes are written.
 
         Raises NotApplicable if the store has no step that can be restored, StepFailed with the
@@ -166,7 +166,7 @@ class Restoring:
         write_json(self._notes(asked.run) / f"{found.chosen.identity}.json", found.chosen.as_dict())
         return self._prepared(asked, found.chosen, found.skipped)
 
-    def again(self, asked: Asked, identity: str) -> Prepared:
+    def again(self, asked: RestoreRequest, identity: str) -> Prepared:
         """Return what `find` has found earlier, without a query to the store. This is for a restart
         of the agent. Raises PlanChanged if our notes are gone.
         """
@@ -179,13 +179,13 @@ class Restoring:
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
         """Return what a planned step names by its parameters `asked` and `identity`."""
-        return self.again(Asked.read(parameters["asked"]), parameters["identity"])
+        return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a restore of `body` would fetch, as data; see
         `playbooks.world.World.remote_step`.
         """
-        prepared = self.find(Asked.read(body))
+        prepared = self.find(RestoreRequest.read(body))
         aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
         return {
             "step": prepared.found.step,
@@ -396,7 +396,7 @@ class Restoring:
         """Return the run with this name, or None if the agent does not know it."""
         return next((run for run in self._runs.all() if run.name == name), None)
 
-    def _ask_store(self, asked: Asked) -> Found:
+    def _ask_store(self, asked: RestoreRequest) -> RemoteCopy:
         """Query the store with the worker and return what it has found. Raises StepFailed if there
         is no answer within `FIND_S` seconds.
         """
@@ -431,10 +431,10 @@ class Restoring:
             )
         if (error := told.get("error")) is not None:
             raise StepFailed(str(error["message"]))
-        return Found.from_dict(told)
+        return RemoteCopy.from_dict(told)
 
     def _prepared(
-        self, asked: Asked, found: RemoteSet, skipped: Sequence[tuple[int, str]]
+        self, asked: RestoreRequest, found: RemoteSet, skipped: Sequence[tuple[int, str]]
     ) -> Prepared:
         """Return the step with its places and its launch spec. Raises NotApplicable if the step
         lacks a part that the trainer needs.
@@ -462,7 +462,9 @@ class Restoring:
         spec = dataclasses.replace(spec, overrides=(*words, *spec.overrides[len(words) :]))
         return Prepared(asked, spec, found, where, skipped)
 
-    def _spec(self, asked: Asked, found: RemoteSet, place: Callable[[str], Path]) -> LaunchSpec:
+    def _spec(
+        self, asked: RestoreRequest, found: RemoteSet, place: Callable[[str], Path]
+    ) -> LaunchSpec:
         """Return what a launch would start. `place` returns the path of a config of the set."""
         trainer = asked.trainer or found.trainer
         if trainer not in registry.ids():

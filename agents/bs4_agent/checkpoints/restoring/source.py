@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bs4_agent.checkpoints.remote import legacy_layout
 from bs4_agent.checkpoints.remote import manifest as manifests
-from bs4_agent.checkpoints.remote import seeds
 from bs4_agent.checkpoints.remote.errors import StoreDamaged
 from bs4_agent.checkpoints.remote.launched import CONFIGS, Launched
 from bs4_agent.checkpoints.remote.layout import Layout, Place
 from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.remote.pointer import Pointer
-from bs4_agent.checkpoints.remote.steps import RemoteStep, look
+from bs4_agent.checkpoints.remote.steps import RemoteStep, scan
 from bs4_agent.checkpoints.remote.store import Store
 
 
@@ -107,7 +107,7 @@ class RemoteSet:
 
 
 @dataclass(frozen=True)
-class Found:
+class RemoteCopy:
     """The result of a search in the store. `chosen` is None if no step can be restored. `skipped`
     has (step, reason) of steps that are newer or were requested. `pointed` is the step of the
     pointer, or None.
@@ -126,7 +126,7 @@ class Found:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Found:
+    def from_dict(cls, data: Mapping[str, Any]) -> RemoteCopy:
         """Return the result that `as_dict` has written."""
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
@@ -144,7 +144,7 @@ def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
     return notes / f"{found.identity}.configs" / path
 
 
-def find(store: Store, place: Place, run: str, step: int | None = None) -> Found:
+def find(store: Store, place: Place, run: str, step: int | None = None) -> RemoteCopy:
     """Find the newest step of `run` that is complete in the store, or exactly `step`.
 
     A step is complete if its manifest can be read (and is the one that the pointer names, if it
@@ -154,7 +154,7 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
     bucket).
     """
     layout = Layout(place.prefix, run)
-    left = look(store, layout)
+    left = scan(store, layout)
     pointer = left.pointer
     pointed = None if pointer is None else pointer.step
     skipped = [(-1, left.pointer_why)] if left.pointer_why else []
@@ -170,12 +170,12 @@ def find(store: Store, place: Place, run: str, step: int | None = None) -> Found
             continue
         why = one.missing or _doubted(one, pointer, asked=step is not None)
         if not why and one.manifest is not None:
-            return Found(_set(layout, one, one.manifest), skipped, pointed)
+            return RemoteCopy(_set(layout, one, one.manifest), skipped, pointed)
         skipped.append((one.step, why or "it has no manifest"))
     chosen = None
     if not left.steps:
         chosen = _older_layout(store, layout, step, skipped)
-    return Found(chosen, skipped, pointed)
+    return RemoteCopy(chosen, skipped, pointed)
 
 
 def _doubted(one: RemoteStep, pointer: Pointer | None, *, asked: bool) -> str:
@@ -218,7 +218,7 @@ def _older_layout(
     manifest, so only the listing is known.
     """
     try:
-        left = seeds.read(store, layout)
+        left = legacy_layout.read(store, layout)
     except StoreDamaged:
         return None  # the reason is in `skipped` already
     for one in sorted(left.steps, key=lambda one: -one.step):
@@ -231,7 +231,9 @@ def _older_layout(
     return None
 
 
-def _seed_set(layout: Layout, one: seeds.SeedStep, left: seeds.SeedRun) -> RemoteSet:
+def _seed_set(
+    layout: Layout, one: legacy_layout.SeedStep, left: legacy_layout.SeedRun
+) -> RemoteSet:
     """Return a step of the older layouts as a set. Their scripts kept the content of a checkpoint
     directory, with or without the directory `trainer` around the shards.
     """

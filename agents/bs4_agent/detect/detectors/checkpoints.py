@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, live, number, quiet, setting, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, live, number, quiet, setting
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 from bs4_agent.trainers.base import Checkpoint
 
@@ -44,7 +44,7 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     for path in torn.directories.values():
         evidence.append(file_evidence(path, "its last-written file is missing"))
     missing = ", ".join(torn.missing) or "its number in latest_checkpointed_iteration.txt"
-    evidence.append(told("files", f"missing: {missing}"))
+    evidence.append(as_evidence("files", f"missing: {missing}"))
     return found(
         "checkpoint-torn",
         run,
@@ -56,10 +56,10 @@ def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 def _behind_pointer(run: RunFacts) -> Checkpoint | None:
     """Return verl's newest step if it is above the number in its marker file, or None."""
-    if run.around is None or run.around.pointer is None or not run.checkpoints:
+    if run.environment is None or run.environment.pointer is None or not run.checkpoints:
         return None
     newest = run.checkpoints[-1]
-    if newest.step > run.around.pointer:
+    if newest.step > run.environment.pointer:
         return newest
     return None
 
@@ -74,7 +74,7 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     evidence = []
     for path in chosen.directories.values():
         evidence.append(file_evidence(path, f"of step {chosen.step}"))
-    evidence.append(told("files", f"missing: {', '.join(chosen.missing)}"))
+    evidence.append(as_evidence("files", f"missing: {', '.join(chosen.missing)}"))
     if failure := run.last_event("fatal"):
         evidence.append(failure.evidence())
     text = f"The run resumes from step {chosen.step}, which lacks {', '.join(chosen.missing)}."
@@ -96,7 +96,7 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
         return []
     interval = number(run.setting("ckpt.interval", "trainer.ckpt.interval", "trainer.save_freq"))
     evidence = [
-        told(
+        as_evidence(
             "files",
             f"there is no step_{run.resume}; there are {', '.join(map(str, steps)) or 'none'}",
             str(run.layout.trainer_checkpoints),
@@ -121,7 +121,7 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if first <= 1 and max([run.resume, *run.complete]) > 1:
             asked = "the latest checkpoint" if run.resume < 0 else f"step {run.resume}"
             evidence = [
-                told(
+                as_evidence(
                     "steps",
                     f"the {name}'s first step of this attempt is {first}; asked for: {asked}",
                 )
@@ -181,14 +181,14 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if this start has deleted the logs of the attempt before it."""
-    if run.around is None or run.around.logs_kept is not False or quiet(run):
+    if run.environment is None or run.environment.logs_kept is not False or quiet(run):
         return []
     earlier = [c for c in run.checkpoints if 0 < c.newest_mtime < run.started_t]
     if not earlier:
         return []
     evidence = [
         file_evidence(run.layout.output_dir / "logs", "holds nothing from before this start"),
-        told(
+        as_evidence(
             "files",
             f"step {earlier[-1].step} was saved before this start, so there was an earlier attempt",
         ),
@@ -204,9 +204,9 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a LoRA adapter that the run starts from lacks files."""
-    if run.around is None or quiet(run):
+    if run.environment is None or quiet(run):
         return []
-    broken = [adapter for adapter in run.around.adapters or () if adapter.missing]
+    broken = [adapter for adapter in run.environment.adapters or () if adapter.missing]
     if not broken:
         return []
     evidence = []
@@ -237,7 +237,7 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
         return []
     evidence = [
         setting(run, key, "off"),
-        told("files", "no step was saved", str(run.layout.trainer_checkpoints)),
+        as_evidence("files", "no step was saved", str(run.layout.trainer_checkpoints)),
     ]
     text = (
         f"Nothing has been saved in {run.trainer_side.steps} steps, and nothing will be: "

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, live, number, setting, size, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, live, number, setting, size
+from bs4_agent.detect.environment import Disk
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
-from bs4_agent.detect.surroundings import Disk
 
 Found = Sequence[Finding]
 #: The settings of how many checkpoints a trainer keeps.
@@ -65,7 +65,7 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         f"{size(disk.free)} free, {factor:g} times step {newest.step} is "
         f"{size(factor * newest.bytes)}"
     )
-    evidence = [told("disk", said, disk.path)]
+    evidence = [as_evidence("disk", said, disk.path)]
     for part, path in newest.parts.items():
         evidence.append(file_evidence(path, f"{part} of step {newest.step}"))
     text = (
@@ -98,7 +98,7 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
         "readonly-fs",
         run,
         f"{disk.path}, where this run writes, is read-only.",
-        [told("disk", "mounted read-only", disk.path)],
+        [as_evidence("disk", "mounted read-only", disk.path)],
         f"disk:{disk.path}",
     )
 
@@ -110,16 +110,16 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     """
     disk = facts.disk(run.name)
     if (
-        run.around is None
-        or run.around.heaps is None
+        run.environment is None
+        or run.environment.heaps is None
         or disk is None
         or disk.total is None
         or not live(run)
     ):
         return []
-    earlier = run.around.earlier_heaps or {}
+    earlier = run.environment.earlier_heaps or {}
     grown, total, evidence = False, 0, []
-    for name, heap in run.around.heaps.items():
+    for name, heap in run.environment.heaps.items():
         grown = grown or (name in earlier and heap.total > earlier[name].total)
         if name in ("weights", "broadcasts", "rollouts"):
             amount = sum(heap.bytes[step] for step in heap.bytes.keys() - set(run.steps))
@@ -157,7 +157,9 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
         return []
     evidence = []
     for root, steps in over.items():
-        evidence.append(told("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root))
+        evidence.append(
+            as_evidence("files", f"{len(steps)} steps, {min(steps)} to {max(steps)}", root)
+        )
     evidence.append(setting(run, "keep_last", f"{keep:.0f}"))
     text = f"keep_last is {keep:.0f}, but {max(map(len, over.values()))} steps lie there."
     return found(
@@ -188,7 +190,7 @@ def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
         return []
     evidence = [
         setting(run, "ckpt.keep_last", "not set"),
-        told(
+        as_evidence(
             "disk",
             f"{size(disk.free)} free; {more} more checkpoints of {size(newest.bytes)} are to come",
             disk.path,
@@ -210,7 +212,7 @@ def _saves(run: RunFacts) -> bool:
 def _reading(disk: Disk, limit: float) -> dict[str, Any]:
     """Return the filesystem's numbers as evidence."""
     text = f"{size(disk.used or 0)} used, {size(disk.free or 0)} free: {disk.share:.1f} %"
-    return told("disk", f"{text}, limit {limit:g} %", disk.path)
+    return as_evidence("disk", f"{text}, limit {limit:g} %", disk.path)
 
 
 def _full_in(disk: Disk) -> str:

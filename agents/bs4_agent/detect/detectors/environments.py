@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, live, quiet, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, live, quiet
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
 
 Found = Sequence[Finding]
@@ -17,9 +17,9 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
     """Return a finding if an environment's installed version differs from the version that the
     config's header names.
     """
-    if run.around is None or quiet(run):
+    if run.environment is None or quiet(run):
         return []
-    drifted = [e for e in run.around.environments or () if e.installed not in (None, e.wanted)]
+    drifted = [e for e in run.environment.environments or () if e.installed not in (None, e.wanted)]
     if not drifted:
         return []
     evidence = [
@@ -40,11 +40,11 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
     for `quiet_s` seconds (default 120), while the run has made no step.
     """
     steps = run.trainer_side.steps or run.orchestrator_side.steps
-    if run.around is None or steps or quiet(run):
+    if run.environment is None or steps or quiet(run):
         return []
     rest = float(parameters.get("quiet_s", 120))
     torn, evidence = [], []
-    for cache in run.around.caches or ():
+    for cache in run.environment.caches or ():
         age = facts.now_t - cache.changed
         if not cache.ready and age >= rest:
             torn.append(cache)
@@ -66,12 +66,12 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
     is below `wanted` (default 65536) and more than the share `used` of it (default 0.5) is in use.
     The usual limit of 1024 alone is no finding: most pods have it, and vLLM raises its own.
     """
-    if run.around is None or not live(run):
+    if run.environment is None or not live(run):
         return []
     floor, wanted = int(parameters.get("floor", 1024)), int(parameters.get("wanted", 65536))
     share = float(parameters.get("used", 0.5))
     low, evidence = [], []
-    for p in run.around.processes or ():
+    for p in run.environment.processes or ():
         if p.nofile is None:
             continue
         used = p.nofile < wanted and p.open_files is not None and p.open_files > share * p.nofile
@@ -96,7 +96,7 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     if at is None or at < run.started_m or not gone or quiet(run):
         return []
     evidence = [
-        told(
+        as_evidence(
             "process",
             f"memory.events: oom_kill has grown, {facts.oom_kills} in all since the agent "
             "began to look",
@@ -112,11 +112,11 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
     """Return a finding if trainer and orchestrator write to one W&B run without W&B's shared mode,
     which is made for that.
     """
-    if run.around is None or not live(run):
+    if run.environment is None or not live(run):
         return []
     sides = {"trainer": "trainer", "rank": "trainer", "orchestrator": "orchestrator"}
     seen: dict[str, dict[str, Any]] = {}
-    for process in run.around.processes or ():
+    for process in run.environment.processes or ():
         side = sides.get(process.component or "")
         if process.wandb_id is not None and not process.shared and side is not None:
             seen.setdefault(process.wandb_id, {})[side] = process
@@ -141,11 +141,11 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
     """Return a finding if a run has ended and its offline W&B runs were never synced. Before the
     end there is nothing to sync.
     """
-    if run.around is None or run.state not in ("ended", "lost", "files"):
+    if run.environment is None or run.state not in ("ended", "lost", "files"):
         return []
     newest = run.started_t
     unsynced = []
-    for directory in run.around.wandb or ():
+    for directory in run.environment.wandb or ():
         if directory.offline and not directory.synced:
             unsynced.append(directory)
         else:
@@ -187,8 +187,8 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
         age = facts.now_t - float(updated)
         if age > limit and run.trainer_side.last_step > int(last):
             evidence = [
-                told("wandb", f"last update {age / 60:.0f} minutes ago, step {last}"),
-                told("steps", f"the pod is at step {run.trainer_side.last_step}"),
+                as_evidence("wandb", f"last update {age / 60:.0f} minutes ago, step {last}"),
+                as_evidence("steps", f"the pod is at step {run.trainer_side.last_step}"),
             ]
             return found("wandb-lag", run, "W&B is behind the pod.", evidence, "wandb:lag")
     return []
@@ -204,7 +204,7 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     ):
         return []
     evidence = [
-        told(
+        as_evidence(
             "wandb",
             f"no run {row.get('name') or row.get('id')!r} in "
             f"{row.get('entity')}/{row.get('project')}",
@@ -238,7 +238,7 @@ def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         if others:
             evidence = []
             for one in (row, *others):
-                evidence.append(told("wandb", f"{one.get('id')}: {one['name']}"))
+                evidence.append(as_evidence("wandb", f"{one.get('id')}: {one['name']}"))
             return found(
                 "wandb-name-collision",
                 run,

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, quiet, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
 from bs4_agent.runs.model import Exit
 
@@ -41,7 +41,7 @@ def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
         if run.exits or not any(event.source == run.layout.own_log for event in run.events):
             return []
         how = "without its final line"
-        evidence = [told("process", "the driver has ended; its exit code is not known")]
+        evidence = [as_evidence("process", "the driver has ended; its exit code is not known")]
     elif end.code == 0 and run.spec.component != "rl":
         return []
     else:
@@ -76,14 +76,14 @@ def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
     if not run.with_pod or quiet(run) or run.living:
         return []
     evidence = [
-        told(
+        as_evidence(
             "run",
             f"attempt {run.attempt} was started before this pod's first process; nobody was "
             "left to write its end",
         )
     ]
     if run.leaving is not None:
-        evidence.append(told("agent", _last_word(run.leaving)))
+        evidence.append(as_evidence("agent", _last_word(run.leaving)))
     where = "no step is complete here any more"
     if run.newest_complete is not None:
         where = f"step {run.newest_complete.step} is the newest that is complete here"

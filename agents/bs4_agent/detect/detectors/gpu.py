@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.words import found, live, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, live
 from bs4_agent.detect.facts import Facts, Finding, Holder, LogEvent, RunFacts, process_evidence
 
 Found = Sequence[Finding]
@@ -131,6 +131,8 @@ def _by_gpu(
     """
     if not reports or not live(run):
         return []
-    evidence = [told("nvml", f"GPU {i}: {what}{text}") for i, text in sorted(reports.items())]
+    evidence = [
+        as_evidence("nvml", f"GPU {i}: {what}{text}") for i, text in sorted(reports.items())
+    ]
     first = min(reports)
     return found(failure, run, summary.format(first, reports[first]), evidence, f"gpu:{first}")

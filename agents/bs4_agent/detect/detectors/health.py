@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 from bs4_agent.detect.series import Point, every, last, mean, metric_evidence, series
 from bs4_agent.states import Role, Severity
@@ -208,7 +208,7 @@ def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
             f"vLLM reads tool calls with the parser {parser}, but {model} writes them for "
             f"{' or '.join(fitting)}."
         )
-        evidence = [told("files", text, str(run.spec.config_path))]
+        evidence = [as_evidence("files", text, str(run.spec.config_path))]
         return _found(run, "no-tool-calls", text, evidence, "warning", "root", parser)
     steps = int(parameters["steps"])
     calls = last(series(run, "orchestrator", "tool_calls"), steps)

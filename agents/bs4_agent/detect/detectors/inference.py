@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.words import found, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, LogEvent, RunFacts, process_evidence
 from bs4_agent.runs.model import Member
 
@@ -226,7 +226,7 @@ def _hung(run: RunFacts, probes: int) -> list[Finding]:
         f"{server.url}: {server.failures} one-token requests in a row got no answer, although "
         "/health answers 200"
     )
-    evidence = [told("probe", text)]
+    evidence = [as_evidence("probe", text)]
     for m in run.alive("engine", "worker"):
         text = f"{m.component} {shown_command(m.cmdline, 60)}"
         evidence.append(process_evidence(m.identity, text))
@@ -246,7 +246,7 @@ def _gone(run: RunFacts) -> list[Finding]:
     ):
         return []
     text = f"{server.url}: the server that this run uses was answering and now refuses connections"
-    evidence = [told("probe", text)]
+    evidence = [as_evidence("probe", text)]
     if lost := run.last_event("inference-lost"):
         evidence.append(lost.evidence())
     # The last step is a part of the anchors: a later silence of the attempt is another incident.

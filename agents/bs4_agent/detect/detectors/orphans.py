@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.words import found, quiet, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, quiet
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, process_evidence
 from bs4_agent.runs.model import Exit
 
@@ -100,14 +100,14 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     if str(value).lower() not in ("off", "false", "no", "none"):
         return []
     evidence = [
-        told(
+        as_evidence(
             "config",
             f"trainer.resume_mode: {value!r}; the values are auto, disable and resume_path",
         )
     ]
     first = (run.trainer_side.last_step or 0) - run.trainer_side.steps + 1
     if first > 1:
-        evidence.append(told("steps", f"the first step of this attempt was {first}"))
+        evidence.append(as_evidence("steps", f"the first step of this attempt was {first}"))
     return found(
         "resume-mode-not-off",
         run,
@@ -128,8 +128,8 @@ def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     if step <= int(planned) or (total is not None and int(total) >= step):
         return []
     evidence = [
-        told("steps", f"step {step}"),
-        told("config", f"planned {planned}; trainer.total_training_steps: {total}"),
+        as_evidence("steps", f"step {step}"),
+        as_evidence("config", f"planned {planned}; trainer.total_training_steps: {total}"),
     ]
     return found(
         "verl-overshoot",

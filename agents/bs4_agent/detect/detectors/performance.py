@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from bs4_agent.credentials.forms import shown_command
-from bs4_agent.detect.detectors.words import found, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, GpuFacts, RunFacts
 from bs4_agent.detect.series import last, pace_s, series, step_evidence, total
 from bs4_agent.states import Role, Severity
@@ -250,7 +250,7 @@ def _breakdown(run: RunFacts) -> list[dict[str, Any]]:
 
 def _config(run: RunFacts, text: str) -> dict[str, Any]:
     """Return evidence from the run's config."""
-    return told("files", text, str(run.spec.config_path))
+    return as_evidence("files", text, str(run.spec.config_path))
 
 
 def _found(

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
 
 Found = Sequence[Finding]
@@ -33,12 +33,12 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
             and int(row.get("samples", 0)) >= int(parameters.get("samples", 2))
         ):
             evidence = [
-                told(
+                as_evidence(
                     "provider",
                     f"instance {row.get('instance')}: {row['state']}, {row.get('samples')} "
                     "looks in a row",
                 ),
-                told("ssh", f"{row.get('pod')} cannot be reached"),
+                as_evidence("ssh", f"{row.get('pod')} cannot be reached"),
             ]
             return found(
                 "spot-reclaimed",
@@ -57,7 +57,7 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
     if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
         return []
     evidence = [
-        told(
+        as_evidence(
             "provider",
             f"instance {row.get('instance')} ({row.get('pod')}): {row.get('steps') or 'no'} "
             "new steps",
@@ -79,7 +79,7 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     if len(last) < wanted or any(row["offers"] for row in last):
         return []
     evidence = [
-        told("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
+        as_evidence("provider", f"{row.get('text', 'search')}: no offer under {row.get('cap')} $/h")
         for row in last
     ]
     text = f"No offer under {last[-1].get('cap')} $ an hour in {len(last)} searches."
@@ -97,7 +97,7 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, An
         before, after = row.get("step_before"), row.get("step_after")
         if before is not None and (after or 0) <= before:
             text = f"recovery from step {before}: at step {after} afterwards"
-            evidence.append(told("journal", text))
+            evidence.append(as_evidence("journal", text))
     if len(evidence) < limit:
         return []
     text = f"{limit} recoveries in a row brought no new step."
@@ -111,7 +111,7 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
         if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
             continue
         evidence = [
-            told(
+            as_evidence(
                 "journal",
                 f"{row.get('kind')}: asked for {wanted!r}, would touch {got!r} (instance "
                 f"{row.get('instance')})",
@@ -139,10 +139,10 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
         label = row.get("label")
         left = [one for one in listing if one.get("label") == label and one.get("id") not in known]
         if left:
-            evidence = [told("journal", f"create {label}: {row['error']}")]
+            evidence = [as_evidence("journal", f"create {label}: {row['error']}")]
             for one in left:
                 said = f"instance {one.get('id')} is {one.get('state')}, {one.get('price')} $/h"
-                evidence.append(told("provider", said))
+                evidence.append(as_evidence("provider", said))
             text = (
                 f"Creating {label} was answered with an error, and instance "
                 f"{left[0].get('id')} exists all the same."
@@ -175,11 +175,11 @@ def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, A
             f"{row.get('pod')} has been {row['state']} for {minutes:.0f} minutes, no launcher, "
             f"GPU {row.get('gpu_util')} %"
         )
-        evidence = [told("provider", idle)]
+        evidence = [as_evidence("provider", idle)]
         for line in why[:3]:
-            evidence.append(told("provider", line[:300]))
+            evidence.append(as_evidence("provider", line[:300]))
         for name in missing:
-            evidence.append(told("environment", f"{name} is not set"))
+            evidence.append(as_evidence("environment", f"{name} is not set"))
         return found(
             "pod-bootstrap-failed",
             run,

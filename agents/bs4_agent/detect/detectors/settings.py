@@ -9,7 +9,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bs4_agent.credentials.exposed import Exposed, exposures
-from bs4_agent.detect.detectors.words import GIB, found, live, number, quiet, setting, size, told
+from bs4_agent.detect.detectors.reporting import (
+    GIB,
+    as_evidence,
+    found,
+    live,
+    number,
+    quiet,
+    setting,
+    size,
+)
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence, process_evidence
 from bs4_agent.runs.model import Member
 
@@ -86,10 +95,10 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
         return []
     evidence = [
         setting(run, "model.name", name),
-        told("gpu", f"{size(room)} a GPU; usable for a model: {size(limit)}"),
+        as_evidence("gpu", f"{size(room)} a GPU; usable for a model: {size(limit)}"),
     ]
     for side, need in over.items():
-        evidence.append(told("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU"))
+        evidence.append(as_evidence("estimate", f"{side} needs about {need / GIB:.0f} GiB a GPU"))
     return found(
         "model-too-big",
         run,
@@ -113,7 +122,7 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a 2026-01 trainer has refused this run in configs/error.txt."""
-    around = run.around
+    around = run.environment
     if (
         around is None
         or not around.rejected
@@ -192,10 +201,12 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
     if len(prefixes) > 1:
-        evidence = [told("store", f"holds steps of {run.name}", prefix) for prefix in prefixes]
+        evidence = [
+            as_evidence("store", f"holds steps of {run.name}", prefix) for prefix in prefixes
+        ]
         text = f"Steps of {run.name} lie under {len(prefixes)} remote prefixes."
         return found("path-drift", run, text, evidence, "remote:" + ",".join(prefixes))
-    around = run.around
+    around = run.environment
     if (
         around is None
         or around.logs_found is not False
@@ -218,7 +229,7 @@ def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     """Return a finding if the run resumes under other names than the attempt that it continues.
     Then the adapter does not load, or the curves break in two.
     """
-    around = run.around
+    around = run.environment
     if (
         around is None
         or run.resume is None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_agent.detect.detectors.words import found, number, told
+from bs4_agent.detect.detectors.reporting import as_evidence, found, number
 from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 Found = Sequence[Finding]
@@ -39,7 +39,7 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
             else:
                 text = f"{files} files, {size} bytes"
             said = f"step {here.step}: {wrong or text}"
-            evidence = [told("store", said, str(row.get("prefix", "")))]
+            evidence = [as_evidence("store", said, str(row.get("prefix", "")))]
             for part, path in here.parts.items():
                 said = f"{part}: step {here.step} is {here.bytes} bytes here"
                 evidence.append(file_evidence(path, said))
@@ -73,7 +73,7 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
         else:
             continue
         said = f"alive: {row.get('alive')}, pointer: {pointer}"
-        evidence = [told("sync", f"{said}, newest complete step here: {newest.step}")]
+        evidence = [as_evidence("sync", f"{said}, newest complete step here: {newest.step}")]
         return found("sync-daemon-dead", run, text, evidence, "sync:dead")
     return []
 
@@ -97,7 +97,7 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
             run,
             "The sync skips every complete checkpoint: it waits for a file that this trainer "
             "never writes.",
-            [told("sync", f"skips complete steps {sorted(skipped)}: {why}")],
+            [as_evidence("sync", f"skips complete steps {sorted(skipped)}: {why}")],
             "sync:marker",
         )
     return []
@@ -117,7 +117,9 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
         known = asked and row.get("listed", True)
         if pointer is not None and known and int(pointer) not in listed:
             evidence = [
-                told("store", f"the pointer names step {pointer}; listed are {sorted(listed)}")
+                as_evidence(
+                    "store", f"the pointer names step {pointer}; listed are {sorted(listed)}"
+                )
             ]
             return found(
                 "retention-deleted-newest",
@@ -127,7 +129,7 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
                 f"remote:{pointer}",
             )
         if removed and kept and max(removed) > min(kept) and max(removed) >= max(kept):
-            evidence = [told("sync", f"removed {sorted(removed)}, kept {sorted(kept)}")]
+            evidence = [as_evidence("sync", f"removed {sorted(removed)}, kept {sorted(kept)}")]
             return found(
                 "retention-deleted-newest",
                 run,
@@ -152,7 +154,7 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
             detail = f"owners: {list(owners)}"
         else:
             continue
-        return found("cleanup-upload-race", run, text, [told("sync", detail)], "sync:race")
+        return found("cleanup-upload-race", run, text, [as_evidence("sync", detail)], "sync:race")
     return []
 
 
@@ -198,7 +200,7 @@ def _trouble(facts: Facts, run: RunFacts, failure: str, errors: Sequence[str], t
         failures = int(row.get("failures") or 0)
         if row.get("error") in errors and failures >= times:
             detail = str(row.get("detail", ""))
-            evidence = [told("sync", f"{failures} failed in a row; the last one: {detail}")]
+            evidence = [as_evidence("sync", f"{failures} failed in a row; the last one: {detail}")]
             return found(
                 failure, run, f"{detail.partition(';')[0]}.", evidence, f"store:{row['error']}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bs4_agent.playbooks.pod_actions import Step
 from bs4_agent.playbooks.steps.archive_logs import ArchiveLogs
 from bs4_agent.playbooks.steps.leftovers import EndPortHolder, EndProcesses
 from bs4_agent.playbooks.steps.move_files import MoveFiles
@@ -13,7 +14,6 @@ from bs4_agent.playbooks.steps.restore_set import RestoreSet
 from bs4_agent.playbooks.steps.settings import EditConfig, SetLimit
 from bs4_agent.playbooks.steps.stop_run import StopRun
 from bs4_agent.playbooks.steps.waits import Probe, WaitGpuFree, WaitUntil
-from bs4_agent.playbooks.world import Step
 
 STEPS: dict[str, Step] = {
     "stop_run": StopRun(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class ArchiveLogs(Stepping):
@@ -36,4 +36,4 @@ class ArchiveLogs(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Archive the logs and return a sentence about the result."""
-        return context.world.archive_logs(context.run)
+        return context.pod_actions.archive_logs(context.run)

@@ -12,7 +12,7 @@ from bs4_agent.credentials.forms import shown_command
 from bs4_agent.detect.facts import Holder
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.identity import Identity
-from bs4_agent.playbooks.world import Context, Planned, World, shown_processes
+from bs4_agent.playbooks.pod_actions import Context, Planned, PodActions, shown_processes
 from bs4_agent.runs.model import Member
 
 
@@ -32,7 +32,7 @@ class EndLeftovers:
         alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
         left: set[Identity] = set()
         for run in {t["dead_run"] for t in alive}:
-            left.update(member.identity for member in context.world.leftovers(run))
+            left.update(member.identity for member in context.pod_actions.leftovers(run))
         for target in alive:
             if Identity.from_dict(dict(target)) not in left:
                 raise PlanChanged(
@@ -49,7 +49,7 @@ class EndLeftovers:
         say: Callable[[str], None],
     ) -> str:
         """End the processes and return a sentence about the result."""
-        return context.world.end([Identity.from_dict(dict(t)) for t in targets], say)
+        return context.pod_actions.end([Identity.from_dict(dict(t)) for t in targets], say)
 
 
 class EndPortHolder(EndLeftovers):
@@ -65,7 +65,7 @@ class EndPortHolder(EndLeftovers):
         Raises NotApplicable if a holder is not provably left from a run of ours.
         """
         dead, ports, others = set(), set(), []
-        for holder in context.world.port_holders(context.run):
+        for holder in context.pod_actions.port_holders(context.run):
             if holder.run == context.run:
                 continue
             ports.add(holder.port)
@@ -83,7 +83,7 @@ class EndPortHolder(EndLeftovers):
             )
         holding = f" and hold port {', '.join(map(str, sorted(ports)))}"
         return _ending(
-            "end_port_holder", context.world, sorted(dead), {"ports": sorted(ports)}, holding
+            "end_port_holder", context.pod_actions, sorted(dead), {"ports": sorted(ports)}, holding
         )
 
 
@@ -100,7 +100,7 @@ class EndProcesses(EndLeftovers):
         left from a run of ours.
         """
         dead, others = set(), []
-        for holder in context.world.gpu_facts().holders:
+        for holder in context.pod_actions.gpu_facts().holders:
             if holder.run is not None:
                 continue
             if holder.dead_run is None:
@@ -113,17 +113,21 @@ class EndProcesses(EndLeftovers):
                 "it is provably left from a run of ours. Look at it and end it by hand, or "
                 "release the pod."
             )
-        return _ending("end_processes", context.world, sorted(dead), {"left_alone": others})
+        return _ending("end_processes", context.pod_actions, sorted(dead), {"left_alone": others})
 
 
 def _ending(
-    kind: str, world: World, dead: Sequence[str], shown: Mapping[str, Any], holding: str = ""
+    kind: str,
+    pod_actions: PodActions,
+    dead: Sequence[str],
+    shown: Mapping[str, Any],
+    holding: str = "",
 ) -> Planned:
     """Return the planned end of the living processes of the dead runs. `holding` ends its title."""
     members: list[Member] = []
     targets = []
     for run in dead:
-        for member in world.leftovers(run):
+        for member in pod_actions.leftovers(run):
             members.append(member)
             targets.append({**member.identity.as_dict(), "dead_run": run})
     return Planned(

@@ -10,7 +10,7 @@ from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_direct
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import sharedmemory
-from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
 
 #: The most entries, if the playbook names no limit.
 _LIMIT = 64
@@ -116,7 +116,7 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
     """Return the paths that the selector finds now."""
     select = parameters["select"]
     if select == "stale-shm":
-        return sharedmemory.stale(context.world.shared_memory())
+        return sharedmemory.stale(context.pod_actions.shared_memory())
     facts = context.facts()
     layout = facts.layout
     if select == "corrupt-checkpoint":
@@ -140,7 +140,7 @@ def _find(context: Context, parameters: Mapping[str, Any]) -> list[Path]:
 def _move(context: Context, parameters: Mapping[str, Any], path: Path) -> Path:
     """Move one path to the run's trash and return its new path."""
     if parameters["select"] != "stale-shm":
-        return context.world.trash(
+        return context.pod_actions.trash(
             context.run,
             path,
             context.action,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 
@@ -56,7 +56,7 @@ class MoveRun:
     ) -> str:
         """Move the directories and return how many were moved."""
         for target in targets:
-            moved = context.world.trash(
+            moved = context.pod_actions.trash(
                 context.run, Path(target["path"]), context.action, everything=True
             )
             say(f"moved {target['path']} to {moved}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import complete_steps, size_of, step_directories, texts
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned, moves_to_trash, targets_at
+from bs4_agent.playbooks.pod_actions import Context, Planned, moves_to_trash, targets_at
 from bs4_agent.trainers.base import RunLayout
 
 #: The resume step of a run that has saved nothing.
@@ -95,7 +95,7 @@ class MoveSteps:
     ) -> str:
         """Move the directories and return how many were moved."""
         for target in targets:
-            moved = context.world.trash(context.run, Path(target["path"]), context.action)
+            moved = context.pod_actions.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
         return f"moved {len(targets)} directories"
 

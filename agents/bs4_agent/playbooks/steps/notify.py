@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bs4_agent.playbooks.world import Context, Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class Notify(Stepping):
@@ -21,7 +21,7 @@ class Notify(Stepping):
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if this action has written the note already."""
-        return context.world.noted(context.run, planned.parameters["text"], context.action)
+        return context.pod_actions.noted(context.run, planned.parameters["text"], context.action)
 
     def act(
         self,
@@ -31,5 +31,5 @@ class Notify(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Write the note and return "noted"."""
-        context.world.note(context.run, planned.parameters["text"], context.action)
+        context.pod_actions.note(context.run, planned.parameters["text"], context.action)
         return "noted"

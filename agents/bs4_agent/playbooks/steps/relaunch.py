@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned, living, shown_processes
+from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
 from bs4_agent.trainers.base import LaunchSpec
 
 
@@ -30,7 +30,7 @@ class Relaunch:
         """Return the planned launch. Raises NotApplicable if the run cannot be resumed."""
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
-        command = shlex.join(context.world.command(spec))
+        command = shlex.join(context.pod_actions.command(spec))
         where = "afresh" if spec.resume is None else f"from step {spec.resume}"
         return Planned(
             "relaunch",
@@ -48,7 +48,7 @@ class Relaunch:
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if this action has started an attempt already."""
-        return context.world.launched(context.run, context.action) is not None
+        return context.pod_actions.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets. Raises PlanChanged if the run is running again."""
@@ -72,7 +72,7 @@ class Relaunch:
             resume=planned.parameters["resume"],
             overrides=tuple(planned.parameters["overrides"]),
         )
-        return f"attempt {context.world.launch(spec, context.action)} is starting"
+        return f"attempt {context.pod_actions.launch(spec, context.action)} is starting"
 
 
 def _spec(spec: LaunchSpec, how: str, resumable: int | None, wrote: bool) -> LaunchSpec:
@@ -116,7 +116,7 @@ class RelaunchCompanion:
         """Return the planned launch, or None if the run has no such server or it is alive. Raises
         NotApplicable if the agent has never seen the server.
         """
-        server = context.world.companion(context.run)
+        server = context.pod_actions.companion(context.run)
         if server is None and not context.facts().ever("inference"):
             raise NotApplicable(
                 f"{context.run} used an inference server that was started apart and that the "
@@ -125,7 +125,7 @@ class RelaunchCompanion:
             )
         if server is None or server.alive("inference"):
             return None
-        command, left = shlex.join(context.world.command(server.spec)), living(server)
+        command, left = shlex.join(context.pod_actions.command(server.spec)), living(server)
         title = f"Start the inference server {server.name} again"
         if left:
             title += f", after ending the {len(left)} left of it"
@@ -145,13 +145,13 @@ class RelaunchCompanion:
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if this action has started the server already."""
-        return context.world.launched(planned.parameters["run"], context.action) is not None
+        return context.pod_actions.launched(planned.parameters["run"], context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets. Raises PlanChanged if the server is alive again or has another
         attempt.
         """
-        server = context.world.companion(context.run)
+        server = context.pod_actions.companion(context.run)
         if (
             server is None
             or server.attempt != planned.parameters["attempt"]
@@ -174,8 +174,8 @@ class RelaunchCompanion:
         attempt.
         """
         name = planned.parameters["run"]
-        if living(context.world.run_facts(name)):
+        if living(context.pod_actions.run_facts(name)):
             # an orphaned router or engine holds the port and the memory
-            context.world.stop(name, say)
-        spec = context.world.run_facts(name).spec
-        return f"{spec.run} attempt {context.world.launch(spec, context.action)} is starting"
+            context.pod_actions.stop(name, say)
+        spec = context.pod_actions.run_facts(name).spec
+        return f"{spec.run} attempt {context.pod_actions.launch(spec, context.action)} is starting"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import NotApplicable, PlanChanged
-from bs4_agent.playbooks.world import Context, Planned, living, picked
+from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
 
 
 class RestoreSet:
@@ -23,7 +23,7 @@ class RestoreSet:
         """
         if any(c.complete for c in context.facts().checkpoints):
             return None
-        remote = context.world.remote_step(context.run)
+        remote = context.pod_actions.remote_step(context.run)
         if remote is None:
             raise NotApplicable(
                 f"No step of {context.run} is complete here, and no store is known that has one. "
@@ -43,7 +43,7 @@ class RestoreSet:
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the step is complete on the pod."""
-        return context.world.restored(context.run, planned.parameters)
+        return context.pod_actions.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return no targets. Raises PlanChanged if the run is running again."""
@@ -62,4 +62,4 @@ class RestoreSet:
         say: Callable[[str], None],
     ) -> str:
         """Restore the step and return a sentence about the result."""
-        return context.world.restore(context.run, planned.parameters, context.action, say)
+        return context.pod_actions.restore(context.run, planned.parameters, context.action, say)

@@ -12,7 +12,7 @@ from typing import Any
 from bs4_agent.errors import NotApplicable, PlanChanged
 from bs4_agent.paths import storage
 from bs4_agent.playbooks import configfile
-from bs4_agent.playbooks.world import Context, Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
@@ -128,7 +128,7 @@ class SetLimit(Stepping):
         """Return the planned limit, or None if the run has it already. Raises NotApplicable if the
         hard limit is too low.
         """
-        soft, hard = context.world.nofile(context.run), context.world.hard_nofile()
+        soft, hard = context.pod_actions.nofile(context.run), context.pod_actions.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)
         if wanted < _ENOUGH:
             raise NotApplicable(
@@ -149,7 +149,7 @@ class SetLimit(Stepping):
 
     def done(self, context: Context, planned: Planned) -> bool:
         """Return True if the run's next attempt would start with the limit."""
-        return context.world.nofile(context.run) >= int(planned.parameters["nofile"])
+        return context.pod_actions.nofile(context.run) >= int(planned.parameters["nofile"])
 
     def act(
         self,
@@ -159,5 +159,5 @@ class SetLimit(Stepping):
         say: Callable[[str], None],
     ) -> str:
         """Write the order and return a sentence about it."""
-        context.world.set_nofile(context.run, planned.parameters["nofile"])
+        context.pod_actions.set_nofile(context.run, planned.parameters["nofile"])
         return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bs4_agent.errors import PlanChanged
-from bs4_agent.playbooks.world import Context, Planned, living, shown_processes
+from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_processes
 
 
 class StopRun:
@@ -24,7 +24,7 @@ class StopRun:
         title, command = f"{context.run} is already stopped", ""
         if members:
             title = f"Stop {context.run}: {len(members)} processes of attempt {facts.attempt}"
-            command = context.world.stop_command(context.run)
+            command = context.pod_actions.stop_command(context.run)
         return Planned(
             "stop_run",
             title,
@@ -64,4 +64,4 @@ class StopRun:
         say: Callable[[str], None],
     ) -> str:
         """Stop the run and return a sentence about the result."""
-        return context.world.stop(context.run, say)
+        return context.pod_actions.stop(context.run, say)

@@ -12,7 +12,7 @@ from typing import Any
 
 from bs4_agent.checkpoints.inventory import nearest
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Context, Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 #: Seconds to wait. The driver frees memory within a second of the holder's end; memory that stays
 #: longer needs a reset, which a tenant cannot do.
@@ -42,7 +42,7 @@ class WaitGpuFree(Stepping):
         """Return True if the machine has no GPU, or if no leftover of a dead run holds a GPU and
         every GPU without a live run is below the limit.
         """
-        gpus = context.world.gpu_facts()
+        gpus = context.pod_actions.gpu_facts()
         if gpus.state != "ok":
             return gpus.state == "absent"
         limit, used = planned.parameters["below_mb"] * 1_000_000, dict(gpus.used)
@@ -142,9 +142,9 @@ def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
     """Return True if the condition holds now."""
     condition = parameters["condition"]
     if condition == "port-free":
-        return not context.world.port_holders(context.run)
+        return not context.pod_actions.port_holders(context.run)
     if condition == "server-ready":
-        return context.world.server_answers(context.run)
+        return context.pod_actions.server_answers(context.run)
     return used_percent(context.facts().layout.output_dir) < int(parameters["percent"])
 
 
@@ -197,7 +197,7 @@ class Probe(Stepping):
         not answer within the planned number of seconds.
         """
         deadline = time.monotonic() + planned.parameters["within"]
-        while not context.world.server_answers(context.run):
+        while not context.pod_actions.server_answers(context.run):
             if time.monotonic() > deadline:
                 raise StepFailed(
                     f"The inference server of {context.run} does not answer; read its log."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup import credentials
 from bs4_agent.setup.place import Say, SetupContext
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bs4_agent.errors import StepFailed
-from bs4_agent.playbooks.world import Planned, Stepping
+from bs4_agent.playbooks.pod_actions import Planned, Stepping
 from bs4_agent.setup.place import Say, SetupContext
 
 #: A file in the environment, deleted together with it, that has the digest of the last complete

@@ -14,9 +14,9 @@ from textual.containers import Vertical, VerticalScroll
 from textual.widgets import Input
 
 from bs4_console.pods.state import PlanView, PodState
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.styled_text import Line, fold
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
 
@@ -167,7 +167,7 @@ class ConfirmScreen(Confirmation):
         lines += [[], [("plan ", "dim"), (self.plan.plan_hash[:16], "accent")]]
         left = plans.expiry(self.plan, self.pod, cast("ConsoleApp", self.app).clock)
         if left is not None:
-            lines[-1].append((f"  expires in {words.duration(left)}", "dim"))
+            lines[-1].append((f"  expires in {formatting.duration(left)}", "dim"))
         return lines
 
 
@@ -179,7 +179,7 @@ def touched(step: dict[str, Any]) -> str:
     title = str(step.get("title", step.get("kind", "")))
     if directories:
         total = sum(d.get("bytes") or 0 for d in directories)
-        return f"{title} ({words.size(total)}, nothing is deleted)"
+        return f"{title} ({formatting.size(total)}, nothing is deleted)"
     if processes and str(len(processes)) not in title:
-        return f"{title} ({words.count(len(processes), 'process')})"
+        return f"{title} ({formatting.count(len(processes), 'process')})"
     return title

@@ -8,10 +8,10 @@ from typing import ClassVar
 from textual.widget import Widget
 
 from bs4_console.pods.state import PodState
-from bs4_console.tui import alerts, commands, status, words
-from bs4_console.tui.ink import Line, cut, fold, spread, text_of, width_of
+from bs4_console.tui import alerts, commands, formatting, status
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
+from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, width_of
 from bs4_console.tui.views import fleet as view
 from bs4_console.tui.views import notes
 from bs4_console.tui.widgets.panel import Panel
@@ -89,7 +89,7 @@ class FleetScreen(TableScreen):
             ]
             lines.append(line)
         elif not lines and old and not self.show_old:
-            folded = f" {words.count(old, 'old run')} folded away, "
+            folded = f" {formatting.count(old, 'old run')} folded away, "
             lines.append([(folded, "dim"), (app.keys["old"], "key @old"), (" shows them", "dim")])
         # Without a table the note fills the screen, so that the key bar stays at the bottom.
         self.query_one("#note").styles.height = "auto" if app.fleet.pods else "1fr"
@@ -118,7 +118,7 @@ class FleetScreen(TableScreen):
         width = self.size.width
         head: Line = [
             (" ", ""),
-            *status.of(pod, run).line(),
+            *status.status_of(pod, run).line(),
             (f"  {pod.name}", "bold"),
             (f" / {run.name}" if run else "", "bold"),
         ]
@@ -191,13 +191,13 @@ class FleetScreen(TableScreen):
         app, pod, run = self.console_app, subject.pod, subject.run
         if pod is None:
             return []
-        line: Line = [("   telemetry ", "dim"), (words.old(status.age(pod, app.clock)), "")]
+        line: Line = [("   telemetry ", "dim"), (formatting.old(status.age(pod, app.clock)), "")]
         if alerts.silent((pod.name, run.name if run else ""), app.settings.silenced):
             line += [(" · ", "dim"), ("alerts silenced", "warn")]
         if run and run.step_seen is not None:
             line += [
                 (" · last step ", "dim"),
-                (f"{words.duration(app.clock.mono() - run.step_seen)} ago", ""),
+                (f"{formatting.duration(app.clock.mono() - run.step_seen)} ago", ""),
             ]
         line += [(" · link ", "dim"), (status.link_words(pod, app.clock), "")]
         if (offset := pod.link.clock_offset) is not None and abs(offset) > 2:

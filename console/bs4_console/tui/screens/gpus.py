@@ -11,11 +11,11 @@ from typing import ClassVar
 from textual.widget import Widget
 
 from bs4_console.pods.state import PodState
-from bs4_console.tui import commands, words
-from bs4_console.tui.ink import Line, cut, text_of
+from bs4_console.tui import commands, formatting
 from bs4_console.tui.overview import PodRows
 from bs4_console.tui.screens.base import Subject
 from bs4_console.tui.screens.table import TableScreen
+from bs4_console.tui.styled_text import Line, cut, text_of
 from bs4_console.tui.views import gpu_table as view
 from bs4_console.tui.views.fleet import Row
 from bs4_console.tui.views.moment import moment_line
@@ -113,7 +113,9 @@ class GpusScreen(MomentCommands, TableScreen):
         """Copy the table as text."""
         lines = [text_of(view.summary(self._all_seen()))]
         lines += [row.text for row in self.table.rows]
-        self.console_app.copy("\n".join(lines), f"Copied {words.count(len(lines) - 1, 'row')}.")
+        self.console_app.copy(
+            "\n".join(lines), f"Copied {formatting.count(len(lines) - 1, 'row')}."
+        )
 
 
 def _holders(seen: view.Seen, index: str, pid: str) -> Iterator[str]:

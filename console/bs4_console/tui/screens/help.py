@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from bs4_console.tui import commands
-from bs4_console.tui.ink import Line, fold, hanging, pad
 from bs4_console.tui.screens.base import PageScreen
+from bs4_console.tui.styled_text import Line, fold, hanging, pad
 
 _MOVES = (
     ("↑ ↓  k j", "one line or row"),

@@ -11,8 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from bs4_console.pods.state import PodState
-from bs4_console.tui.ink import Line, fold
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.styled_text import Line, fold
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:

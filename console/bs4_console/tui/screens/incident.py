@@ -11,13 +11,13 @@ from typing import Any, ClassVar
 from textual.widget import Widget
 
 from bs4_console.pods.state import ActionView, IncidentView, PlanView, PodState, RunState
-from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui import commands, formatting, status
 from bs4_console.tui.screens.base import ConsoleScreen, PageScreen, Subject
 from bs4_console.tui.screens.confirm import ConfirmScreen
+from bs4_console.tui.styled_text import Line, fold
 from bs4_console.tui.views import incident as view
+from bs4_console.tui.views import observers, playbook
 from bs4_console.tui.views import plan as plans
-from bs4_console.tui.views import playbook, witnesses
 from bs4_console.tui.widgets.moment_commands import MomentCommands
 from bs4_console.tui.widgets.panel import Panel
 
@@ -120,7 +120,9 @@ class IncidentScreen(MomentCommands, PageScreen):
         action = self.action
         if action is None or action.ended:
             return ""
-        since = words.of_day(action.accepted_t - (self.pod.link.clock_offset or 0.0), seconds=True)
+        since = formatting.of_day(
+            action.accepted_t - (self.pod.link.clock_offset or 0.0), seconds=True
+        )
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
@@ -163,7 +165,7 @@ class IncidentScreen(MomentCommands, PageScreen):
         known = view.evidence(self.incident, width)
         run = self.pod.runs.get(self.run_name)
         runs = [] if run is None else [run]
-        others = witnesses.lines(self.pod, runs, self.console_app.clock, width)
+        others = observers.lines(self.pod, runs, self.console_app.clock, width)
         if lines:
             return [*lines, [], *known, [], *others]
         text = playbook.load(self.playbook_id or self.incident.failure)

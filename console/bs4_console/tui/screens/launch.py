@@ -15,12 +15,12 @@ from textual.widgets import Input
 
 from bs4_console.errors import ConsoleError
 from bs4_console.launch import config, guide
-from bs4_console.launch.guide import AUTO, HOMES, TRAINERS, Asked
+from bs4_console.launch.guide import AUTO, HOMES, TRAINERS, LaunchRequest
 from bs4_console.pods.state import PlanView, PodState, RunState
 from bs4_console.preflight.checks import Check
-from bs4_console.tui.ink import Line, cut, fold, spread
 from bs4_console.tui.screens.base import Question
 from bs4_console.tui.screens.confirm import MORE
+from bs4_console.tui.styled_text import Line, cut, fold, spread
 from bs4_console.tui.views import findings
 from bs4_console.tui.views import plan as plans
 from bs4_console.tui.widgets.panel import Panel
@@ -136,7 +136,7 @@ class LaunchScreen(Question[str]):
         """Return True if the run's name has to be typed to confirm the plan."""
         return self.plan is not None and guide.must_type(self.plan)
 
-    def asked(self) -> Asked:
+    def asked(self) -> LaunchRequest:
         """Return the request that the form describes. Raises ValueError with a sentence if the form
         is not valid.
         """
@@ -158,7 +158,7 @@ class LaunchScreen(Question[str]):
             raise ValueError(
                 f"The further arguments cannot be taken apart: {error}. Quote them as in a shell."
             ) from None
-        return Asked(
+        return LaunchRequest(
             run=said["run"],
             trainer=said["trainer"],
             config=said["config"],
@@ -228,7 +228,7 @@ class LaunchScreen(Question[str]):
             ]
             for entry in step["shown"].get("directories") or []:
                 lines.append([("     moves ", "dim"), (str(entry["path"]), "")])
-        for text in guide.words(self.plan, self.pod, self._price):
+        for text in guide.plan_lines(self.plan, self.pod, self._price):
             lines += fold(text, width, "dim", 2)
         if self.checks:
             lines += [[], findings.heading(self.checks), *known]
@@ -308,7 +308,7 @@ class LaunchScreen(Question[str]):
             self._complaint = f"That is not {self.plan.run}; nothing was done."
         self.tell()
 
-    async def _make(self, asked: Asked) -> None:
+    async def _make(self, asked: LaunchRequest) -> None:
         try:
             if (session := self.session) is None:
                 return
@@ -322,7 +322,7 @@ class LaunchScreen(Question[str]):
                     "how far it is."
                 )
                 return
-            looked = await guide.look(session, asked)
+            looked = await guide.prepare(session, asked)
             self.checks = [*looked.told, *looked.preflight.of("ok")]
             self.memory = list(looked.memory)
             if looked.blocking:

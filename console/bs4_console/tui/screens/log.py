@@ -9,7 +9,7 @@ from textual.widget import Widget
 
 from bs4_console.pods.state import PodState
 from bs4_console.pods.streams import file_stream
-from bs4_console.tui import commands, words
+from bs4_console.tui import commands, formatting
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.widgets.log_commands import LogCommands
 from bs4_console.tui.widgets.log_pane import LogPane
@@ -96,7 +96,7 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.cursor.at = at = t - offset
         self.redraw()
         self.console_app.say(
-            f"The time cursor is at {words.of_day(at, seconds=True)}: curves, GPUs and host "
+            f"The time cursor is at {formatting.of_day(at, seconds=True)}: curves, GPUs and host "
             "show it too."
         )
 

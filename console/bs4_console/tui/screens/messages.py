@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bs4_console.tui import commands, words
-from bs4_console.tui.ink import Line, fold, hanging
+from bs4_console.tui import commands, formatting
 from bs4_console.tui.screens.base import PageScreen
+from bs4_console.tui.styled_text import Line, fold, hanging
 
 #: Most messages that are kept. A link that flaps all night repeats its message thousands of times.
 KEPT = 500
@@ -46,6 +46,6 @@ class MessagesScreen(PageScreen):
             folded = fold(said.text, width, role)
             if said.more:
                 folded += fold(said.more, width, "dim")
-            at = words.of_day(said.t, seconds=True)
+            at = formatting.of_day(said.t, seconds=True)
             lines += hanging([(f"{at} ", "dim"), (f"{sign} ", role)], folded)
         self.text.show(lines or [[(_NOTHING, "dim")]])

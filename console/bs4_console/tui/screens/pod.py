@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from bs4_console.pods.state import PodState
-from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, cut, fold, hanging, spread, text_of
+from bs4_console.tui import commands, formatting, status
 from bs4_console.tui.screens.base import PageScreen, Subject
-from bs4_console.tui.views import doing, gpus, lost, store, witnesses
+from bs4_console.tui.styled_text import Line, cut, fold, hanging, spread, text_of
+from bs4_console.tui.views import doing, gpus, lost, observers, store
 from bs4_console.tui.views.fleet import step_line
 from bs4_console.tui.views.moment import moment_line
 from bs4_console.tui.views.run import host_line, host_line_then
@@ -48,12 +48,12 @@ class PodScreen(MomentCommands, PageScreen):
         app, pod, width = self.console_app, self.pod, self.size.width - 1
         # The status of a pod with runs is that of the worst run. Each run has its own line below.
         how = max(
-            (status.of(pod, run) for run in pod.runs.values()),
+            (status.status_of(pod, run) for run in pod.runs.values()),
             key=lambda one: one.rank,
-            default=status.of(pod, None),
+            default=status.status_of(pod, None),
         )
         seen = status.age(pod, app.clock)
-        age = (words.old(seen), "warn" if status.is_old(seen) else "good")
+        age = (formatting.old(seen), "warn" if status.is_old(seen) else "good")
         left = [(" ", ""), *how.line(), ("  ", ""), (pod.name, "bold"), (f"  {pod.address}", "dim")]
         right = [*status.link_line(pod), ("  data ", "dim"), age, (" ", "")]
         margin: Line = [("       ", "")]
@@ -76,7 +76,7 @@ class PodScreen(MomentCommands, PageScreen):
             if line := store.line(pod, name, app.clock, width, named=True):
                 lines.append(line)
         recent = list(pod.runs.values())[-MOST:]
-        seen_outside = witnesses.lines(pod, recent, app.clock, width - 2, link=False)
+        seen_outside = observers.lines(pod, recent, app.clock, width - 2, link=False)
         lines += [[], *self._agent(pod), [], *hanging([(" ", "")], seen_outside)]
         if not pod.runs:
             lines += [
@@ -94,12 +94,12 @@ class PodScreen(MomentCommands, PageScreen):
 
     def _runs(self, pod: PodState, width: int) -> list[Line]:
         """Return a line for each run with its status and step, the worst first."""
-        found = sorted(pod.runs.values(), key=lambda run: -status.of(pod, run).rank)
+        found = sorted(pod.runs.values(), key=lambda run: -status.status_of(pod, run).rank)
         lines: list[Line] = []
         for number, run in enumerate(found[:MOST]):
             line: Line = [
                 (" runs  " if number == 0 else "       ", "head"),
-                *status.of(pod, run).line(),
+                *status.status_of(pod, run).line(),
                 (f"  {run.name}", "bold"),
                 ("  step ", "dim"),
                 *step_line(run),
@@ -167,8 +167,8 @@ class PodScreen(MomentCommands, PageScreen):
             lines.append(
                 [
                     ("       nobody watched for ", "warn"),
-                    (words.duration(float(gap.get("gap_s") or 0)), "warn bold"),
-                    (f" before {words.of_day(gap['t'])}", "dim"),
+                    (formatting.duration(float(gap.get("gap_s") or 0)), "warn bold"),
+                    (f" before {formatting.of_day(gap['t'])}", "dim"),
                 ]
             )
         return lines

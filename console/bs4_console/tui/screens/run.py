@@ -12,9 +12,9 @@ from textual.widget import Widget
 from bs4_console.pods.state import PodState, RunState
 from bs4_console.tui import commands, status
 from bs4_console.tui.checkpoint_line import CheckpointLine
-from bs4_console.tui.ink import Line, cut
 from bs4_console.tui.screens.base import ConsoleScreen, Subject
 from bs4_console.tui.screens.log import LogScreen
+from bs4_console.tui.styled_text import Line, cut
 from bs4_console.tui.views import doing, gpus, notes, store
 from bs4_console.tui.views import run as view
 from bs4_console.tui.views.moment import moment_line

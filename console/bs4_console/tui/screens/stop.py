@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from bs4_console.launch import stopping
 from bs4_console.pods.state import PodState, RunState
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, fold
+from bs4_console.tui import formatting, status
 from bs4_console.tui.screens.confirm import Confirmation
+from bs4_console.tui.styled_text import Line, cut, fold
 from bs4_console.tui.views.plan import command_lines
 
 #: Most processes that are listed. For the others only their number is shown.
@@ -60,7 +60,7 @@ class StopScreen(Confirmation):
         if named:
             more = f" and {len(named) - most} more" if len(named) > most else ""
             lines += fold(
-                f"{words.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
+                f"{formatting.count(len(named), 'process')}: {', '.join(named[:most])}{more}", width
             )
         for i, step in enumerate(steps, 1):
             limit = f"at most {step.seconds:.0f} s"
@@ -69,7 +69,7 @@ class StopScreen(Confirmation):
                 lines += [*command_lines(step.command, width, 0), [(f"    {limit}{then}", "dim")]]
             else:
                 _, signal, *pids = step.command.split(" ")
-                to = f" to {words.count(len(pids), 'process')}, {limit}"
+                to = f" to {formatting.count(len(pids), 'process')}, {limit}"
                 line = [("$ ", "dim"), (f"kill {signal}", "accent"), (to, "")]
                 lines.append(cut(line, width))
         lines += fold(

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from textual import on
 from textual.widget import Widget
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line
+from bs4_console.tui import formatting
 from bs4_console.tui.screens.base import ConsoleScreen
+from bs4_console.tui.styled_text import Line
 from bs4_console.tui.views.fleet import Row, matches
 from bs4_console.tui.widgets.table import RowTable
 
@@ -46,7 +46,7 @@ class TableScreen(ConsoleScreen):
             return []
         shown: Line = [
             (f" /{self.filter_text} ", "hit"),
-            (f" {kept} of {words.count(total, noun)}", ""),
+            (f" {kept} of {formatting.count(total, noun)}", ""),
         ]
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 

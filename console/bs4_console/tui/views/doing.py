@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,7 +54,7 @@ def _line(action: ActionView, now: float, *, named: bool) -> Line:
         since, detail = step.started_t or since, step.detail or detail
     elif action.state == "verifying":
         line.append(("   waits for new steps", ""))
-    line.append((f"  {words.duration(now - since)}", "bold"))
+    line.append((f"  {formatting.duration(now - since)}", "bold"))
     if detail:
         line.append((f"   {detail}", ""))
     if action.who:

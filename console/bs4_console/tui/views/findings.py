@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, fold, hanging
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, fold, hanging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def heading(checks: Sequence[Check]) -> Line:
     good = sum(check.state == "ok" for check in checks)
     return [
         ("BEFORE THE START ", "head"),
-        (f"{good} of {words.count(len(checks), 'check')} ok", "dim"),
+        (f"{good} of {formatting.count(len(checks), 'check')} ok", "dim"),
     ]
 
 

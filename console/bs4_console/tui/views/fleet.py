@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, joined, text_of, width_of
+from bs4_console.tui import formatting, status
+from bs4_console.tui.styled_text import Line, joined, text_of, width_of
 
 if TYPE_CHECKING:
     from bs4_console.pods.state import PodState, RunState
@@ -116,7 +116,7 @@ def arrange(
         return rows
     groups: dict[str, list[Row]] = {}
     for row in rows:
-        groups.setdefault(str(row.values.get(group) or words.NONE), []).append(row)
+        groups.setdefault(str(row.values.get(group) or formatting.NONE), []).append(row)
     arranged: list[Row] = []
     for name, members in sorted(groups.items(), key=lambda item: (-worst(item[1]), item[0])):
         arranged.append(_heading(name, members, group, closed=name in folded))
@@ -154,7 +154,7 @@ def _heading(name: str, members: list[Row], group: str, *, closed: bool) -> Row:
     line: Line = [
         ("▸ " if closed else "▾ ", "accent bold"),
         (name, "bold"),
-        (f"  {words.count(len(members), 'row')}", "dim"),
+        (f"  {formatting.count(len(members), 'row')}", "dim"),
     ]
     for rank, sign, role in _TALLIED:
         if counts[rank]:
@@ -218,7 +218,7 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
-    how = status.of(pod, run)
+    how = status.status_of(pod, run)
     seen = status.age(pod, clock)
     faded = "dim" if status.is_old(seen) else ""
     problems = status.wrong(pod, run, clock)
@@ -226,7 +226,7 @@ def _row(pod: PodState, run: RunState | None, clock: Clock) -> Row:
         "state": how.line(),
         "pod": [(pod.name, "bold" if how.rank else "")],
         "link": status.link_line(pod),
-        "run": [(words.NONE, "dim")],
+        "run": [(formatting.NONE, "dim")],
         "trainer": [],
         "age": _age(seen),
         "wrong": joined(([problem] for problem in problems), (" · ", "dim")),
@@ -296,15 +296,15 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
         "run": [(run.name, role)],
         "trainer": [(run.view.trainer, "dim")],
         "step": step_line(run, role),
-        "eta": [(words.NONE if eta is None or stalled else words.duration(eta), role)],
-        "pace": [(words.pace(run.step_seconds()), role)],
-        "reward": [(f"{reward:.3f}" if reward is not None else words.NONE, role)],
+        "eta": [(formatting.NONE if eta is None or stalled else formatting.duration(eta), role)],
+        "pace": [(formatting.pace(run.step_seconds()), role)],
+        "reward": [(f"{reward:.3f}" if reward is not None else formatting.NONE, role)],
     }
 
 
 def step_line(run: RunState, role: str = "") -> Line:
     """Return the run's step, for example "187/500"."""
-    done = words.NONE if run.step is None else str(run.step)
+    done = formatting.NONE if run.step is None else str(run.step)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
@@ -326,28 +326,28 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
     if state == "absent":
         return [("no GPU", "dim")]
     if state == "stale":
-        return [(f"stale {words.age(gpus.get('age_s'))}", "warn")]
+        return [(f"stale {formatting.age(gpus.get('age_s'))}", "warn")]
     if state == "error":
         return [("error", "warn")]
     if not devices:
-        return [(words.NONE, "dim")]
+        return [(formatting.NONE, "dim")]
     busy, memory = mean(devices, "util"), mean(devices, "mem_used")
-    used = words.NONE if memory is None else f"{words.gib(memory)}G"
-    return [(f"{len(devices)}×", "dim"), (f"{words.whole_percent(busy):>5}{used:>5}", role)]
+    used = formatting.NONE if memory is None else f"{formatting.gib(memory)}G"
+    return [(f"{len(devices)}×", "dim"), (f"{formatting.whole_percent(busy):>5}{used:>5}", role)]
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
     """Return how full the fullest disk is, in percent."""
     share = _fullest(pod)
     if share is None:
-        return [(words.NONE, "dim")]
+        return [(formatting.NONE, "dim")]
     return [(f"{share:.0f}%", "warn bold" if share >= status.FULL_PERCENT else role)]
 
 
 def _fullest(pod: PodState) -> float | None:
     found: float | None = None
     for disk in (pod.latest.get("host") or {}).get("disks") or []:
-        share = words.percent(disk.get("used"), disk.get("total"))
+        share = formatting.percent(disk.get("used"), disk.get("total"))
         if share is not None and (found is None or share > found):
             found = share
     return found
@@ -371,7 +371,7 @@ def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
 def _age(seen: float | None) -> Line:
     if seen is None:
         return [("never", "dim")]
-    return [(words.old(seen), "warn" if seen > words.FRESH_S else "dim")]
+    return [(formatting.old(seen), "warn" if seen > formatting.FRESH_S else "dim")]
 
 
 def _is_old(run: RunState | None, clock: Clock, rank: int) -> bool:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, joined, text_of
+from bs4_console.tui import formatting, status
+from bs4_console.tui.styled_text import Line, joined, text_of
 from bs4_console.tui.views.fleet import Column, Row, known, mean, worst
 from bs4_console.tui.views.gpus import (
     marks,
@@ -78,7 +78,7 @@ def now(pod: PodState, clock: Clock) -> Seen:
     """Return the pod's newest telemetry."""
     old, trouble = is_old(pod, clock), _trouble(pod.latest.get("gpus") or {})
     if old and not trouble:
-        trouble = [(f"seen {words.age(status.age(pod, clock))} ago", "warn")]
+        trouble = [(f"seen {formatting.age(status.age(pod, clock))} ago", "warn")]
     return Seen(pod, pod.latest, clock.wall(), trouble, old)
 
 
@@ -125,11 +125,11 @@ def summary(seen: Iterable[Seen]) -> Line:
     return [
         (" gpus ", "head"),
         (f"{len(devices)}", "bold"),
-        (f" on {words.count(len(fresh), 'pod')}", "dim"),
+        (f" on {formatting.count(len(fresh), 'pod')}", "dim"),
         ("   held by runs ", "dim"),
         (str(held), ""),
         ("   busy ", "dim"),
-        (words.whole_percent(mean(devices, "util")), ""),
+        (formatting.whole_percent(mean(devices, "util")), ""),
         ("   power ", "dim"),
         (f"{_sum(devices, 'power') / 1000:.1f} kW", ""),
     ]
@@ -164,7 +164,7 @@ def _device_rows(seen: Seen) -> list[Row]:
         cells["state"] = wrong or [("ok", "dim")]
         cells["owner"] = _named(device)
         if len(procs) > 1:
-            cells["owner"] = [(words.count(len(procs), "process"), "dim")]
+            cells["owner"] = [(formatting.count(len(procs), "process"), "dim")]
         made.append(_row((pod.name, str(device.get("index", i))), cells, wrong, old=old))
         if len(procs) > 1:
             made += [_process(device, proc, pod, old) for proc in procs]
@@ -194,16 +194,21 @@ def _cells(device: dict[str, Any]) -> dict[str, Line]:
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
         "model": [(_model(device), "dim")],
-        "util": [*bar((util or 0) / 100, 8), (f" {words.whole_percent(util):>4}", "")],
-        "mem": [(f"{words.gib(device.get('mem_used'))}/{words.gib(device.get('mem_total'))}G", "")],
+        "util": [*bar((util or 0) / 100, 8), (f" {formatting.whole_percent(util):>4}", "")],
+        "mem": [
+            (
+                f"{formatting.gib(device.get('mem_used'))}/{formatting.gib(device.get('mem_total'))}G",
+                "",
+            )
+        ],
         "power": [
-            (words.whole(device.get("power")), ""),
-            (f"/{words.whole(limit)}W" if limit else "W", "dim"),
+            (formatting.whole(device.get("power")), ""),
+            (f"/{formatting.whole(limit)}W" if limit else "W", "dim"),
         ],
         "temp": temperature(device.get("temp"), ""),
         "clock": [
             (
-                f"{words.whole(device.get('sm_clock'))}/{words.whole(device.get('mem_clock'))}",
+                f"{formatting.whole(device.get('sm_clock'))}/{formatting.whole(device.get('mem_clock'))}",
                 "dim",
             )
         ],
@@ -223,7 +228,9 @@ def _named(device: dict[str, Any]) -> Line:
     if procs and procs[0].get("run"):
         line.append((f"  pid {procs[0].get('pid')}", "dim"))
     if device.get("unaccounted"):
-        line.append((f"  {words.size(device['unaccounted'])} held by what cannot be seen", "warn"))
+        line.append(
+            (f"  {formatting.size(device['unaccounted'])} held by what cannot be seen", "warn")
+        )
     return line
 
 
@@ -232,7 +239,7 @@ def _process(device: dict[str, Any], proc: dict[str, Any], pod: PodState, old: b
     cells: dict[str, Line] = {
         "pod": [(pod.name, "dim")],
         "gpu": [("  └", "dim")],
-        "mem": [(words.size(proc.get("mem")), "")],
+        "mem": [(formatting.size(proc.get("mem")), "")],
         "owner": owners({"procs": [proc]}),
     }
     if proc.get("run"):
@@ -269,7 +276,7 @@ def _pod_row(seen: Seen) -> list[Row]:
         "gpu": [(f"{len(devices)}×".rjust(3), "bold")],
         "model": [(", ".join(sorted({_model(device) for device in devices})), "dim")],
         "util": strip,
-        "mem": [(f"{words.gib(used)}/{words.gib(memory)}G", "")],
+        "mem": [(f"{formatting.gib(used)}/{formatting.gib(memory)}G", "")],
         "power": [(f"{_sum(devices, 'power') / 1000:.1f}kW", "")],
         "temp": temperature(hottest, ""),
         "state": wrong or trouble or [("ok", "dim")],

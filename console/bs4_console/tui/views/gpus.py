@@ -7,8 +7,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, fitted, joined, pad
+from bs4_console.tui import formatting, status
+from bs4_console.tui.styled_text import Line, cut, fitted, joined, pad
 from bs4_console.tui.views.run import bar, is_old
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
     old = is_old(pod, clock)
     head = _heading(gpus)
     if old and gpus.get("devices"):
-        head.append((f"  as seen {words.age(status.age(pod, clock))} ago", "warn"))
+        head.append((f"  as seen {formatting.age(status.age(pod, clock))} ago", "warn"))
     return _lines(gpus, head, clock.wall(), width, compact, stale=old or gpus.get("state") != "ok")
 
 
@@ -56,7 +56,7 @@ def lines_then(
         return [[(" gpus", "head"), (f"  {why}", "dim")]]
     gpus: dict[str, Any] = sample.get("gpus") or {}
     t = float(sample["t"])
-    head = [*_heading(gpus), ("  ", ""), (f" at {words.of_day(t, seconds=True)} ", "caution")]
+    head = [*_heading(gpus), ("  ", ""), (f" at {formatting.of_day(t, seconds=True)} ", "caution")]
     return _lines(gpus, head, t, width, compact, stale=gpus.get("state") != "ok")
 
 
@@ -80,14 +80,14 @@ def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
 def stale_words(gpus: Mapping[str, Any]) -> str:
     """Return the age of stale data and its reason."""
     why = gpus.get("detail") or "the driver does not answer"
-    return f"STALE {words.duration(gpus.get('age_s') or 0)}: {why}"
+    return f"STALE {formatting.duration(gpus.get('age_s') or 0)}: {why}"
 
 
 def temperature(celsius: float | None, role: str) -> Line:
     """Return a temperature, drawn in `role` unless it is HOT_C or more."""
     if celsius is not None and celsius >= HOT_C:
         role = "warn bold"
-    return [(f"{words.whole(celsius)}°C", role)]
+    return [(f"{formatting.whole(celsius)}°C", role)]
 
 
 def _heading(gpus: dict[str, Any]) -> Line:
@@ -119,18 +119,18 @@ def _device(device: dict[str, Any], xids: list[dict[str, Any]], width: int, stal
     blocks = 12 if width >= 100 else 6
     line: Line = [(f" {device.get('index', '?'):>2} ", faded or "bold")]
     if width >= 150:
-        line.append((f"{words.clip(str(device.get('name') or ''), 22):<22} ", "dim"))
+        line.append((f"{formatting.clip(str(device.get('name') or ''), 22):<22} ", "dim"))
     line += bar((util or 0) / 100, blocks, faded or "accent")
-    line.append((f" {words.whole_percent(util):>4}  ", faded))
+    line.append((f" {formatting.whole_percent(util):>4}  ", faded))
     line += bar((used or 0) / (total or 1), blocks, faded or "head")
     [(degrees, role)] = temperature(device.get("temp"), "dim")
     line += [
-        (f" {words.gib(used):>3}/{words.gib(total)}G ", faded),
-        (f" {words.whole(device.get('power'))}W".rjust(6), "dim"),
+        (f" {formatting.gib(used):>3}/{formatting.gib(total)}G ", faded),
+        (f" {formatting.whole(device.get('power'))}W".rjust(6), "dim"),
         (f" {degrees}", role),
     ]
     if width >= 150:
-        line.append((f" {words.whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
+        line.append((f" {formatting.whole(device.get('sm_clock'))}MHz".rjust(9), "dim"))
     return [*line, ("  ", ""), *marks(device, xids), *owners(device)]
 
 
@@ -154,8 +154,8 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
     line: Line = [(f" {device.get('index', '?'):>2} ", faded or "bold")]
     line += bar((util or 0) / 100, 5, faded or "accent")
     line += [
-        (f" {words.whole_percent(util):>4}", faded),
-        (f" {words.gib(used):>3}/{words.gib(total)}G ", faded),
+        (f" {formatting.whole_percent(util):>4}", faded),
+        (f" {formatting.gib(used):>3}/{formatting.gib(total)}G ", faded),
     ]
     return [*line, *marks(device, xids), *owners(device)]
 
@@ -202,11 +202,11 @@ def pcie_line(device: dict[str, Any]) -> Line:
     """
     pcie = device.get("pcie")
     if not pcie:
-        return [(words.NONE, "dim")]
-    gen, lanes = pcie.get("gen"), pcie.get("width")
+        return [(formatting.NONE, "dim")]
+    gen, lanes = pcie.get("gen") or formatting.NONE, pcie.get("width") or formatting.NONE
     return [
-        (f"{words.NONE if gen is None else gen}x{words.NONE if lanes is None else lanes}", ""),
-        (f" ↓{words.rate(pcie.get('rx'))} ↑{words.rate(pcie.get('tx'))}", "dim"),
+        (f"{gen}x{lanes}", ""),
+        (f" ↓{formatting.rate(pcie.get('rx'))} ↑{formatting.rate(pcie.get('tx'))}", "dim"),
     ]
 
 
@@ -216,7 +216,7 @@ def nvlink_line(device: dict[str, Any]) -> Line:
     """
     nvlink = device.get("nvlink")
     if not nvlink:
-        return [(words.NONE, "dim")]
+        return [(formatting.NONE, "dim")]
     line: Line = [(f"{nvlink.get('active')}/{nvlink.get('links')}", "")]
     if nvlink.get("errors"):
         return [*line, (f" {nvlink['errors']:,} err", "warn")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, fold, hanging, width_of
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, cut, fold, hanging, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,13 +39,13 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
     subject = f" · {incident.run or pod.name}"
     if incident.attempt:
         subject += f", attempt {incident.attempt}"
-    since = words.of_day(incident.opened_t - offset)
+    since = formatting.of_day(incident.opened_t - offset)
     facts: Line = [
         (f" {incident.severity}", "bad" if incident.severity == "critical" else "warn"),
         (f" · {_ROLE.get(incident.role, incident.role)}", ""),
         (failure, ""),
         (subject, ""),
-        (f" · since {since} ({words.duration(until - incident.opened_t)})", "dim"),
+        (f" · since {since} ({formatting.duration(until - incident.opened_t)})", "dim"),
         (" · ", "dim"),
         _STATE.get(incident.state, (incident.state, "warn")),
     ]

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, fold
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, fold
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:
@@ -72,12 +72,12 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
         "who": [(action.who or "the agent", "")],
         "what": [(action.what, "bold" if action.kind != "plan" else "")],
         "pod": [(pod.name, "")],
-        "run": [(action.run or words.NONE, "" if action.run else "dim")],
+        "run": [(action.run or formatting.NONE, "" if action.run else "dim")],
         "took": [],
         "detail": [(action.detail or _text(action), "")],
     }
     if action.ended:
-        cells["took"] = [(words.duration(action.updated_t - action.accepted_t), "dim")]
+        cells["took"] = [(formatting.duration(action.updated_t - action.accepted_t), "dim")]
     return Row(key=(pod.name, action.key), rank=0, cells=cells, values={"t": action.accepted_t})
 
 

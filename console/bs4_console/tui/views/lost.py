@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, fold, hanging, width_of
+from bs4_console.tui import formatting, status
+from bs4_console.tui.styled_text import Line, fold, hanging, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _sign(seen: Sign, detail: str, clock: Clock, width: int, *, first: bool) -> 
     """Return one sign, for example "03:10:21  provider  stopped: vast says that machine 4711 is
     outbid".
     """
-    at = words.of_day(clock.wall_of(seen.t), seconds=True)
+    at = formatting.of_day(clock.wall_of(seen.t), seconds=True)
     source = SOURCES.get(seen.source, seen.source)
     told = seen.value[:8] if seen.source == "boot" else seen.word
     head: Line = [

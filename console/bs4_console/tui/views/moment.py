@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, spread, width_of
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, spread, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,15 +29,15 @@ def moment_line(
     run's newest step at that moment; if `exact` is False the moment lies between it and the next
     step.
     """
-    time = words.of_day(at, seconds=True)
+    time = formatting.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:
-        time = f"{words.date(at)} {time}"
+        time = f"{formatting.date(at)} {time}"
     where = time
     if step is not None:
         where = f"step {step} at {time}" if exact else f"{time}, after step {step}"
     left: Line = [
         (" ◷ ", "caution"),
-        (f" {where}, {words.duration(clock.wall() - at)} ago", "bold"),
+        (f" {where}, {formatting.duration(clock.wall() - at)} ago", "bold"),
     ]
     back: Line = [(keys["moment"], "key @moment"), (" back to now ", "@moment")]
     right: Line = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, fold
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, cut, fold
 
 Note = Mapping[str, Any]
 
@@ -56,4 +56,4 @@ def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
 
 
 def _by(note: Note) -> str:
-    return f"{note.get('who', '')} {words.of_day(note['t'])}".strip()
+    return f"{note.get('who', '')} {formatting.of_day(note['t'])}".strip()

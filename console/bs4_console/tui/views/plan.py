@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, Span, cut, fitted, fold
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, Span, cut, fitted, fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -114,7 +114,7 @@ def _expires(left: float | None) -> Span:
         return "expiry unknown until the pod answers", "warn"
     if not left:
         return "EXPIRED, make a new one", "bad bold"
-    return f"expires in {words.duration(left)}", "warn" if left < 120 else "dim"
+    return f"expires in {formatting.duration(left)}", "warn" if left < 120 else "dim"
 
 
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
@@ -131,11 +131,11 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
     shown: dict[str, Any] = step.get("shown") or {}
     directories = shown.get("directories") or []
     total = sum(d.get("bytes") or 0 for d in directories)
-    sized = [f"{words.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories]
+    sized = [f"{formatting.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories]
     ended = [_process(p) for p in shown.get("processes") or step.get("targets") or []]
     lines = [
         *_listed("ends", ended, "", width),
-        *_listed("moves", sized, f"{words.size(total)} in all", width),
+        *_listed("moves", sized, f"{formatting.size(total)} in all", width),
         *_listed("moves", shown.get("entries") or [], "", width),
         *_listed("leaves alone", shown.get("left_alone") or [], "not provably ours", width),
     ]
@@ -193,7 +193,7 @@ def _limit(within: Any) -> str:
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
     """Return an action: each step with its mark, time and detail, then the verdict and why."""
     offset = pod.link.clock_offset or 0.0
-    at = words.of_day(action.accepted_t - offset, seconds=True)
+    at = formatting.of_day(action.accepted_t - offset, seconds=True)
     lines: list[Line] = [
         [
             ("ACTION ", "head"),
@@ -214,7 +214,7 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
     line: Line = [(f"{sign} ", role), (f"{number}. ", "dim"), (step.title, title_role)]
     if step.started_t is not None:
         end = now if step.ended_t is None else step.ended_t
-        line.append((f"  {step.state} {words.duration(end - step.started_t)}", role))
+        line.append((f"  {step.state} {formatting.duration(end - step.started_t)}", role))
     elif step.state != "waiting":
         line.append((f"  {step.state}", role))
     yield line

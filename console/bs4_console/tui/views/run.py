@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import status, words
-from bs4_console.tui.ink import Line, cut, fold, spread, text_of, whole, width_of
+from bs4_console.tui import formatting, status
+from bs4_console.tui.styled_text import Line, cut, fold, spread, text_of, whole, width_of
 from bs4_console.tui.views.fleet import newest, step_line
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
     """Return two lines: state and identity, with link and age of the data on the right; then the
     run's numbers.
     """
-    how = status.of(pod, run)
+    how = status.status_of(pod, run)
     attempt = run.view.attempt
     left: Line = [(" ", ""), *how.line(), ("  ", ""), (run.name, "bold"), (f" on {pod.name}", "")]
     if attempt:
@@ -50,7 +50,7 @@ def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]
     if run.view.adopted:
         left.append((" · adopted", "dim"))
     seen = status.age(pod, clock)
-    age = (words.old(seen), "warn bold" if status.is_old(seen) else "good")
+    age = (formatting.old(seen), "warn bold" if status.is_old(seen) else "good")
     right = [*status.link_line(pod), ("  ", ""), ("data ", "dim"), age, (" ", "")]
     return [spread(left, right, width), whole(_numbers(pod, run, clock), width)]
 
@@ -68,10 +68,13 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
         yield [("   ", ""), (phrase, "warn bold")]
     else:
         eta = None if status.link_down(pod) else run.eta_seconds()
-        yield [("   eta ", "dim"), (words.NONE if eta is None else words.duration(eta), "bold")]
-        yield [("   step time ", "dim"), (words.pace(run.step_seconds()), "bold")]
+        yield [
+            ("   eta ", "dim"),
+            (formatting.NONE if eta is None else formatting.duration(eta), "bold"),
+        ]
+        yield [("   step time ", "dim"), (formatting.pace(run.step_seconds()), "bold")]
         if run.step_seen is not None:
-            ago = words.duration(clock.mono() - run.step_seen)
+            ago = formatting.duration(clock.mono() - run.step_seen)
             yield [("   last step ", "dim"), (f"{ago} ago", "")]
     throughput = newest(run.trainer_steps, "throughput")
     if throughput is not None:
@@ -106,7 +109,11 @@ def _host(record: dict[str, Any], width: int) -> Line:
     host: dict[str, Any] = record.get("host") or {}
     if not host:
         return [(" host ", "head"), ("nothing received", "dim")]
-    line: Line = [(" host ", "head"), ("cpu ", "dim"), (words.whole_percent(host.get("cpu")), "")]
+    line: Line = [
+        (" host ", "head"),
+        ("cpu ", "dim"),
+        (formatting.whole_percent(host.get("cpu")), ""),
+    ]
     if host.get("cores") and width >= 110:
         line.append((f" of {host['cores']} cores", "dim"))
     gap = "   " if width >= 100 else "  "
@@ -148,12 +155,12 @@ def faded(line: Line) -> Line:
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:
-    share = words.percent(used, total)
+    share = formatting.percent(used, total)
     line: Line = [(f"{gap}{name} ", "dim")]
     if share is None:
-        return [*line, (words.NONE, "dim")]
+        return [*line, (formatting.NONE, "dim")]
     full = share >= status.FULL_PERCENT
-    line.append((f"{words.gib(used)}/{words.gib(total)}G", ""))
+    line.append((f"{formatting.gib(used)}/{formatting.gib(total)}G", ""))
     return [*line, (f" {share:.0f}%{' FULL' if full else ''}", "warn bold" if full else "dim")]
 
 
@@ -164,7 +171,7 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
     if old and run.components:
-        line.append((f" seen {words.age(status.age(pod, clock))} ago", "warn"))
+        line.append((f" seen {formatting.age(status.age(pod, clock))} ago", "warn"))
     if run.components:
         return cut([*line, *_components(run.components, width, old=old)], width)
     why = " none seen" if run.alive else " none: the run is not alive"
@@ -270,7 +277,7 @@ def alarm_lines(
         if width_of(left) + width_of(tail) > width:
             # The title is more important than the words beside the key.
             tail = [tail[-2], (" fix ", "@incident")]
-        since: Line = [(f"  {words.duration(clock.wall() - incident.opened_t)}", "dim")]
+        since: Line = [(f"  {formatting.duration(clock.wall() - incident.opened_t)}", "dim")]
         left = whole([left, since], width - width_of(tail) - 1)
         if incident.summary and width - width_of(left) - width_of(tail) > 30:
             left.append((f"  {incident.summary}", "dim"))
@@ -297,7 +304,7 @@ def alarm_lines_then(
             left: Line = [
                 (f" {sign} ", role),
                 (f" {incident.title}", role),
-                (f"  then for {words.duration(t - incident.opened_t)}", "dim"),
+                (f"  then for {formatting.duration(t - incident.opened_t)}", "dim"),
             ]
             lines.append(cut(left, width))
     later = [i for i in mine if i.opened_t > t]
@@ -305,7 +312,7 @@ def alarm_lines_then(
         first = later[0]
         left = [
             (" ◌ ", "dim"),
-            (f" {words.duration(first.opened_t - t)} later: ", "dim"),
+            (f" {formatting.duration(first.opened_t - t)} later: ", "dim"),
             (first.title, ""),
             (f" and {len(later) - 1} more" if len(later) > 1 else "", "dim"),
         ]

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, whole
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, whole
 from bs4_console.tui.views.run import bar
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
         detail = str(view.failed.get("detail", ""))
         found += [
             ("▲ ", "warn bold"),
-            (f"{words.count(view.failures, 'failure')} in a row: {detail}", "warn"),
+            (f"{formatting.count(view.failures, 'failure')} in a row: {detail}", "warn"),
         ]
         parts.append(found := [("   ", "")])
     if view.pointer is not None and view.pointed_t is not None:
         found += [
             ("step ", "dim"),
             (str(view.pointer), "bold"),
-            (f" verified {words.duration(now - view.pointed_t)} ago", ""),
+            (f" verified {formatting.duration(now - view.pointed_t)} ago", ""),
         ]
     elif view.order.get("to"):
         found.append(("nothing is in the store yet", ""))
@@ -50,12 +50,14 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
         if view.total:
             share = min(1.0, view.sent / view.total)
             found += bar(share, BAR)
-            found += [(f" {share:.0%}", ""), (f" of {words.size(view.total)}", "dim")]
+            found += [(f" {share:.0%}", ""), (f" of {formatting.size(view.total)}", "dim")]
         else:
             found.append(("begins", "dim"))
         if view.rate:
             left = max(0, view.total - view.sent) / view.rate
-            parts.append([(f", {words.size(view.rate)}/s, {words.duration(left)} left", "dim")])
+            parts.append(
+                [(f", {formatting.size(view.rate)}/s, {formatting.duration(left)} left", "dim")]
+            )
     if view.held and view.failed is None:
         parts.append([("   ", ""), (view.held, "warn")])
     if view.place:

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, cast
 
-from bs4_console.tui import commands, status, words
-from bs4_console.tui.ink import Line, spread, text_of, width_of
+from bs4_console.tui import commands, formatting, status
+from bs4_console.tui.styled_text import Line, spread, text_of, width_of
 from bs4_console.tui.widgets.panel import Panel
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TopBar(Panel):
             state.append(("  read-only", "warn"))
         if quiet:
             state.append(("  alerts off", "warn"))
-        state.append((f"  {words.of_day(clock.wall())} ", "dim"))
+        state.append((f"  {formatting.of_day(clock.wall())} ", "dim"))
         link, signs = _link(pod, clock)
         few = tally(rows, short=True)
         room = self.size.width - width_of(left) - width_of(state) - 1
@@ -60,7 +60,7 @@ class TopBar(Panel):
         at = cast("ConsoleApp", self.app).time.at
         if at is None or not getattr(self.screen, "shows_moment", False):
             return []
-        return [(f"  ◷ {words.of_day(at, seconds=True)}", "warn bold @moment")]
+        return [(f"  ◷ {formatting.of_day(at, seconds=True)}", "warn bold @moment")]
 
 
 def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
@@ -70,7 +70,7 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
     if pod is None:
         return [], []
     seen, link = status.age(pod, clock), status.link_line(pod)
-    age: Line = [(words.old(seen), "warn" if status.is_old(seen) else "dim"), ("  ", "")]
+    age: Line = [(formatting.old(seen), "warn" if status.is_old(seen) else "dim"), ("  ", "")]
     return [*link, ("  data ", "dim"), *age], [link[0], (" ", ""), *age]
 
 
@@ -92,7 +92,7 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
             line.append((f"{text}  ", role))
     if running and not line:
         line.append(("✔  " if short else "✔ nothing needs you  ", "good"))
-    known = words.count(pods, "pod")
+    known = formatting.count(pods, "pod")
     return [*line, (known if short else f"{known} · {running} running", "dim")]
 
 

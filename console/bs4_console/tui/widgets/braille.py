@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 
-from bs4_console.tui.ink import Line
+from bs4_console.tui.styled_text import Line
 from bs4_console.tui.widgets.curve_view import Point
 
 #: Dots of a braille cell by (column, row from the top).

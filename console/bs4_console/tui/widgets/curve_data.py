@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Reversible,
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import words
+from bs4_console.tui import formatting
 from bs4_console.tui.widgets.braille import Overlay
 from bs4_console.tui.widgets.curve_view import Point
 
@@ -221,7 +221,7 @@ def _memory_of_devices(sample: Mapping[str, Any]) -> float | None:
         if d.get("mem_used") is not None and d.get("mem_total"):
             used += d["mem_used"]
             total += d["mem_total"]
-    return words.percent(used, total)
+    return formatting.percent(used, total)
 
 
 def _cpu(sample: Mapping[str, Any]) -> float | None:
@@ -233,7 +233,7 @@ def _cpu(sample: Mapping[str, Any]) -> float | None:
 
 def _host_memory(sample: Mapping[str, Any]) -> float | None:
     host = sample.get("host") or {}
-    return words.percent(host.get("mem_used"), host.get("mem_total"))
+    return formatting.percent(host.get("mem_used"), host.get("mem_total"))
 
 
 #: (title, function that returns the value in a sample). GPU values are the mean over the GPUs.

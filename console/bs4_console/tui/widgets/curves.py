@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, Span, cut, joined, pad, spread, width_of
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, Span, cut, joined, pad, spread, width_of
 from bs4_console.tui.widgets.braille import OWN, between, finite, height_of, plot, sample
 from bs4_console.tui.widgets.curve_data import (
     TITLES,
@@ -111,7 +111,7 @@ def chart(
         if curve.band:
             left.append(_edge(y, len(dots), low, high, curve.band, view.log))
         rows.append(pad([*left, *line], width))
-    below: Line = [(f"{words.number(low)} … {words.number(high)}", "dim")]
+    below: Line = [(f"{formatting.number(low)} … {formatting.number(high)}", "dim")]
     return [*rows, pad(_healthy(curve.band) if labelled else below, width)]
 
 
@@ -135,7 +135,7 @@ def _value_of(line: Sequence[Point], at: int | None) -> float | None:
 
 def _number(value: float | None) -> str:
     """Return the value as text, NaN and infinity as "NaN"."""
-    return words.number(value) if value is None or math.isfinite(value) else "NaN"
+    return formatting.number(value) if value is None or math.isfinite(value) else "NaN"
 
 
 def _title(
@@ -148,7 +148,7 @@ def _title(
 ) -> Line:
     """Return the title of a chart with the newest value of `line`, the points that are drawn."""
     newest = _value_of(line, at)
-    value, role, name = words.number(newest), "bold", curve.title
+    value, role, name = formatting.number(newest), "bold", curve.title
     if newest is not None and math.isnan(newest):
         value, role = "NaN", "bad bold"
     if width < 24:
@@ -197,7 +197,9 @@ def _label(y: int, rows: int, low: float, high: float, log: bool) -> str:
     equal only the middle row does.
     """
     shown = (y in {0, rows - 1} and low < high) or (y == rows // 2 and (rows >= 5 or low == high))
-    return f"{words.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
+    return (
+        f"{formatting.number(_value_at(y, rows, low, high, log)) if shown else '':>{_LABELS - 1}} "
+    )
 
 
 def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> Span:

@@ -23,8 +23,8 @@ from textual.widget import Widget
 from bs4_console.logs.filter import Lens
 from bs4_console.logs.store import MARK, LogStore, Place
 from bs4_console.logs.text import LINE_CELLS, size_of
-from bs4_console.tui.ink import Ink, Line, text_of
 from bs4_console.tui.remote import remote
+from bs4_console.tui.styled_text import Line, RoleStyles, text_of
 from bs4_console.tui.widgets import log_lines
 from bs4_console.tui.widgets.log_paint import REMOTE_BYTES_S, PaintBudget
 
@@ -157,7 +157,7 @@ class LogCanvas(Widget):
         self._base = None
 
     @property
-    def _ink(self) -> Ink:
+    def _ink(self) -> RoleStyles:
         return cast("ConsoleApp", self.app).ink
 
     def render_line(self, y: int) -> Strip:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 from bs4_console.logs.filter import AND
 from bs4_console.logs.text import LINE_CELLS
+from bs4_console.tui.formatting import count
 from bs4_console.tui.widgets.log_pane import LogPane
-from bs4_console.tui.words import count
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp

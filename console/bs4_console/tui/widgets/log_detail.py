@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 
 from bs4_console.logs.text import clean, plain
-from bs4_console.tui.ink import Line, fold, spread, text_of
+from bs4_console.tui.formatting import count
 from bs4_console.tui.screens.base import Question
+from bs4_console.tui.styled_text import Line, fold, spread, text_of
 from bs4_console.tui.widgets.log_lines import Marks
 from bs4_console.tui.widgets.panel import Panel
-from bs4_console.tui.words import count
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp

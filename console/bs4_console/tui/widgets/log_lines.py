@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from bs4_console.logs.filter import compile_pattern, find_reach
 from bs4_console.logs.store import MARK
 from bs4_console.logs.text import DEBUG, ERROR, SUCCESS, WARNING, present
-from bs4_console.tui.ink import Line
+from bs4_console.tui.styled_text import Line
 
 #: torchrun's prefix and the clock, then the level word.
 _HEAD = re.compile(
@@ -113,13 +113,13 @@ def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]
     shown = present(raw, reach)
-    role = level_role(shown.level)
+    colour = level_role(shown.level)
     # Errors and debug lines have their role in whole, the others only in the level's word.
-    rest_role = role if role in ("bad", "dim") else ""
+    rest = colour if colour in ("bad", "dim") else ""
     found = _HEAD.match(shown.text)
     clock, word = found.groups("") if found else ("", "")
-    line: Line = [(clock, "dim"), (word, role)]
+    line: Line = [(clock, "dim"), (word, colour)]
     if folded:
         times = f"×{folded + 1:,}"
         line.append((f" {times}" if word else f"{times} ", "accent bold"))
-    return [*line, *marks.apply(shown.text[len(clock) + len(word) :], rest_role)]
+    return [*line, *marks.apply(shown.text[len(clock) + len(word) :], rest)]

@@ -13,8 +13,8 @@ from bs4_console.logs.jump import parse, resolve
 from bs4_console.logs.store import LINE_BYTES, Place
 from bs4_console.logs.text import clock_of, plain, size_of
 from bs4_console.logs.written import written_at
-from bs4_console.tui import words
-from bs4_console.tui.ink import Line, cut, spread, width_of
+from bs4_console.tui import formatting
+from bs4_console.tui.styled_text import Line, cut, spread, width_of
 from bs4_console.tui.views.run import short
 from bs4_console.tui.widgets.log_detail import PAGE_BYTES, LogDetail, part
 from bs4_console.tui.widgets.log_finding import LogFinding
@@ -44,7 +44,10 @@ class LogPane(LogFinding):
         what = self.source or (short(names[0]) if len(names) == 1 else f"all {len(names)} sources")
         left: Line = [(f" {self.NOUN}", "head"), (f"  {what}", "bold")]
         if self._moment is not None:
-            left += [(" · ", "dim"), (f"at {words.of_day(self._moment, seconds=True)}", "accent")]
+            left += [
+                (" · ", "dim"),
+                (f"at {formatting.of_day(self._moment, seconds=True)}", "accent"),
+            ]
         if self._at is not None:
             left.append((" · at the evidence", "accent"))
         if store.repeats is not None and store.repeats.dropped:
@@ -54,7 +57,7 @@ class LogPane(LogFinding):
             left += [(" · ", "dim"), (f"find {view.find_text}", "accent")]
             if self.search is not None:
                 more = "" if self.search.finished else "…"
-                left.append((f" {words.count(self.search.total, 'line')}{more}", "dim"))
+                left.append((f" {formatting.count(self.search.total, 'line')}{more}", "dim"))
         if view.bookmarks:
             left.append((f" · ◆ {len(view.bookmarks)}", "warn"))
         if feed is not None and feed.left_out:

@@ -16,10 +16,10 @@ from textual.message import Message
 from bs4_console.logs.filter import Lens, LogFilter, compile_pattern, find_reach
 from bs4_console.logs.store import LogStore
 from bs4_console.logs.text import present
-from bs4_console.tui.ink import Line
+from bs4_console.tui.formatting import count
+from bs4_console.tui.styled_text import Line
 from bs4_console.tui.widgets import log_lines
 from bs4_console.tui.widgets.log_canvas import LogCanvas
-from bs4_console.tui.words import count
 
 #: Columns that one press of an arrow moves sideways.
 SIDE_STEP = 16

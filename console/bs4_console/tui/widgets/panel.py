@@ -9,7 +9,7 @@ from textual.geometry import Region, Size
 from textual.strip import Strip
 from textual.widget import Widget
 
-from bs4_console.tui.ink import Ink, Line, text_of
+from bs4_console.tui.styled_text import Line, RoleStyles, text_of
 
 if TYPE_CHECKING:
     from bs4_console.tui.app import ConsoleApp
@@ -37,7 +37,7 @@ class Panel(Widget):
         self._strips: dict[int, Strip] = {}
 
     @property
-    def ink(self) -> Ink:
+    def ink(self) -> RoleStyles:
         """Return the app's converter from roles to styles."""
         return cast("ConsoleApp", self.app).ink
 

@@ -16,7 +16,7 @@ from textual.message import Message
 from textual.widgets import Input
 from textual.widgets.input import Selection
 
-from bs4_console.tui.ink import Line, cut
+from bs4_console.tui.styled_text import Line, cut
 from bs4_console.tui.widgets.panel import Panel
 
 Completer = Callable[[str], Sequence[str]]

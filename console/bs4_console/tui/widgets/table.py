@@ -14,7 +14,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from bs4_console.tui.ink import Line, joined, pad
+from bs4_console.tui.styled_text import Line, joined, pad
 from bs4_console.tui.views.fleet import Column, Row
 
 if TYPE_CHECKING:

@@ -118,12 +118,12 @@ class MergePod:
         ):
             assert time.monotonic() < deadline, self.told("action")
             time.sleep(0.02)
-        self.actions.desk.join(10.0)
+        self.actions.executor.join(10.0)
         return found[0]
 
     def told(self, type_: str) -> list[dict[str, Any]]:
         return [record for record in self.book.records() if record["type"] == type_]
 
     def close(self) -> None:
-        self.actions.desk.join(30.0)
+        self.actions.executor.join(30.0)
         self.stream.close()

@@ -16,7 +16,7 @@ import pytest
 from bs4_agent.checkpoints.merging import merge as merging
 from bs4_agent.checkpoints.merging import worker
 from bs4_agent.checkpoints.merging.check import lacking
-from bs4_agent.checkpoints.merging.merge import Asked, Merging
+from bs4_agent.checkpoints.merging.merge import MergeRequest, Merging
 from bs4_agent.errors import PlanChanged, Refused
 from bs4_agent.ids import ulid
 from bs4_agent.trainers import verl_merger
@@ -41,7 +41,9 @@ def find(
     step: int | None = None,
     target: str = "",
 ) -> merging.Prepared:
-    return Merging(pod.home, pod.runs, None, lambda: memory).find(Asked("demo", step, target))  # type: ignore[arg-type]
+    return Merging(pod.home, pod.runs, None, lambda: memory).find(
+        MergeRequest("demo", step, target)
+    )  # type: ignore[arg-type]
 
 
 def test_the_newest_whole_step_becomes_a_directory_that_loads(pod: MergePod) -> None:
@@ -186,11 +188,11 @@ def test_after_a_restart_the_merge_is_finished_once(pod: MergePod) -> None:
     pod.load()
     # As an agent that died before it had written down the end: the steps find themselves done.
     kept = [r for r in records if r["action"] == key and r["event"] == "accepted"]
-    action = pod.actions.desk.ledger.actions[key]
+    action = pod.actions.executor.ledger.actions[key]
     action.state, action.steps = "running", []
     assert kept
     pod.actions.resume()
-    pod.actions.desk.join(30.0)
+    pod.actions.executor.join(30.0)
     skipped = [r for r in pod.told("action") if r["action"] == key and r["event"] == "step-skipped"]
     assert [r["step"] for r in skipped] == [0, 1]
     assert len(list(pod.home.setup.iterdir())) == 1, "the merger ran once"

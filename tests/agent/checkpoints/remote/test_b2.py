@@ -23,7 +23,7 @@ from bs4_agent.checkpoints.remote.errors import (
 )
 from bs4_agent.checkpoints.remote.pace import Pace
 from bs4_agent.checkpoints.remote.push import Origin, Push
-from bs4_agent.checkpoints.remote.steps import look
+from bs4_agent.checkpoints.remote.steps import scan
 from bs4_agent.errors import BadRequest
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import BUCKET, Bench
@@ -101,7 +101,7 @@ def test_a_whole_push_and_a_prune_against_the_simulator(bench: Bench) -> None:
         local = bench.save(step)
         push = Push(store, bench.layout, Hashes(bench.home.root / "hashes"))
         push.step(local, Origin("demo", bench.spec.trainer, 1, None, {}))
-    found = look(store, bench.layout)
+    found = scan(store, bench.layout)
     assert [one.step for one in found.whole] == [15, 10, 5]
     assert found.pointer is not None
     assert found.pointer.step == 15

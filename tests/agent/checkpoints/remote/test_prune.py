@@ -14,7 +14,7 @@ from bs4_agent.checkpoints.remote import prune
 from bs4_agent.checkpoints.remote.errors import StoreAuth
 from bs4_agent.checkpoints.remote.pointer import Pointer
 from bs4_agent.checkpoints.remote.prune import YOUNG_S, decide
-from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep, look
+from bs4_agent.checkpoints.remote.steps import RemoteRun, RemoteStep, scan
 from bs4_agent.checkpoints.remote.store import Entry
 from bs4_agent.errors import BadRequest, PlanChanged
 from bs4_practice.b2.faults import Fault
@@ -156,7 +156,7 @@ def test_all_of_a_step_goes_every_version_of_it(bench: Bench) -> None:
     assert bench.server.shelf.versions(bucket, bench.layout.step(5)) == []
     assert bench.server.shelf.versions(bucket, bench.layout.step(10)) == []
     assert bench.pointed() == 20
-    assert [one.step for one in look(bench.store(), bench.layout).whole] == [20, 15]
+    assert [one.step for one in scan(bench.store(), bench.layout).whole] == [20, 15]
 
 
 def test_the_pointer_is_looked_at_again_before_each_step(bench: Bench) -> None:
@@ -194,7 +194,7 @@ def test_killed_half_way_it_leaves_nothing_that_counts_as_whole(bench: Bench) ->
     with pytest.raises(Exception, match="no answer from the store"):
         _with_few_tries(bench)
     bench.server.faults.clear()
-    found = look(bench.store(), bench.layout)
+    found = scan(bench.store(), bench.layout)
     assert found.step(5) is not None
     assert found.step(5).missing == "no manifest"  # type: ignore[union-attr]
     assert bench.pointed() == 20
@@ -221,7 +221,7 @@ def test_a_key_that_may_not_delete_removes_nothing(bench: Bench) -> None:
             bench.layout,
             2,
         )
-    assert [one.step for one in look(bench.store(), bench.layout).whole] == [15, 10, 5]
+    assert [one.step for one in scan(bench.store(), bench.layout).whole] == [15, 10, 5]
 
 
 def test_nothing_else_goes_than_what_was_confirmed(bench: Bench) -> None:
@@ -230,7 +230,7 @@ def test_nothing_else_goes_than_what_was_confirmed(bench: Bench) -> None:
         bench.push(step)
     with pytest.raises(PlanChanged, match="Step 10 would go too"):
         prune.prune(bench.store(), bench.layout, 2, confirmed=[5])
-    assert [one.step for one in look(bench.store(), bench.layout).whole] == [20, 15, 10]
+    assert [one.step for one in scan(bench.store(), bench.layout).whole] == [20, 15, 10]
 
 
 def test_another_run_whose_name_begins_alike_is_not_touched(bench: Bench) -> None:
@@ -239,6 +239,6 @@ def test_another_run_whose_name_begins_alike_is_not_touched(bench: Bench) -> Non
     store.write("runs/demo-v2/steps/step_1/manifest.json", b"{}")
     assert all(
         "demo-v2" not in entry.name
-        for one in look(store, bench.layout).steps
+        for one in scan(store, bench.layout).steps
         for entry in one.entries
     )

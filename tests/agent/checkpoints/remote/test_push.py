@@ -40,7 +40,7 @@ def test_a_step_is_uploaded_whole_and_then_named(both: Bench) -> None:
 def test_the_config_goes_with_it_wherever_it_lay(both: Bench) -> None:
     both.save(5)
     both.push(5)
-    found = steps.look(both.store(), both.layout).steps[0]
+    found = steps.scan(both.store(), both.layout).steps[0]
     assert found.manifest is not None
     assert found.manifest.config == ".bs4/config/rl.toml"
     assert both.bucket()[both.layout.file(5, ".bs4/config/rl.toml")] == b"max_steps = 10\n"

@@ -23,7 +23,7 @@ from bs4_agent.checkpoints.sync import present, wanted
 from bs4_agent.checkpoints.sync_order import SyncOrder
 from bs4_agent.checkpoints.sync_view import SyncView
 from bs4_agent.detect.detectors.stores import sync_daemon_dead
-from bs4_agent.detect.surroundings import ConsoleFacts
+from bs4_agent.detect.environment import ConsoleFacts
 from bs4_agent.errors import BadRequest
 from bs4_agent.ledger import Ledger
 from bs4_agent.runs.model import Attempt

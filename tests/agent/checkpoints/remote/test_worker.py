@@ -16,7 +16,7 @@ import pytest
 from bs4_agent.checkpoints.holds import holder
 from bs4_agent.checkpoints.remote.errors import StoreAuth
 from bs4_agent.checkpoints.remote.store import Store
-from bs4_agent.checkpoints.remote.worker import Told, work
+from bs4_agent.checkpoints.remote.worker import WorkerOutput, work
 from bs4_practice.b2.faults import Fault
 from tests.agent.checkpoints.remote.bench import LARGE, Bench
 
@@ -289,5 +289,5 @@ def test_a_key_that_is_refused_is_told_before_a_step_has_been_read(bench: Bench)
     refused.set_exception(StoreAuth("The key is refused."))
     read = Path(bench.home.run(bench.layout.run)) / "sync-hashes.json"
     with pytest.raises(StoreAuth):
-        work(bench.home, bench.job(10), refused, Told())
+        work(bench.home, bench.job(10), refused, WorkerOutput())
     assert not read.exists()

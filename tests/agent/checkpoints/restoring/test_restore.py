@@ -19,7 +19,7 @@ import pytest
 from bs4_agent.checkpoints.remote.b2 import B2Store
 from bs4_agent.checkpoints.remote.manifest import Manifest
 from bs4_agent.checkpoints.restoring import place
-from bs4_agent.checkpoints.restoring.restore import Asked
+from bs4_agent.checkpoints.restoring.restore import RestoreRequest
 from bs4_agent.checkpoints.restoring.source import find
 from bs4_agent.errors import BadRequest
 from bs4_agent.identity import Identity
@@ -311,7 +311,7 @@ def test_a_full_disk_is_said_before_anything_is_fetched(pod: NewPod) -> None:
 
 @pytest.mark.parametrize("pod", ["prime-rl"], indirect=True)
 def test_the_trainers_own_part_is_put_last(pod: NewPod) -> None:
-    asked = Asked.read(
+    asked = RestoreRequest.read(
         pod.body()["restore"] | {"trainer": pod.lost.trainer, "config": str(pod.lost.config_path)}
     )
     spec = LaunchSpec(
@@ -399,7 +399,7 @@ def test_an_agent_that_died_on_the_way_is_finished_by_the_next(
     pod: NewPod, monkeypatch: pytest.MonkeyPatch, died: str
 ) -> None:
     plan = pod.plan()
-    monkeypatch.setattr(pod.actions.desk, "start", lambda *_: None)
+    monkeypatch.setattr(pod.actions.executor, "start", lambda *_: None)
     key = pod.begin(plan)
     if died != "accepted":
         restoring = pod.actions.restorals.work.restoring

@@ -1,0 +1,329 @@
+"""The action executor: what all actions share. It knows which action holds which run, runs each
+action on its thread, and writes its records into the journal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from bs4_agent.actions.safe_points import SafePoints, Turn
+from bs4_agent.book import Book
+from bs4_agent.clock import boot_id
+from bs4_agent.errors import AgentError, Busy, Cancelled, PlanExpired, Refused
+from bs4_agent.ids import ulid
+from bs4_agent.ledger import ActionView, PlanView
+
+if TYPE_CHECKING:
+    from bs4_agent.playbooks.pod_actions import Planned
+
+#: Seconds that an action waits until a rotation lets go of its run.
+ROTATION_S = 5.0
+
+
+class Plan(Protocol):
+    """What every kind of plan has: its hash, the attempt it was made for, and the monotonic second
+    until which it may be confirmed.
+    """
+
+    @property
+    def hash(self) -> str:
+        """Return the hash that a person confirms."""
+
+    @property
+    def attempt(self) -> int:
+        """Return the number of the attempt that the plan was made for."""
+
+    @property
+    def expires_m(self) -> float:
+        """Return the monotonic second after which the plan may no longer be confirmed."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the plan as it is journalled."""
+
+
+P = TypeVar("P", bound=Plan)
+
+
+class ActionExecutor:
+    """Runs actions, one at a time for each run, and journals what they do; one per pod. Hold `lock`
+    while accepting a submission.
+    """
+
+    def __init__(self, book: Book) -> None:
+        self.book, self.ledger = book, book.ledger
+        self.safe_points = SafePoints()
+        self.lock = threading.Lock()
+        self._holding: dict[str, str] = {}
+        self._turns: dict[str, Turn] = {}
+        """By the key of the action that holds a run."""
+        self._heirs: dict[str, str] = {}
+        """By run: the stop that holds it next."""
+        self._released = threading.Condition()
+        self._threads: list[threading.Thread] = []
+
+    def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
+        """Journal that the action is accepted, and wait until the record is on disk. `who` is the
+        person. `fields` are added to the record.
+        """
+        self.book(
+            "action",
+            sync=True,
+            action=key,
+            kind=body.get("kind"),
+            who=who,
+            run=run,
+            event="accepted",
+            body=dict(body),
+            **fields,
+        )
+
+    def event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: Any) -> None:
+        """Journal one event of an action. `sync` waits until the record is on disk."""
+        self.book("action", sync=sync, action=key, run=run, event=event, **fields)
+
+    def unreadable(self, key: str, run: str, error: Exception) -> None:
+        """Journal that an action of an earlier version cannot be resumed because its plan cannot be
+        read.
+        """
+        self.event(
+            key,
+            run,
+            "interrupted",
+            detail=f"its plan cannot be read any more ({error}); make a new one",
+        )
+
+    # Plans
+
+    def journal_plan(self, key: str, playbook: str, run: str, make: Callable[[], P]) -> P | None:
+        """Make a plan, journal it and return it. If `make` raises AgentError, journal why there is
+        no plan and return None.
+        """
+        try:
+            plan = make()
+        except AgentError as error:
+            self.book(
+                "plan", action=key, playbook=playbook, run=run, plan_hash="", refused=error.message
+            )
+            self.event(key, run, "failed", detail=error.message, result={"error": error.type})
+            return None
+        self.book(
+            "plan",
+            action=key,
+            playbook=playbook,
+            run=run,
+            attempt=plan.attempt,
+            plan_hash=plan.hash,
+            expires_m=plan.expires_m,
+            expires_t=time.time() + plan.expires_m - time.monotonic(),
+            plan=plan.as_dict(),
+        )
+        self.event(key, run, "done", result={"plan_hash": plan.hash})
+        return plan
+
+    def kept_plan(self, plan_hash: object, command: str) -> PlanView:
+        """Return the journalled plan with this hash. Raises Refused if no plan has it. `command` is
+        the command that makes a plan, for the message.
+        """
+        view = self.ledger.plans.get(str(plan_hash))
+        if view is None or view.refused:
+            raise Refused(
+                f"No plan has the hash {str(plan_hash)[:16]!r}; make one with `{command}` "
+                "and confirm that."
+            )
+        return view
+
+    def must_live(self, view: PlanView) -> None:
+        """Raise PlanExpired if the plan is too old to be confirmed, or was made before the pod's
+        last boot.
+        """
+        if view.boot != boot_id() or time.monotonic() > view.expires_m:
+            raise PlanExpired(
+                "The plan is older than 15 minutes (or the pod was rebooted since); make a "
+                "new plan."
+            )
+
+    # Holding runs
+
+    def hold(self, run: str, key: str) -> None:
+        """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
+        present action, if another action holds the run.
+        """
+        self._let_rotation_pass(run)
+        with self._released:
+            holder = self._heirs.get(run) or self._holding.get(run)
+            if holder is not None and holder != key:
+                raise Busy(_busy(run, self.ledger.actions[holder]))
+            self._take(run, key)
+
+    def succeed(self, run: str, key: str) -> None:
+        """Let the stop `key` hold `run` now, or as soon as the present holder lets go. Raises Busy
+        if another stop holds the run or waits for it.
+        """
+        with self._released:
+            present = self._heirs.get(run) or self._holding.get(run)
+            if present is None:
+                self._take(run, key)
+                return
+            action = self.ledger.actions[present]
+            if action.kind == "stop":
+                raise Busy(_busy(run, action))
+            self._heirs[run] = key
+
+    def await_turn(self, run: str, key: str, seconds: float) -> bool:
+        """Wait up to `seconds` for the action to hold `run`. Return True once it does."""
+        with self._released:
+            return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
+
+    def holder(self, run: str) -> ActionView | None:
+        """Return the action that holds `run`, or None."""
+        key = self._holding.get(run)
+        return None if key is None else self.ledger.actions[key]
+
+    def turn(self, key: str) -> Turn:
+        """Return the turn of an action that holds a run."""
+        return self._turns[key]
+
+    def cancel(self, key: str, stop: str, who: str) -> None:
+        """Journal that the stop `stop` ends the action `key` early, then end it. An action that has
+        ended already stays as it is.
+        """
+        if not self.ledger.actions[key].cancelled_by:
+            self.book.append_unless_ended(
+                key,
+                event="cancel",
+                who=who,
+                stop=stop,
+                detail=f"{who} stops this run; the action ends early",
+            )
+        turn = self._turns.get(key)
+        if turn is not None:
+            turn.cancel(who)
+
+    def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
+        """Journal that a cancelled action has ended."""
+        self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
+
+    def let_go(self, run: str, key: str) -> None:
+        """End the action's hold on `run`, and its wait for one. A stop that waits for the run holds
+        it from now on.
+        """
+        with self._released:
+            self._turns.pop(key, None)
+            if self._heirs.get(run) == key:
+                del self._heirs[run]
+            if self._holding.get(run) == key:
+                del self._holding[run]
+                if (heir := self._heirs.pop(run, None)) is not None:
+                    self._take(run, heir)
+            self._released.notify_all()
+
+    def _take(self, run: str, key: str) -> None:
+        """Let the action hold the run and give it a turn."""
+        self._holding[run] = key
+        self._turns[key] = Turn(self.safe_points)
+
+    @contextlib.contextmanager
+    def holding(self, run: str, key: str) -> Iterator[None]:
+        """Hold `run` for the work that is started inside the block. The work lets go at its end; an
+        error inside the block lets go at once. Raises Busy.
+        """
+        self.hold(run, key)
+        try:
+            yield
+        except BaseException:
+            self.let_go(run, key)
+            raise
+
+    def held(self, run: str) -> bool:
+        """Return True if an action holds `run`."""
+        return run in self._holding
+
+    def _let_rotation_pass(self, run: str) -> None:
+        """Wait until the retention policy lets go of the run, which takes some milliseconds, so
+        that no action is refused because of it.
+        """
+        deadline = time.monotonic() + ROTATION_S
+        while (holder := self._holding.get(run)) is not None and time.monotonic() < deadline:
+            action = self.ledger.actions.get(holder)
+            if action is None or action.kind != "rotate":
+                return
+            time.sleep(0.01)
+
+    # Work
+
+    def start(self, run: str, key: str, work: Callable[[], object]) -> None:
+        """Do `work` on a thread of its own and let go of the run at its end. An empty `run` holds
+        nothing.
+        """
+        thread = threading.Thread(
+            target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True
+        )
+        self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+        thread.start()
+
+    def own(
+        self,
+        run: str,
+        who: str,
+        body: Mapping[str, Any],
+        steps: Sequence[Mapping[str, str]],
+        work: Callable[[str], None],
+    ) -> str:
+        """Carry out an action of the agent itself: call `work(key)` on the caller's thread while
+        holding the run. It is journalled like any other action.
+
+        Returns the action's key, or "" if it failed. Raises Busy if the run is held; the caller may
+        try again later.
+        """
+        key = ulid()
+        with self.lock, self.holding(run, key):
+            self.accept(key, body, who, run, steps=list(steps))
+        self._guarded(run, key, lambda: work(key))
+        return "" if self.ledger.actions[key].ended else key
+
+    def join(self, timeout: float) -> None:
+        """Wait up to `timeout` seconds for each thread that carries out an action."""
+        for thread in self._threads:
+            thread.join(timeout)
+
+    def _guarded(self, run: str, key: str, work: Callable[[], object]) -> None:
+        """Do the work, journal how it failed if it did, and let go of the run."""
+        try:
+            with self.safe_points.step():
+                work()
+        except Cancelled as error:
+            self.end_cancelled(key, run, error)
+        except AgentError as error:
+            self.event(key, run, "failed", detail=error.message, result={"error": error.type})
+        except Exception as error:  # noqa: BLE001
+            # A defect of ours must end the action visibly. Otherwise it would seem to run for ever.
+            traceback.print_exc()
+            detail = (
+                f"the agent has a defect here ({type(error).__name__}: {error}); its traceback "
+                "is in ~/.bs4/agent.log"
+            )
+            self.event(key, run, "failed", detail=detail[:500], result={"error": "defect"})
+        finally:
+            self.let_go(run, key)
+
+
+def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
+    """Return the steps of a plan as the record of an accepted action holds them."""
+    return [{"title": step.title, "command": step.command} for step in steps]
+
+
+def _busy(held: str, action: ActionView) -> str:
+    """Return a sentence that names the action that holds the run, its time, and what a person can
+    do meanwhile.
+    """
+    since = time.strftime("%H:%M:%S", time.localtime(action.accepted_t))
+    sentence = f"{held} is busy: {action.what} by {action.who} since {since}. Wait for it to end"
+    # a set-up or a merge does not hold the run itself
+    if action.kind == "stop" or held != action.run:
+        return f"{sentence}."
+    return f"{sentence}, or end it with the run: `bs4-console stop` is accepted meanwhile."

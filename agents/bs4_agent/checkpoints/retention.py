@@ -1,0 +1,525 @@
+"""The disk guard: carries out the retention orders of this pod's runs, and reports when it cannot.
+
+This module is not loaded before the first order. It frees only what an order of the user permits,
+only after it was moved aside, and never one of the two newest complete sets. If it is not sure, it
+frees nothing and the journal has the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import re
+import shlex
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_agent.actions.submit import Actions
+from bs4_agent.book import Book
+from bs4_agent.checkpoints import removal
+from bs4_agent.checkpoints.forecast import Forecast, forecast
+from bs4_agent.checkpoints.holds import alone, holder
+from bs4_agent.checkpoints.inventory import texts
+from bs4_agent.checkpoints.orders import Order
+from bs4_agent.checkpoints.report import shape
+from bs4_agent.checkpoints.retention_policy import Decision, OwnCleaning, decide
+from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers, step_sets, verify
+from bs4_agent.detect.detectors.reporting import size
+from bs4_agent.errors import AgentError, Busy, Refused, SpoolFull, StepFailed
+from bs4_agent.pod import Pod
+from bs4_agent.runs.model import Run
+from bs4_agent.runs.places import refuse_beside
+from bs4_agent.telemetry.host import disk_usage
+
+#: Seconds between two scans of a run that trains, and of a run that does not.
+LOOK_S, RESTING_S = 5.0, 60.0
+#: The least seconds between two scans. Frequent saves get four scans each.
+HURRIED_S = 0.1
+#: The seconds of a run's youth, in which the time between saves is not known, and the seconds
+#: between two scans then. A scan of a run without checkpoints costs less than a millisecond.
+YOUNG_S, YOUNG_LOOK_S = 300.0, 0.5
+#: Seconds after a removal that failed.
+RETRY_S = 60.0
+#: A save needs its size and a little more, for metadata and for logs that grow meanwhile.
+MARGIN = 1.1
+#: The most steps of one removal; the rest comes with the next scan.
+_MOST = 50
+
+_NOT_QUIET = "not yet known to be quiet"
+_NOT_SAVED = "not yet verified in the store"
+
+#: (entries, bytes, newest mtime in ns) of all files and directories of a step.
+_Print = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """The state of one run at one scan: its sets, its disk's free bytes, and the forecast."""
+
+    run: Run
+    order: Order
+    sets: list[StepSet]
+    free: int
+    need: int
+    """The bytes that the next save, or the rest of a save that is under way, still needs."""
+    forecast: Forecast
+
+    @property
+    def emergency(self) -> bool:
+        """Return True if the next save does not fit on the disk."""
+        return self.free < self.need
+
+
+class Retention:
+    """Carries out the retention orders; one per pod. `run` works on a thread of its own until it is
+    stopped; call `wake` after an order has changed.
+    """
+
+    def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
+        self._pod, self._book, self._actions = pod, book, actions
+        self._woken = threading.Event()
+        self._prints: dict[tuple[str, int], tuple[_Print, float, int]] = {}
+        self._rounds = 0
+        self._not_before: dict[str, float] = {}
+
+    def wake(self) -> None:
+        """Start the next scan now."""
+        self._woken.set()
+
+    def run(self, stop: threading.Event) -> None:
+        """Scan the runs again and again until `stop` is set."""
+        while not stop.is_set():
+            self._woken.wait(self.round())
+            self._woken.clear()
+
+    def finish(self) -> None:
+        """Finish removals that were begun and not ended, because an earlier agent was killed or the
+        journal was full for a moment.
+        """
+        for action in self._book.ledger.unfinished("rotate"):
+            trashes = [Path(place) for place in action.body.get("trash", ())]
+            if _moved(trashes, action.key):
+                self._free(action.key, action.run, trashes)
+            else:
+                self._event(
+                    action.key,
+                    action.run,
+                    "interrupted",
+                    detail="it ended before anything was moved",
+                )
+
+    def round(self) -> float | None:
+        """Scan every run that has an order and free what may go. Return the seconds until the next
+        scan, or None if there is no order.
+        """
+        pauses = []
+        self._rounds += 1
+        with contextlib.suppress(SpoolFull):
+            self.finish()
+        for run, record in list(self._book.ledger.orders.items()):
+            order = Order.of(record)
+            if order is None:
+                continue
+            wait = RETRY_S
+            try:
+                wait = self._look_after(run, order)
+            except SpoolFull:
+                wait = LOOK_S  # without a journalled intent nothing is done
+            except AgentError as error:
+                self._say(run, "refused", error.message)
+            except OSError as error:
+                self._say(
+                    run,
+                    "refused",
+                    f"{error.filename or 'Its disk'} cannot be read ({error.strerror}); look "
+                    "at the disk.",
+                )
+            pauses.append(wait)
+        return min(pauses, default=None)
+
+    def _look_after(self, name: str, order: Order) -> float:
+        """Scan one run, free what may go, and return the seconds until its next scan."""
+        run = self._pod.runs.get(name)
+        look = self._look(run, order)
+        pause = self._pause(look)
+        self._observe(look)
+        own = self._own_cleaning(run, look.sets)
+        decision = Decision()
+        if own is not None:
+            decision = decide(
+                look.sets,
+                order,
+                own,
+                verify,
+                lambda one: self._busy(name, order, one, pause),
+                emergency=look.emergency,
+            )
+        if decision.refused:
+            self._say(
+                name, "refused", f"{decision.refused}. Nothing is freed; look at those checkpoints."
+            )
+        trying = bool(decision.free) and time.monotonic() >= self._not_before.get(name, 0.0)
+        freed = trying and self._rotate(look, decision)
+        coming = _NOT_QUIET in decision.spared.values()
+        # It is no emergency if this scan or the next one frees something.
+        if not decision.refused and not coming and freed == trying:
+            self._tell(self._look(run, order) if freed else look, decision)
+        if coming:
+            return min(pause, LOOK_S)
+        return pause
+
+    def _tell(self, look: _Look, decision: Decision) -> None:
+        """Journal that the next checkpoint does not fit, or that it fits again."""
+        name = look.run.name
+        said = self._book.ledger.guard.get(name)
+        if look.emergency:
+            self._say(name, "emergency", _plight(look, decision))
+        elif said is not None and said["event"] != "relieved":
+            self._say(
+                name,
+                "relieved",
+                f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}",
+            )
+
+    def _look(self, run: Run, order: Order) -> _Look:
+        """Scan the run. Raises Refused if its disk does not answer."""
+        trainer = self._pod.runs.trainer(run)
+        sets = step_sets(trainer, run.spec)
+        usage = disk_usage(trainer.layout(run.spec).trainer_checkpoints)
+        if usage["free"] is None:
+            raise Refused(
+                f"The disk of {run.name}'s checkpoints does not answer, so nothing is freed "
+                "there; look at the mount."
+            )
+        form = shape(trainer, run.spec, tuple(run.attempt.argv) if run.attempt else ())
+        seen = forecast(
+            sets,
+            usage["free"],
+            limits=form.limits(order),
+            interval=form.interval,
+            goal=form.goal,
+            live=run.live,
+            step_s=self._pod.follower.recent(run.name).median_step_s(),
+        )
+        need = 0
+        if run.live:
+            need = max(0, int(MARGIN * (seen.set_bytes or 0)) - _begun(sets))
+        return _Look(run, order, sets, usage["free"], need, seen)
+
+    def _pause(self, look: _Look) -> float:
+        """Return the seconds until the next scan of the run: a quarter of the time between two
+        saves, as soon as that is known. In a real run, this is LOOK_S.
+        """
+        attempt, every = look.run.attempt, look.forecast.every_s
+        if not look.run.live or attempt is None:
+            return RESTING_S
+        if every is not None:
+            return min(LOOK_S, max(HURRIED_S, every / 4))
+        if time.monotonic() - attempt.started_m < YOUNG_S:
+            return YOUNG_LOOK_S
+        return LOOK_S
+
+    def _own_cleaning(self, run: Run, sets: list[StepSet]) -> OwnCleaning | None:
+        """Return what the trainer deletes itself. Return None before its first step, because it may
+        be about to read any of its checkpoints. Raises Refused if it cannot be known.
+        """
+        attempt = run.attempt
+        refuse_beside(self._pod.runs, run.spec)
+        if attempt is None or not run.live:
+            return OwnCleaning(None)
+        saved = []
+        for one in sets:
+            part = one.parts.get("trainer")
+            if part is not None and part.whole and part.t >= attempt.started_t:
+                saved.append(one.step)
+        if (
+            not saved
+            and self._pod.follower.recent(run.name, attempt.number).side("trainer").last_step
+            is None
+        ):
+            return None
+        form = shape(self._pod.runs.trainer(run), run.spec, tuple(attempt.argv))
+        if not form.known:
+            raise Refused(
+                f"The config of {run.name} cannot be read, so it is not known what its "
+                "trainer deletes itself; nothing is freed."
+            )
+        return OwnCleaning(form.own_keep, sorted(saved), form.own_roots)
+
+    def _busy(self, run: str, order: Order, one: StepSet, pause: float) -> str:
+        """Return why a step must be left alone for now, or ""."""
+        if why := self._unsaved(run, order, one):
+            return why
+        try:
+            removal.moves(self._pod.runs, self._pod.runs.get(run), [one])
+        except Refused as error:
+            return error.message
+        if by := holder(self._pod.runs.home, run, one.step):
+            return f"held by {by}"
+        quiet = self._quiet_s(run, one)
+        if quiet > 0.0 and quiet >= min(pause, LOOK_S) * 0.9:
+            return ""
+        return _NOT_QUIET
+
+    def _in_store(self, run: str, one: StepSet) -> bool:
+        """Return True if this very set was verified in the store and was not seen to be removed
+        from there since.
+        """
+        view = self._book.ledger.syncs.get(run)
+        saved = None if view is None else view.done.get(one.step)
+        return saved is not None and one.t <= saved + 1.0
+
+    def _unsaved(self, run: str, order: Order, one: StepSet) -> str:
+        """Return that the set is not verified in the store although the order wants that, or ""."""
+        if order.synced and one.complete and not self._in_store(run, one):
+            return _NOT_SAVED
+        return ""
+
+    def _observe(self, look: _Look) -> None:
+        """Begin to watch the sets that will be removed next, so that they are known to be quiet
+        when their turn comes.
+        """
+        there = numbers(look.sets)
+        for run, step in list(self._prints):
+            if run == look.run.name and step not in there:
+                del self._prints[run, step]
+        for one in complete_sets(look.sets)[1 : look.order.last + 2]:
+            self._quiet_s(look.run.name, one)
+
+    def _quiet_s(self, run: str, one: StepSet) -> float:
+        """Return the seconds for which a step is known not to have changed, 0 if no earlier scan
+        has seen it in its present state.
+        """
+        now, seen = time.monotonic(), _print(one)
+        known = self._prints.get((run, one.step))
+        if known is None or known[0] != seen:
+            known = self._prints[run, one.step] = seen, now, self._rounds
+        if known[2] == self._rounds:
+            return 0.0
+        return now - known[1]
+
+    def _rotate(self, look: _Look, decision: Decision) -> bool:
+        """Move the chosen steps aside and free them. Return True if they were freed."""
+        run, home = look.run, self._pod.runs.home
+        free, places = list(decision.free[:_MOST]), {}
+        for one in free:
+            places[one.step] = [path.resolve() for path in one.directories]
+        used = removal.readers(
+            list(itertools.chain(*places.values())), self._pod.table.snapshot(1.0)
+        )
+        chosen = []
+        with ExitStack() as locks:
+            for one in free:
+                quiet = used.keys().isdisjoint(places[one.step])
+                if quiet and not locks.enter_context(alone(home, run.name, one.step)):
+                    chosen.append(one)
+            wanted = removal.moves(self._pod.runs, run, chosen)
+            if not wanted:
+                return False
+            trashes = removal.trashes(wanted)
+            body = {
+                "kind": "rotate",
+                "run": run.name,
+                "order": {"last": look.order.last, "at_least": look.order.at_least},
+                "emergency": look.emergency,
+                "steps": numbers(chosen),
+                "kept": list(decision.kept),
+                "trash": texts(trashes),
+            }
+            titles = [
+                {
+                    "title": f"Move {_steps(chosen)} aside",
+                    "command": f"mv {shlex.join(str(one.source) for one in wanted)} {trashes[0]}/",
+                },
+                {"title": "Free what was moved aside for good", "command": ""},
+            ]
+            who = f"keep-last {look.order.last} by {look.order.who}"
+            try:
+                key = self._actions.executor.own(
+                    run.name, who, body, titles, lambda key: self._move(key, look, wanted, chosen)
+                )
+            except Busy:
+                return False  # a person or a playbook works on this run and comes first
+        for one in chosen:
+            self._prints.pop((run.name, one.step), None)
+        if not key or not self._free(key, run.name, trashes):
+            self._not_before[run.name] = time.monotonic() + RETRY_S
+            return False
+        return True
+
+    def _move(
+        self, key: str, look: _Look, wanted: list[removal.Move], chosen: list[StepSet]
+    ) -> None:
+        """Move the steps aside, as the first step of the action `key`."""
+        run = look.run.name
+        self._refuse_changed(look, chosen)
+        self._event(key, run, "intent", sync=True, step=0, targets=removal.targets(wanted, chosen))
+        try:
+            removal.move(wanted, key)
+        except (StepFailed, Refused) as error:
+            trashes = removal.trashes(wanted)
+            if not _moved(trashes, key):
+                raise
+            # Nobody scans the trash of an action that has ended, so what was moved already would
+            # stay there.
+            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
+            freed = removal.free(trashes, key)
+            raise StepFailed(
+                f"{error.message} What was aside already was freed ({size(freed)})."
+            ) from error
+        self._event(key, run, "step-done", step=0, detail=f"{len(wanted)} directories are aside")
+
+    def _refuse_changed(self, look: _Look, chosen: list[StepSet]) -> None:
+        """Decide again while the run is held, and raise Refused if one of the chosen steps may not
+        go any more. Since the scan, a launch may have begun that reads one of them, or a step may
+        have been written again. It is all or nothing, because the action names its steps already;
+        the next scan decides about the others.
+        """
+        name, order = look.run.name, look.order
+        if Order.of(self._book.ledger.orders.get(name)) != order:
+            raise Refused(f"The order for {name} has changed since the look; nothing was moved.")
+        now = self._look(self._pod.runs.get(name), order)
+        own = self._own_cleaning(now.run, now.sets)
+        decision = Decision()
+        if own is not None:
+            decision = decide(
+                now.sets,
+                order,
+                own,
+                verify,
+                lambda one: self._unsaved(name, order, one),
+                emergency=now.emergency,
+            )
+        changed = {one.step: one for one in chosen}
+        for one in decision.free:
+            if self._quiet_s(name, one) > 0.0:
+                changed.pop(one.step, None)
+        if changed:
+            raise Refused(
+                f"Something has changed about {_steps(changed.values())} of {name} since the look; "
+                "nothing was moved."
+            )
+
+    def _free(self, key: str, run: str, trashes: list[Path]) -> bool:
+        """Delete what the action has moved aside, and return True if that worked. The run is not
+        held meanwhile, because files in the trash are in nobody's way and deleting 50 GB may take a
+        minute.
+        """
+        try:
+            self._event(key, run, "intent", sync=True, step=1, command=_freeing(trashes, key))
+            freed = removal.free(trashes, key)
+            self._event(key, run, "step-done", step=1, detail=f"{size(freed)} freed")
+            steps = self._book.ledger.actions[key].body.get("steps", [])
+            left = disk_usage(trashes[0])["free"] if trashes else None
+            said = (
+                f"{size(freed)} freed for good: step{'s' if len(steps) != 1 else ''} "
+                f"{', '.join(map(str, steps))}"
+            )
+            self._event(
+                key, run, "done", detail=said, result={"freed": freed, "steps": steps, "free": left}
+            )
+        except SpoolFull:
+            return False  # the next agent, or the next removal, finishes it
+        except AgentError as error:
+            self._event(key, run, "failed", detail=error.message, result={"error": error.type})
+            return False
+        return True
+
+    def _event(
+        self, key: str, run: str, event: str, *, sync: bool = False, **fields: object
+    ) -> None:
+        """Append an `action` record to the journal."""
+        self._book("action", sync=sync, action=key, run=run, event=event, **fields)
+
+    def _say(self, run: str, event: str, detail: str) -> None:
+        """Journal a `guard` record if the event or its text has changed. A text in which only
+        numbers differ has not changed.
+        """
+        before: Mapping[str, object] = self._book.ledger.guard.get(run) or {}
+        if (before.get("event"), _words(str(before.get("detail", "")))) == (event, _words(detail)):
+            return
+        try:
+            self._book("guard", run=run, event=event, detail=detail)
+        except SpoolFull:
+            return
+
+
+def _begun(sets: list[StepSet]) -> int:
+    """Return the bytes of the checkpoints that were begun above the newest complete one."""
+    newest = next(iter(complete_sets(sets)), None)
+    if newest is None:
+        return 0
+    return sum(one.bytes for one in sets if one.step > newest.step and one.checkpoint)
+
+
+def _moved(trashes: list[Path], key: str) -> bool:
+    """Return True if the action `key` has moved something aside."""
+    return any((place / key).exists() for place in trashes)
+
+
+def _print(one: StepSet) -> _Print:
+    """Return (entries, bytes, newest modification in ns) of the step. Deleting changes the times of
+    the directories, writing changes those of the files.
+    """
+    entries, total, newest = 0, 0, 0
+    pending = texts(one.directories)
+    while pending:
+        directory = pending.pop()
+        try:
+            # A Path for every entry would double the cost.
+            newest = max(newest, os.stat(directory).st_mtime_ns)  # noqa: PTH116
+            with os.scandir(directory) as found:
+                for entry in found:
+                    entries += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    total, newest = total + status.st_size, max(newest, status.st_mtime_ns)
+        except FileNotFoundError:
+            entries += 1_000_000  # it is being deleted, so its state must differ from before
+    return entries, total, newest
+
+
+def _plight(look: _Look, decision: Decision) -> str:
+    """Return the text of an emergency: what is missing, what is in the way, and what would help."""
+    text = f"{size(look.free)} are free and the next checkpoint needs {size(look.need)}."
+    if decision.kept:
+        text += f" Complete sets that must stay: {', '.join(map(str, sorted(decision.kept)))}."
+    sizes = {one.step: one.bytes for one in look.sets}
+    reasons = []
+    for step, why in sorted(decision.spared.items()):
+        if why != _NOT_QUIET:
+            reasons.append(f"step {step} ({size(sizes[step])}): {why}")
+    if reasons:
+        text += f" Left alone: {'; '.join(reasons[:6])}."
+    if look.order.at_least > 2 and len(complete_sets(look.sets)) > 2:
+        text += f" `checkpoints keep --last {look.order.last} --at-least 2` would let more go."
+    return (
+        text + " A larger disk or fewer parts kept would help; the run will fail at its next save "
+        "otherwise."
+    )
+
+
+def _freeing(trashes: list[Path], key: str) -> str:
+    """Return the command that frees what the action has moved aside."""
+    return f"rm -r {shlex.join(str(place / key) for place in trashes)}"
+
+
+def _steps(sets: Iterable[StepSet]) -> str:
+    """Return the steps in words, at most six numbers."""
+    shown = [str(one.step) for one in sets]
+    word = "step" if len(shown) == 1 else "steps"
+    if len(shown) > 6:
+        shown[5:] = [f"{len(shown) - 5} more"]
+    return f"{word} {', '.join(shown)}"
+
+
+def _words(text: str) -> str:
+    """Return the text without its numbers."""
+    return re.sub(r"[\d.]", "", text)

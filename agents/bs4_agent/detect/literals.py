@@ -1,0 +1,213 @@
+"""One regular expression that finds the words of all signatures, and tells which signatures a word
+belongs to.
+
+Python's matcher passes over a character that no word begins with in 2 ns, and needs 50 ns and more
+for any other. So the beginnings are chosen: each literal is searched for from one of a few rare
+characters on. Measured on 100 MB with 250 literals: 45 ns a byte for a plain alternation of the
+literals, 13 for a trie of words that begin with their rarest characters, 6 with the fewest rare
+ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+#: How often a character occurs in logs, per mille, measured on logs of trainers, vLLM, kernels and
+#: tracebacks. Other characters are below 1.
+_COST = {
+    char: cost
+    for cost, chars in (
+        (115, " "),
+        (50, "et"),
+        (37, "ronisa0"),
+        (26, "ml"),
+        (20, "1c2p."),
+        (17, "du:[/"),
+        (13, "h3"),
+        (11, "g_f"),
+        (9, "-^"),
+        (7, "y4|,"),
+        (6, "bv7R5SkE()"),
+        (5, "6=89NwC"),
+        (4, 'OIT"F'),
+        (3, "xUP"),
+        (2, "`A*GL]%MDB;"),
+        (1, "W'+qH>@"),
+    )
+    for char in chars
+}
+_RARE = 0.5
+#: A shorter part of a literal is found too often. A longer one makes the expression bigger and
+#: finds no less.
+_LEAST, _MOST = 6, 16
+#: Words are looked up by this many of their first letters.
+KEY = 3
+#: How many times the choice of beginnings is improved. A third time found nothing better with 250
+#: literals.
+_ROUNDS = 3
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Literals(Generic[Key]):
+    """The words of many keys, searched for in one pass. `needs` has, for each key, the literals of
+    which every line of that key holds at least one. A literal that begins with `(?i)` ignores case.
+    A key without usable literals is in `always`.
+    """
+
+    def __init__(self, needs: Iterable[tuple[Key, Iterable[str]]]) -> None:
+        self.always: tuple[Key, ...] = ()
+        literals: dict[tuple[str, bool], list[Key]] = {}
+        for key, texts in needs:
+            known = list(texts)
+            if not known or not all(text.isascii() for text in known):
+                self.always += (key,)
+                continue
+            for text in known:
+                folded = text.startswith("(?i)")
+                literals.setdefault(
+                    (text.removeprefix("(?i)").lower() if folded else text, folded), []
+                ).append(key)
+        begins = beginnings(literals)
+        self._words: list[tuple[str, int, bool]] = []
+        """(literal, offset in it at which the word begins, True if case is ignored)."""
+        self._buckets: dict[str, list[tuple[str, int, bool, tuple[Key, ...]]]] = {}
+        for (text, folded), keys in literals.items():
+            start = beginning(text, folded, begins)
+            self._words.append((text, start, folded))
+            self._buckets.setdefault(text[start : start + KEY].lower(), []).append(
+                (text, start, folded, tuple(keys))
+            )
+        self._text: re.Pattern[str] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._words) or bool(self.always)
+
+    def expression(self) -> str:
+        """Return a regular expression that finds every place where a word may begin, or "" if there
+        are no words.
+        """
+        if self._words:
+            return _trie(self._words)
+        return ""
+
+    def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
+        """Return the words as bytes, grouped by their first letters. Each is (literal, offset in it
+        at which the word begins, True if case is ignored, keys).
+        """
+        rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
+        for first, found in self._buckets.items():
+            own = rows[first.encode("ascii")] = []
+            for text, start, folded, keys in found:
+                own.append((text.encode("ascii"), start, folded, keys))
+        return rows
+
+    def keys(self, text: str) -> set[Key]:
+        """Return the keys whose words `text` holds, and all keys without words."""
+        if self._text is None:
+            self._text = re.compile(self.expression() or r"(?!)")
+        found = set(self.always)
+        search, buckets = self._text.search, self._buckets
+        match = search(text)
+        while match is not None:
+            start = match.start()
+            for word, begins, folded, keys in buckets.get(text[start : start + KEY].lower(), ()):
+                first = start - begins
+                if first >= 0 and (
+                    text.startswith(word, first)
+                    or (folded and text[first : first + len(word)].lower() == word)
+                ):
+                    found.update(keys)
+            match = search(text, start + 1)
+        return found
+
+
+def _starts(text: str) -> range:
+    """Return the offsets in a literal at which a word may begin, so that enough of it follows."""
+    return range(max(1, len(text) - _LEAST + 1))
+
+
+def _cost(char: str, folded: bool) -> float:
+    """Return how often a character occurs in logs, per mille."""
+    return _COST.get(char, _RARE) + (
+        _COST.get(char.upper(), _RARE) if folded and char.isalpha() else 0.0
+    )
+
+
+def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
+    """Return a few rare characters such that every literal holds at least one. A greedy cover takes
+    the character that is cheapest per literal first. `literals` are (text, True if case is
+    ignored).
+    """
+    options = {(text, folded): {text[i] for i in _starts(text)} for text, folded in literals}
+    cost: dict[str, float] = {}
+    for (_, folded), chars in options.items():
+        for char in chars:
+            cost[char] = max(cost.get(char, 0.0), _cost(char, folded))
+    chosen: set[str] = set()
+    while left := [chars for chars in options.values() if not chars & chosen]:
+        gain: dict[str, int] = {}
+        for chars in left:
+            for char in chars:
+                gain[char] = gain.get(char, 0) + 1
+        chosen.add(min(gain, key=lambda char: (cost[char] / gain[char], char)))
+    for _ in range(_ROUNDS):
+        for char in sorted(chosen, key=lambda char: (-cost[char], char)):
+            # Would the cheapest other characters for the literals that only this one covers cost
+            # less?
+            alone = [chars - {char} for chars in options.values() if not chars & (chosen - {char})]
+            if all(alone):
+                instead = {min(chars, key=lambda other: (cost[other], other)) for chars in alone}
+                if sum(cost[other] for other in instead) < cost[char]:
+                    chosen = (chosen - {char}) | instead
+    return frozenset(chosen)
+
+
+def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
+    """Return the offset in a literal at which its word begins: at the rarest of the characters in
+    `begins`. Raises ValueError if the literal holds none of them.
+    """
+    return min(
+        (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)
+    )
+
+
+def _chars(text: str, folded: bool) -> list[str]:
+    """Return the expression for each character of a literal."""
+    return [
+        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
+    ]
+
+
+def _trie(words: Iterable[tuple[str, int, bool]]) -> str:
+    """Return the expression for all words. A word ends with what must lie before it:
+    `checkpoint(?<=final checkpoint)`.
+    """
+    root: dict[str, Any] = {}
+    for text, start, folded in sorted(
+        words, key=lambda word: (word[0][word[1] : word[1] + _MOST], word)
+    ):
+        chars = _chars(text[: start + _MOST], folded)
+        node, depth = root, start
+        while "" not in node and depth < len(chars):
+            node = node.setdefault(chars[depth], {})
+            depth += 1
+        if "" not in node:
+            node.clear()  # a word that continues from here is found by this one
+        before = "".join(chars[max(0, start - _MOST) : depth]) if start else ""
+        node.setdefault("", set()).add(before)
+    return _joined(root)
+
+
+def _joined(node: Mapping[str, Any]) -> str:
+    """Return the expression for one node of the trie."""
+    if "" in node:
+        before = sorted(node[""])
+        if "" in before:
+            return ""
+        parts = [f"(?<={text})" for text in before]
+    else:
+        parts = [char + _joined(child) for char, child in node.items()]
+    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"

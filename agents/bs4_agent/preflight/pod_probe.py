@@ -1,0 +1,297 @@
+"""One reading of the pod for a planned launch: everything that can be read at once, without
+starting a process or calling a service.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.checkpoints.inventory import newest_resumable
+from bs4_agent.containers.inside import Box
+from bs4_agent.credentials.exposed import exposed_in
+from bs4_agent.credentials.forms import shown_command
+from bs4_agent.detect import environment_probes
+from bs4_agent.detect.detectors.reporting import number
+from bs4_agent.detect.facts import RunFacts
+from bs4_agent.errors import AgentError
+from bs4_agent.launch import plan as launch_plan
+from bs4_agent.launch.validation import spec_of
+from bs4_agent.playbooks.compiled import Library
+from bs4_agent.pod import Pod
+from bs4_agent.preflight import planned
+from bs4_agent.runs.records import attempt_numbers
+from bs4_agent.telemetry.host import disk_usage
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import Checkpoint, LaunchSpec
+
+#: The path of shared memory; a container has its own.
+_SHARED = "/dev/shm"  # noqa: S108 (it is looked at, and nothing is put there)
+#: At most this many holders and steps are listed one by one.
+_TOLD = 16
+_COMMAND = 160
+#: Seconds that a query waits for a reading of the GPUs that is newer than itself; they are read
+#: once a second.
+FRESH_S = 4.0
+
+
+def at_pod(
+    pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
+) -> dict[str, Any]:
+    """Return the facts that concern every launch: the GPUs, the limits that `run` would get, shared
+    memory, and the variables in `environment` that change how vLLM starts.
+
+    `box` makes the container in which the launch starts. Limits and shared memory are then those of
+    the container, and `container` is its name, or {"unknown": why}. GPUs are the machine's in
+    either case.
+    """
+    found: dict[str, Any] = {"gpus": _gpus(pod)}
+    names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
+    if box is None:
+        return {
+            **found,
+            "nofile": {"soft": pod.nofile(run), "hard": pod.hard_nofile()},
+            "shm": disk_usage(pod.shared_memory()),
+            "environment": {name: environment.get(name) for name in names},
+        }
+    try:
+        inside = box()
+    except AgentError as error:
+        return {
+            **found,
+            "container": {"unknown": error.message},
+            "nofile": None,
+            "shm": None,
+            "environment": {},
+        }
+    theirs = {**inside.environment(), **environment}
+    return {
+        **found,
+        "container": inside.name,
+        "nofile": inside.nofile(),
+        "shm": {**disk_usage(inside.view.raw(_SHARED)), "path": _SHARED},
+        "environment": {name: theirs.get(name) for name in names},
+    }
+
+
+def at_run(
+    pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the facts that concern this launch.
+
+    The keys are `plan` (what a launch would do) or `refused` {type, message} (why there is no
+    plan); `findings` of the detectors; `secret`, the kind of key that the options hold, in which
+    case there is no `command`; the settings that checks need; `checkpoints`, `ports` and `disk`;
+    `cache`, the disk of the hub's cache; `modules` that the run will import; and `model`. What the
+    trainer itself says (`Trainer.needs`) takes precedence, and also has `python`, `engine` (the
+    server that the rollouts go through) and `bytes_each` (bytes of a checkpoint for each
+    parameter).
+    """
+    plan, refused = _plan(pod, body)
+    spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
+    trainer = registry.get(spec.trainer)
+    number = max(attempt_numbers(pod.runs.home.run(spec.run)), default=0) + 1
+    attempts = pod.runs.attempt_directory(spec.run, number).parent
+    run = planned.run_facts(
+        spec, trainer, environment, environment_probes.names_before(attempts, number)
+    )
+    config = dict(run.config or {})
+    shown, command = None, ""
+    secret = exposed_in([str(word) for word in body.get("overrides") or ()])
+    if plan is not None:
+        shown = {key: plan[key] for key in ("resume", "why", "notes", "moves")}
+        starts = [str(step["command"]) for step in plan["steps"] if step["kind"] == "start"]
+        command = "" if secret else next(iter(starts), "")
+    found: dict[str, Any] = {
+        "plan": shown,
+        "refused": refused,
+        "command": command,
+        "secret": secret,
+        "findings": planned.findings(pod.collect_facts(), run, pod.shared_memory(), library),
+        "keep_last": _setting(run, "ckpt.keep_last", "trainer.ckpt.keep_last"),
+        "interval": _setting(run, "ckpt.interval", "trainer.ckpt.interval"),
+        "max_steps": _setting(run, "max_steps", "trainer.max_steps"),
+        "wandb": needs_wandb(run),
+        "model": str(
+            run.setting(
+                "model.name",
+                "trainer.model.name",
+                "orchestrator.model.name",
+                "inference.model.name",
+            )
+            or ""
+        ),
+        "modules": modules(config),
+        "gpu_ids": gpu_ids(run),
+        "checkpoints": [_checkpoint(c) for c in run.checkpoints[-_TOLD:]],
+        "ports": _ports(pod, spec, config),
+        "serves_itself": _serves_itself(run),
+        "disk": disk_usage(run.layout.output_dir),
+        "cache": disk_usage(
+            Path(environment.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+        ),
+    }
+    return {**found, **trainer.needs(spec)}
+
+
+def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
+    """Return the launch spec of a body for which there is no plan. It resumes from the named step,
+    or for "auto" from the newest complete one.
+    """
+    resume = body.get("resume")
+    spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
+    if resume != "auto" or body.get("fresh"):
+        return spec
+    newest = newest_resumable(registry.get(spec.trainer).checkpoints(spec))
+    return dataclasses.replace(spec, resume=newest.step if newest is not None else None)
+
+
+def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, str] | None]:
+    """Return (the plan of a launch as it would be shown, None) or (None, why there is no plan). The
+    plan is made by the launch's own code.
+    """
+    try:
+        return launch_plan.make(pod.runs, body).as_dict(), None
+    except AgentError as error:
+        return None, {"type": error.type, "message": error.message}
+
+
+def modules(config: Mapping[str, Any]) -> list[str]:
+    """Return the packages of the environments that the settings name, without repeats. A name is
+    derived as verifiers does it: the last part of the id, with `-` replaced by `_`.
+    """
+    found: dict[str, None] = {}
+    for key, value in config.items():
+        named = key.rsplit(".", 1)[-1] == "id" and (".env." in key or ".source." in key)
+        if "harness" in key or "runtime" in key or not isinstance(value, str):
+            continue
+        if named and value:
+            found[value.split("@", 1)[0].rsplit("/", 1)[-1].replace("-", "_")] = None
+    return list(found)
+
+
+def needs_wandb(run: RunFacts) -> bool | None:
+    """Return True if this launch will call W&B, or None if its settings are not known."""
+    if run.config is None:
+        return None
+    used = False
+    for side, monitors in itertools.product(("", "trainer.", "orchestrator."), ("", "monitors.")):
+        table = f"{side}{monitors}wandb"
+        if str(run.setting(f"{table}.offline")).lower() == "true":
+            return False
+        used = used or bool(run.setting(table) or run.under(table))
+    return used
+
+
+def _wait_for_sample(pod: Pod) -> None:
+    """Wait until the GPUs were read after this call began, at most `FRESH_S` seconds. Otherwise the
+    answer could name a process on a GPU that has just ended.
+    """
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < FRESH_S:
+        age = pod.gpus.latest()["age_s"]
+        if age is not None and age < waited:
+            return
+        time.sleep(0.05)
+
+
+def _gpus(pod: Pod) -> dict[str, Any]:
+    """Return the GPUs of the pod and the processes that hold their memory."""
+    _wait_for_sample(pod)
+    gpus = pod.gpu_facts()
+    sample = pod.gpus.latest()
+    return {
+        "state": gpus.state,
+        "detail": str(sample.get("detail") or ""),
+        "driver": sample.get("driver"),
+        "pids": gpus.pids,
+        "devices": [
+            {
+                "index": i,
+                "used": gpus.used.get(i),
+                "total": gpus.total.get(i),
+                "error": gpus.errors.get(i),
+            }
+            for i in sorted({*gpus.total, *gpus.used, *gpus.errors})
+        ],
+        "holders": [
+            {
+                "pid": h.identity.pid,
+                "gpu": h.gpu,
+                "command": shown_command(h.cmdline, _COMMAND),
+                "run": h.run,
+                "dead_run": h.dead_run,
+            }
+            for h in gpus.holders[:_TOLD]
+        ],
+    }
+
+
+def _serves_itself(run: RunFacts) -> bool | None:
+    """Return True if this launch starts its own inference server, or None if its settings are not
+    known.
+    """
+    if run.config is None:
+        return None
+    return run.spec.component == "inference" or bool(
+        run.setting("inference") or run.under("inference")
+    )
+
+
+def _ports(pod: Pod, spec: LaunchSpec, config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return `[{"port", "holder" (None if the port is free), "run"}]` for every port on which the
+    run will listen.
+    """
+    wanted = set(registry.get(spec.trainer).serves(spec))
+    for key in (
+        "orchestrator.env_server_base_port",
+        "trainer.metrics_server.port",
+        "metrics_server.port",
+    ):
+        text = str(config.get(key, ""))
+        if text.isdigit():
+            wanted.add(int(text))
+    held = {holder.port: holder for holder in pod.port_openers(wanted)}
+    found = []
+    for port in sorted(wanted):
+        row: dict[str, Any] = {"port": port, "holder": None, "run": None}
+        if (holder := held.get(port)) is not None:
+            row |= {"holder": holder.line(), "run": holder.run or holder.dead_run}
+        found.append(row)
+    return found
+
+
+def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
+    return {"step": checkpoint.step, "complete": checkpoint.complete, "bytes": checkpoint.bytes}
+
+
+def gpu_ids(run: RunFacts) -> list[int] | None:
+    """Return the indexes of the GPUs that this launch will use, by its settings and the defaults of
+    its trainer. Return None if they are not known.
+    """
+    if run.config is None or run.spec.component != "rl":
+        return None
+    if run.spec.trainer == "prime-rl":
+        serving = int(_setting(run, "deployment.num_infer_gpus") or 1)
+        return list(range(serving + int(_setting(run, "deployment.num_train_gpus") or 1)))
+    found = _ids(run.setting("trainer_gpu_ids") or "1")
+    if _serves_itself(run):
+        found += _ids(run.setting("inference_gpu_ids") or "0")
+    return sorted(set(found))
+
+
+def _setting(run: RunFacts, *keys: str) -> float | None:
+    """Return the first of the settings `keys` that is a number, or None."""
+    return number(run.setting(*keys))
+
+
+def _ids(value: Any) -> list[int]:
+    """Return the GPU indexes in a list or in a text like "[0,1]"."""
+    if not isinstance(value, (list, tuple)):
+        value = str(value or "").strip("[]").split(",")
+    words = [str(word).strip() for word in value]
+    return [int(word) for word in words if word.isdigit()]

@@ -1,0 +1,482 @@
+"""Follow one run: its log streams, the place in each, and what their lines turn into."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bs4_agent.containers import processes
+from bs4_agent.containers.log import ContainerLog
+from bs4_agent.detect.facts import LogEvent
+from bs4_agent.identity import Identity
+from bs4_agent.paths import storage
+from bs4_agent.runs.files import read_passing, write_json
+from bs4_agent.runs.model import Attempt, Run
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.runlog import RunLog, monotonic_of, short
+from bs4_agent.runs.steplog import StepLog
+from bs4_agent.streams.cursor import START, Chunk, Cursor
+from bs4_agent.streams.logs import LogStream
+from bs4_agent.streams.registry import Streams
+from bs4_agent.trainers.base import Event, LogLine, LogSource
+from bs4_agent.trainers.lines import Clock
+
+_CHUNK = 256 * 1024
+#: Seconds between two searches for logs. Environments and attempt directories appear within seconds
+#: of a start.
+_SOURCES_S = 1.0
+#: Seconds between two saves while lines come. Lines that are read again after a kill -9 are
+#: recognised; see StepLog.
+_SAVE_S = 15.0
+#: Bytes of backlog that are parsed. Of a longer backlog only the last part is parsed, and the rest
+#: is counted. An inference log has gigabytes when a run is adopted late.
+_BACKLOG = {"trainer": 64 << 20, "orchestrator": 64 << 20}
+_OTHER_BACKLOG = 8 << 20
+#: A log that was read to its end within so many seconds is live: lines that come now were written
+#: just now.
+_LIVE_S = 30.0
+#: After so many seconds without much news, logs are polled less often. Five sources five times a
+#: second are 0.1 % of a core.
+_QUIET_AFTER_S, _QUIET_EVERY_S = 10.0, 0.75
+#: A poll that brings at most so many bytes has brought little.
+_LITTLE = 16 << 10
+#: Seconds without news, after an attempt's end, after which its logs are not read any more. A
+#: replaced file is held back for a second.
+_REST_S = 5.0
+#: Seconds by which the clocks of files and of attempts may differ.
+_BEFORE_S = 0.5
+#: Seconds within which a new file's attempt becomes known: 0.2 s if the agent starts it, 10 s if a
+#: person does.
+_ATTEMPT_KNOWN_S = 15.0
+_STEP_SOURCES = ("trainer", "orchestrator", "metrics")
+#: The source name of a container's output, unless that output is the trainer's own log.
+BOX = "container"
+_LOUD = frozenset({"ERROR", "CRITICAL"})
+
+#: A function that gets run, attempt, trainer id, source, line, and the line's place as evidence.
+OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
+
+
+@dataclass(kw_only=True)
+class Source:
+    """One log of a run.
+
+    `cursor` is the place up to which the stream was read, and `line` counts the lines of that file
+    before it. `read_t` is the wall second of the last reading, or None, and `read_m` the monotonic
+    second.
+    """
+
+    name: str
+    stream: LogStream
+    cursor: str
+    line: int
+    read_t: float | None
+    read_m: float = float("-inf")
+    clocks: dict[int, Clock] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Cursor:
+        """Return `cursor` as a Cursor."""
+        if self.cursor == START:
+            return Cursor(0, 0)
+        return Cursor.parse(self.cursor)
+
+    def file_of(self, generation: int) -> tuple[float, str]:
+        """Return the wall second at which the file of this generation was first seen, and its path.
+        Returns (0.0, "") for an unknown generation.
+        """
+        for described in self.stream.stat()["generations"]:
+            if described["generation"] == generation:
+                return described["first_seen"], described["path"]
+        return 0.0, ""
+
+    def backlog(self) -> int:
+        """Return the number of bytes of the newest file that were not read yet. If an older file is
+        still being read, that is all of the newest file.
+        """
+        end, here = Cursor.parse(self.stream.stat()["end"]), self.place
+        if here.generation == end.generation:
+            return end.offset - here.offset
+        return end.offset
+
+    def clock(self, attempt: int, started_t: float) -> Clock:
+        """Return the clock that dates the lines of one attempt. It begins at the start of the
+        attempt or at the last reading, whichever is later.
+        """
+        if attempt not in self.clocks:
+            self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
+        return self.clocks[attempt]
+
+
+class FollowedRun:
+    """One run whose logs are followed. `log` holds what its newest attempt has said.
+
+    Not thread-safe: RunFollower holds the lock.
+    """
+
+    def __init__(self, streams: Streams, runs: Runs, run: Run) -> None:
+        self._streams, self._runs, self._run = streams, runs, run
+        self._trainer = runs.trainer(run.spec)
+        self._sources: dict[str, Source] = {}
+        self._looked_m = float("-inf")
+        self._metrics: Path | None = None
+        self._at_rest = False
+        self._busy_m = self._busy_logs_m = time.monotonic()
+        self._polled_m = float("-inf")
+        self._brought = 0
+        self._path = runs.home.run(run.name) / "followed.json"
+        saved = read_passing(self._path) or {"log": None, "sources": {}, "metrics": None}
+        self._saved_sources: dict[str, Any] = saved["sources"]
+        self.log = RunLog(run=run.name, attempt=0)
+        if saved["log"]:
+            self.log = RunLog.from_dict(saved["log"])
+        self._steps = StepLog(
+            streams, runs.home.state / "steps" / run.name, self._trainer, run.name, saved["metrics"]
+        )
+        self._changed = False
+        self._saved_m = float("-inf")
+        if self.log.attempt:
+            self._steps.anchor(self.log.attempt, self.log.last_read_t)
+            for record in self._steps.known(self.log.attempt):
+                self.log.history.add(record, None)
+
+    @property
+    def quiet(self) -> bool:
+        """Return True if the logs have brought little for ten seconds, such as a step line now and
+        then.
+        """
+        return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
+
+    def poll(self, deadline: float, on_line: OnLine | None) -> None:
+        """Read new lines, at most until monotonic second `deadline`, and call `on_line` for each.
+
+        Raises SpoolFull if steps could not be recorded. Nothing more is read in that case.
+        """
+        attempt = self._run.attempt
+        if attempt is None:
+            return
+        if attempt.number > self.log.attempt:
+            self._begin(attempt)
+        self._steps.flush()
+        if self._at_rest:
+            return
+        now = time.monotonic()
+        if now - self._polled_m < (_QUIET_EVERY_S if self.quiet else 0.0):
+            return
+        self._polled_m = now
+        if now - self._looked_m >= _SOURCES_S:
+            self._looked_m = now
+            self._expect(attempt)
+        news = self._read_all(deadline, on_line)
+        for record in (
+            self._steps.feed_metrics(self._metrics, attempt) if self._metrics is not None else ()
+        ):
+            self.log.record(record)
+            news = True
+        self._steps.flush()
+        if self._brought > _LITTLE:
+            self._busy_logs_m = now
+        self._brought = 0
+        if news or attempt.end is None or self._runs.membership.living(self._run.name):
+            self._busy_m = now
+        self._at_rest = now - self._busy_m >= _REST_S  # its streams stay readable
+        self._changed |= news
+        self.save(now=self._at_rest)
+
+    def save(self, *, now: bool = False) -> None:
+        """Save the place in each log, at most every 15 s unless `now`. Does nothing while a step up
+        to that place is not recorded yet.
+        """
+        moment = time.monotonic()
+        if (
+            not self._changed
+            or not self._steps.written
+            or (moment - self._saved_m < _SAVE_S and not now)
+        ):
+            return
+        for name, source in self._sources.items():
+            self._saved_sources[name] = {
+                "cursor": source.cursor,
+                "line": source.line,
+                "t": source.read_t,
+            }
+        value = {
+            "log": self.log.as_dict(),
+            "sources": self._saved_sources,
+            "metrics": self._steps.metrics_place,
+        }
+        write_json(self._path, value, durable=False)
+        self._changed, self._saved_m = False, moment
+
+    def _begin(self, attempt: Attempt) -> None:
+        """Start with an empty log for a new attempt."""
+        self._trainer = self._runs.trainer(self._run.spec)
+        self.log = RunLog(run=self._run.name, attempt=attempt.number)
+        self._steps.anchor(attempt.number, attempt.started_t)
+        self._at_rest, self._looked_m = False, float("-inf")
+        self._busy_m = self._busy_logs_m = time.monotonic()
+
+    def _expect(self, attempt: Attempt) -> None:
+        """Make a stream of every log that this attempt has or will have."""
+        self._metrics = self._trainer.metrics_path(self._run.spec)
+        own = self._runs.attempt_directory(self._run.name, attempt.number)
+        for found in self._logs(attempt):
+            source = self._sources.get(found.source) or self._add(found.source)
+            if found.path.parent == own or _is_of(found.path, attempt):
+                source.stream.follow(found.path, attempt.number)
+
+    def _logs(self, attempt: Attempt) -> list[LogSource]:
+        """Return the logs of this attempt with their paths: the trainer's, the launcher's output
+        and the container's output.
+        """
+        spec = self._run.spec
+        logs = self._trainer.log_sources(spec)
+        # A component that is no launcher writes only to its standard output, so that is its log.
+        name = spec.component
+        if name in ("rl", "sft"):
+            name = self._trainer.layout(spec).own_log
+        own: Path | None = (
+            self._runs.attempt_directory(self._run.name, attempt.number) / "launcher.log"
+        )
+        if attempt.adopted:
+            own = _standard_output(attempt.launcher)
+        if own is not None:
+            logs = [LogSource(name, own), *logs]
+        if (box := self._of_container(attempt)) is not None:
+            logs = [*logs, LogSource(name if box.trainers else BOX, box.path)]
+        return logs
+
+    def _of_container(self, attempt: Attempt) -> ContainerLog | None:
+        """Return the log of what the attempt's container prints, after reading what is new from
+        Docker. None if there is no container.
+
+        It is the trainer's own log if an adopted trainer prints to the container's standard output.
+        """
+        box = self._runs.container_log(self._run, attempt)
+        if box is None:
+            return None
+        if (
+            attempt.adopted
+            and attempt.launcher is not None
+            and attempt.launcher.alive()
+            and (first := processes.first_of(attempt.launcher.pid))
+        ):
+            box.printed_by(attempt.launcher.pid, first)
+        before = box.problem
+        if box.poll(ended=attempt.end is not None):
+            self._busy_m = time.monotonic()
+        if box.problem and box.problem != before:
+            gap = Cursor(0, 0).gap(None, box.problem)
+            self._runs.note_gap(f"log/{self._run.name}/{BOX}", gap)
+        return box
+
+    def _add(self, name: str) -> Source:
+        """Make the stream of one log and return its source. It continues at the saved place."""
+        run = self._run
+        kept = (
+            storage(self._trainer.layout(run.spec).output_dir, run.name)
+            / "logs"
+            / "followed"
+            / name
+        )
+        stream_name = f"log/{run.name}/{name}"
+        stream = LogStream(
+            stream_name,
+            kept,
+            self._runs.home.run(run.name) / "logs" / f"{name}.json",
+            timestamp=lambda raw: self._trainer.parse_line(name, raw).timestamp,
+            on_gap=lambda gap: self._runs.note_gap(stream_name, gap),
+        )
+        self._streams.add(stream_name, stream)
+        saved = self._saved_sources.get(name, {"cursor": START, "line": 0, "t": None})
+        self._sources[name] = source = Source(
+            name=name, stream=stream, cursor=saved["cursor"], line=saved["line"], read_t=saved["t"]
+        )
+        return source
+
+    def _read_all(self, deadline: float, on_line: OnLine | None) -> bool:
+        """Read the sources in turn, a chunk each, until nothing is left or the time is up. Return
+        True if there was anything.
+        """
+        for source in self._sources.values():
+            if source.stream.poll():
+                # This poll has seen the news for which others wait.
+                self._streams.notify(source.stream.name)
+        waiting = [source for source in self._sources.values() if self._read(source, on_line)]
+        news = bool(waiting)
+        while waiting and time.monotonic() < deadline:
+            waiting = [source for source in waiting if self._read(source, on_line)]
+        return news
+
+    def _read(self, source: Source, on_line: OnLine | None) -> bool:
+        """Read one chunk of a source. Return True if there was one."""
+        chunk = source.stream.read(source.cursor, _CHUNK)
+        live = time.monotonic() - source.read_m < _LIVE_S and not chunk.more
+        if not chunk.more:
+            source.read_m = time.monotonic()
+        if chunk.repeats or chunk.next == source.cursor:
+            return False
+        start, following = Cursor.parse(chunk.start), Cursor.parse(chunk.next)
+        if chunk.data and self._too_early(source, start):
+            return False
+        if start.generation != source.place.generation:
+            source.line = 0
+        skipped = bool(chunk.data) and source.backlog() > _BACKLOG.get(source.name, _OTHER_BACKLOG)
+        if skipped:
+            self.log.skipped[source.name] = self.log.skipped.get(source.name, 0) + len(chunk.data)
+            source.line += chunk.data.count(b"\n")
+        failure = None
+        if chunk.data and not skipped:
+            failure = self._take(source, chunk, start, live, on_line)
+        if following.generation != start.generation:
+            source.line = 0
+        source.cursor, source.read_t = chunk.next, time.time()
+        if failure is not None:
+            raise failure
+        return True
+
+    def _take(
+        self, source: Source, chunk: Chunk, start: Cursor, live: bool, on_line: OnLine | None
+    ) -> Exception | None:
+        """Read the lines of a chunk and return the first error, or None. The caller raises the
+        error once the cursor is behind the chunk, so that a line that cannot be read is not read
+        for ever.
+        """
+        failure: Exception | None = None
+        first_seen, path = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen)
+        if attempt is None:
+            return None
+        self.log.last_activity_m = time.monotonic()
+        self._brought += len(chunk.data)
+        for offset, raw in _lines(chunk.data, start.offset):
+            source.line += 1
+            place = {
+                "source": source.name,
+                "stream": source.stream.name,
+                "cursor": str(Cursor(start.generation, offset)),
+                "file": path,
+                "offset": offset,
+                "line": source.line,
+            }
+            try:
+                self._line(source, attempt, raw, place, live, on_line)
+            except Exception as error:  # noqa: BLE001
+                # RunFollower journals the error of one line.
+                failure = failure or error
+        return failure
+
+    def _attempt_at(self, first_seen: float) -> Attempt | None:
+        """Return the attempt whose file was first seen at that wall second: the last one that had
+        started by then. None if there is none.
+
+        A path alone does not identify the attempt. 2026-01 uses the same paths in every attempt,
+        and a stream that knows the path sees the new file before the agent knows of the new
+        attempt.
+        """
+        started = [
+            attempt for attempt in self._run.attempts if attempt.started_t <= first_seen + _BEFORE_S
+        ]
+        return max(started, key=lambda attempt: attempt.number, default=None)
+
+    def _too_early(self, source: Source, start: Cursor) -> bool:
+        """Return True if the file appeared after the end of the last known attempt, and its own
+        attempt will be known in a moment.
+        """
+        first_seen, _ = source.file_of(start.generation)
+        attempt = self._attempt_at(first_seen)
+        if attempt is None or attempt.end is None:
+            return False
+        after = first_seen > attempt.end.t + _BEFORE_S
+        return after and time.time() - first_seen < _ATTEMPT_KNOWN_S
+
+    def _line(
+        self,
+        source: Source,
+        attempt: Attempt,
+        raw: bytes,
+        place: dict[str, Any],
+        live: bool,
+        on_line: OnLine | None,
+    ) -> None:
+        """Pass one line to `on_line`, to the step log and to the events of the attempt."""
+        line = self._trainer.parse_line(source.name, raw)
+        text = short(line.text)
+        if on_line is not None:
+            on_line(
+                self._run.name,
+                attempt.number,
+                self._run.spec.trainer,
+                source.name,
+                line,
+                {**place, "text": text},
+            )
+        if source.name in _STEP_SOURCES:
+            for record in self._steps.feed(
+                source.name, raw, place["cursor"], attempt.number, time.time() if live else None
+            ):
+                self.log.record(record)
+        event = self._trainer.event(source.name, line)
+        # The launcher also shows what other logs hold (`tail -F`). Of its output only its own
+        # messages count.
+        if event is None or (source.name == "launcher" and event.side != "launcher"):
+            event = Event("error", source.name) if line.level in _LOUD else None
+        moment = _moment(source, attempt, line, live)
+        if event is not None and attempt.number == self.log.attempt:
+            self.log.add(LogEvent(event=event, m=moment, text=text, **place))
+
+
+def _moment(source: Source, attempt: Attempt, line: LogLine, live: bool) -> float:
+    """Return the monotonic second of a line: now if it was just written, its own time if it is read
+    late.
+    """
+    now = time.monotonic()
+    wall = line.timestamp
+    if wall is None and line.clock is not None:
+        try:
+            wall = source.clock(attempt.number, attempt.started_t).resolve(
+                line.clock, time.time() if live else None
+            )
+        except ValueError:
+            wall = None  # 99:99:99: two digits each are no time yet
+    if live or wall is None:
+        return now
+    return monotonic_of(wall)
+
+
+def _lines(data: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
+    """Yield each line with its LF, and the offset of its first byte. Only LF ends a line; the CR of
+    a progress bar does not.
+    """
+    begin = 0
+    while begin < len(data):
+        end = data.find(b"\n", begin) + 1 or len(data)
+        yield offset + begin, data[begin:end]
+        begin = end
+
+
+def _is_of(path: Path, attempt: Attempt) -> bool:
+    """Return True if the file that is at `path` now belongs to this attempt.
+
+    A file of an earlier attempt stays until the launcher has cleaned up. A file of a later attempt,
+    for example one that was started by hand and is not adopted yet, is there once it begins.
+    """
+    try:
+        changed = path.stat().st_mtime
+    except FileNotFoundError:
+        return True
+    return changed >= attempt.started_t - 1.0 and (
+        attempt.end is None or changed <= attempt.end.t + 1.0
+    )
+
+
+def _standard_output(root: Identity | None) -> Path | None:
+    """Return the file to which a launcher that was started by hand writes (`nohup ... >
+    train.log`). None for a terminal, a pipe or a launcher that has ended.
+    """
+    if root is None or not root.alive():
+        return None
+    return processes.open_file(root.pid, 1)

@@ -1,0 +1,105 @@
+"""Follow the logs of all runs: make them streams, and turn their lines into step records, events
+for the detectors and input for the signatures.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+
+from bs4_agent.errors import SpoolFull
+from bs4_agent.runs.followed_run import FollowedRun, OnLine
+from bs4_agent.runs.registry import Runs
+from bs4_agent.runs.runlog import RunLog
+from bs4_agent.streams.registry import Streams
+
+#: Seconds that one poll may take. With the pause of 0.5 s after it, a flood of lines costs a sixth
+#: of a core at most, and the rest is read later.
+_BUDGET_S = 0.1
+#: Seconds between two polls while lines come, and while no log has brought any for some time. An
+#: idle wake-up costs as much as the poll.
+_BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
+
+
+class RunFollower:
+    """Follows the logs of every run, ended ones too. Call `poll` several times a second.
+
+    The streams `log/<run>/<source>` and `steps/<run>` become readable. The place in each log is
+    kept on disk, so a restarted agent continues there and records no step twice.
+    """
+
+    def __init__(
+        self,
+        streams: Streams,
+        runs: Runs,
+        *,
+        on_line: OnLine | None = None,
+        on_fault: Callable[[str], None] | None = None,
+    ) -> None:
+        """Follow the runs of `runs` and add their streams to `streams`.
+
+        `on_line` is called for every line. `on_fault` is called with a sentence if one run cannot
+        be followed for an unforeseen reason.
+        """
+        self.on_line = on_line
+        self.on_fault = on_fault
+        self._streams = streams
+        self._runs = runs
+        self._lock = threading.Lock()
+        self._followed: dict[str, FollowedRun] = {}
+        self._faults: dict[str, str] = {}
+
+    @property
+    def pause_s(self) -> float:
+        """Return the number of seconds until the next poll is due."""
+        if all(followed.quiet for followed in self._followed.copy().values()):
+            return _QUIET_PAUSE_S
+        return _BUSY_PAUSE_S
+
+    def poll(self) -> None:
+        """Read new lines of all runs. Raises SpoolFull if a step could not be recorded; it is kept
+        and a later poll records it.
+
+        A run that cannot be read stops no other run. It is reported once for each reason, and the
+        next poll reads it again.
+        """
+        deadline = time.monotonic() + _BUDGET_S
+        with self._lock:
+            for run in self._runs.all():
+                try:
+                    if run.name not in self._followed:
+                        self._followed[run.name] = FollowedRun(self._streams, self._runs, run)
+                    self._followed[run.name].poll(deadline, self.on_line)
+                except SpoolFull:
+                    raise
+                except Exception as error:  # noqa: BLE001
+                    # An error in one run must not stop the others. It is journalled.
+                    self._report(run.name, error)
+
+    def _report(self, run: str, error: Exception) -> None:
+        """Report a fault of one run, unless the same sentence was its last one."""
+        sentence = f"{run} cannot be followed: {type(error).__name__}: {error}"[:500]
+        if self._faults.get(run) == sentence:
+            return
+        self._faults[run] = sentence
+        traceback.print_exception(error)
+        if self.on_fault is not None:
+            self.on_fault(sentence)
+
+    def recent(self, run: str, attempt: int | None = None) -> RunLog:
+        """Return a copy of what the logs of `attempt` have said so far. None means the newest
+        attempt. The copy is empty if nothing was read of that attempt.
+        """
+        with self._lock:
+            followed = self._followed.get(run)
+            if followed is None or (attempt is not None and followed.log.attempt != attempt):
+                return RunLog(run=run, attempt=attempt or 0)
+            return followed.log.copy()
+
+    def close(self) -> None:
+        """Save the place in every log to disk."""
+        with self._lock:
+            for followed in self._followed.values():
+                followed.save(now=True)

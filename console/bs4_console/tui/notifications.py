@@ -1,0 +1,126 @@
+"""Notifications of the console: toasts and the list of messages, the clipboard, and background work
+whose errors become messages.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from textual.app import App
+from textual.notifications import SeverityLevel
+from textual.screen import Screen
+from textual.worker import Worker, WorkerState
+
+from bs4_console.errors import ConsoleError
+from bs4_console.printable import blanked
+from bs4_console.tui.clipboard import copy
+from bs4_console.tui.clock import Clock
+from bs4_console.tui.screens.messages import KEPT, Said
+
+if TYPE_CHECKING:
+    from bs4_console.pods.state import ActionView
+
+
+class Notifications(App[int]):
+    """The part of the app that tells the person something and runs background work."""
+
+    clock: Clock
+
+    def __init__(self, *, ansi_color: bool | None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self.messages: deque[Said] = deque(maxlen=KEPT)
+        self._after_failure: dict[str, Callable[[], None]] = {}
+
+    def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
+        """Show a toast, and keep the text in the list of messages. `more` is the next step or a
+        detail. `severity` is "information", "warning" or "error".
+        """
+        self.messages.append(Said(self.clock.wall(), severity, text, more))
+        shown = blanked(f"{text} {more}".strip())
+        self.notify(shown, severity=severity, markup=False)
+
+    def say_end(self, action: ActionView, text: str) -> None:
+        """Say how the action has ended. While it goes on nothing is said."""
+        if action.ended:
+            self.say(text, severity="information" if action.state == "done" else "error")
+
+    def confirm(
+        self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        """Show a question, and run `work` in the background if the answer is yes."""
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self.spawn(what, work())
+
+        self.push_screen(question, answered)
+
+    def copy(self, text: str, said: str) -> None:
+        """Copy `text` to the clipboard, and say `said` and how it was copied."""
+        self._clipboard = text
+        self.say(said, copy(text, self._to_terminal))
+
+    def _to_terminal(self, sequence: str) -> None:
+        if self._driver is not None:
+            self._driver.write(sequence)
+
+    def spawn(
+        self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None
+    ) -> Worker[None]:
+        """Run `work` in the background and return its worker. Any error becomes a message and never
+        ends the app; `failed` is called after it.
+        """
+        worker = self.run_worker(work, name=what, group=what, exit_on_error=False)
+        if failed is not None:
+            self._after_failure[str(id(worker))] = failed
+        return worker
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """Report the error of background work that failed, and call its `failed` function."""
+        worker = event.worker
+        # The event's state counts, because the worker may be over by the time that this event says
+        # "running".
+        if event.state in (WorkerState.SUCCESS, WorkerState.ERROR, WorkerState.CANCELLED):
+            failed = self._after_failure.pop(str(id(worker)), None)
+            if event.state == WorkerState.ERROR:
+                self._worker_failed(worker)
+                if failed is not None:
+                    failed()
+
+    def _worker_failed(self, worker: Worker[Any]) -> None:
+        error = worker.error
+        while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+            error = error.exceptions[0]
+        if isinstance(error, ConsoleError):
+            self.say(error.message, error.next_step, severity="error")
+            return
+        place = _place(error)
+        self.say(
+            f"{worker.name}: {type(error).__name__}: {error}{place}",
+            "This is a fault of the console; please report it.",
+            severity="error",
+        )
+
+    def not_drawn(self, what: str, error: Exception) -> None:
+        """Report that part of the screen cannot be drawn, once for each error, because it comes
+        back with every tick.
+        """
+        text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
+        if not any(said.text == text for said in self.messages):
+            self.say(
+                text, "A pod sends records of another shape; the rest goes on.", severity="error"
+            )
+
+
+def _place(error: BaseException | None) -> str:
+    """Return where the error was raised, for example " at gpus.py:66". Returns "" if that is not
+    known.
+    """
+    if error is None or error.__traceback__ is None:
+        return ""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f" at {os.path.basename(where.filename)}:{where.lineno}"

@@ -1,0 +1,135 @@
+"""Keeps the state of the screen across sessions. It is saved shortly after each change, so that it
+survives a kill, and is restored after the start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from textual.css.query import NoMatches
+
+from bs4_console.tui import commands, pins
+from bs4_console.tui.screens.base import ConsoleScreen
+
+if TYPE_CHECKING:
+    from bs4_console.tui.app import ConsoleApp
+    from bs4_console.ui_state import Settings
+
+#: Seconds after the start in which the last screen can be restored.
+RESTORE_S = 5.0
+#: Least seconds between two writes, so that a cursor moving down the fleet is written once.
+SAVE_S = 1.0
+#: What the settings keep of the place where the person is.
+_KEPT = ("pod", "run", "place", "source", "incident")
+_PLACES = (
+    commands.POD,
+    commands.RUN,
+    commands.LOG,
+    commands.INCIDENT,
+    commands.JOURNAL,
+    commands.GPUS,
+)
+
+#: (settings, settings as they were written last) -> error message, or "".
+Saver = Callable[["Settings", "Settings"], str]
+
+
+class SavedView:
+    """Saves and restores the state of the screen. Nothing is written if `save` is None (practice
+    pods).
+    """
+
+    def __init__(self, settings: Settings, save: Saver | None = None) -> None:
+        self._waiting = bool(settings.pod or settings.place)
+        self._until: float | None = None
+        self._save, self._saved = save, deepcopy(settings)
+        self._next = float("-inf")
+        self._complaint = ""
+        self._said = False
+        self.busy = False
+        """True while settings are being written."""
+
+    def give_up(self) -> None:
+        """Do not restore the last place any more, because the person has begun to do something."""
+        self._waiting = False
+
+    def restore(self, app: ConsoleApp) -> None:
+        """Go back to the row and screen of the last session as soon as their pod is known. Called
+        after each poll of the pods.
+        """
+        screen = app.screen
+        if (
+            not self._waiting
+            or not isinstance(screen, ConsoleScreen)
+            or screen.place != commands.FLEET
+            or not screen.ready
+        ):
+            return
+        now = app.clock.mono()
+        self._until = self._until or now + RESTORE_S
+        if now > self._until or screen.prompt.is_open:
+            self.give_up()
+            return
+        if pins.reopen(app, asdict(app.settings)):
+            self.give_up()
+
+    def note(self, app: ConsoleApp) -> None:
+        """Write into the settings where the person is now, for the next start."""
+        left = app.settings
+        left.theme = app.theme
+        if self._waiting:
+            # The last place is not restored yet. The place where the person waits must not
+            # overwrite it.
+            return
+        shown: ConsoleScreen | None = None
+        for screen in app.screen_stack:
+            if not isinstance(screen, ConsoleScreen) or not screen.ready:
+                continue
+            # The topmost of the places, else the lowest screen.
+            if shown is None or screen.place in _PLACES:
+                shown = screen
+        if shown is None:
+            return
+        place = pins.pin_of(shown, shown.subject())
+        if place["pod"] or shown.place != commands.FLEET:
+            for name in _KEPT:
+                setattr(left, name, place.get(name, ""))
+
+    def poll(self, app: ConsoleApp) -> None:
+        """Save the settings in the background if they have changed since they were written. Called
+        about once a second.
+        """
+        now = app.clock.mono()
+        if self._save is None or self.busy or now < self._next:
+            return
+        if self._complaint and not self._said:
+            self._said = True
+            app.say(self._complaint, severity="warning")
+        # A screen that is being built or taken down is noted the next time.
+        with contextlib.suppress(NoMatches):
+            self.note(app)
+        if app.settings != self._saved:
+            self.busy, self._next = True, now + SAVE_S
+            left = deepcopy(app.settings)
+            app.run_worker(lambda: self._write(left), name="kept", thread=True, exit_on_error=False)
+
+    def _write(self, settings: Settings) -> None:
+        """Save the settings in a thread, because a slow disk must not block the screen."""
+        try:
+            self._complaint = self.close(settings)
+        finally:
+            self.busy = False
+
+    def close(self, settings: Settings) -> str:
+        """Save the settings. Returns an error message, or ""."""
+        if self._save is None:
+            return ""
+        now = deepcopy(settings)
+        complaint = self._save(now, self._saved)
+        if not complaint:
+            self._saved = now
+        return complaint

@@ -1,0 +1,269 @@
+"""Styled text. Roles name what a piece of text means; the theme decides how it is drawn.
+
+A line is a list of (text, role). A role consists of any number of words: "bad bold". `@id` makes
+the text a link to that command. Without colour every role still differs by bold, dim, underline or
+reverse, and states have a sign and a word anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.strip import Strip
+from textual.theme import Theme
+
+from bs4_console.printable import blanked
+
+Span = tuple[str, str]
+Line = list[Span]
+
+#: The theme is calm on purpose: grey for what is normal, colour only for what is not. Most
+#: colour-blind eyes can tell blue-green from orange-red.
+DARK = Theme(
+    name="bs4-dark",
+    primary="#5aa9e6",
+    secondary="#7d8b99",
+    accent="#5aa9e6",
+    foreground="#d0d7de",
+    background="#0e1216",
+    surface="#151b21",
+    panel="#1c242c",
+    success="#4fb98f",
+    warning="#e3b341",
+    error="#ff7b72",
+    dark=True,
+    variables={"block-cursor-text-style": "none", "footer-key-foreground": "#5aa9e6"},
+)
+
+#: textual-light's own warning (#ffa62b on #E0E0E0) has a contrast of 1.5; these have 4.5 or more.
+_LIGHT = {
+    "good": "#0b6b45",
+    "warn": "#7a4b00",
+    "bad": "#a4161a",
+    "accent": "#004578",
+    "dim": "#565656",
+    "text": "#1b1b1b",
+}
+
+_WITHOUT_COLOUR = {
+    "good": Style(),
+    "warn": Style(bold=True),
+    "bad": Style(bold=True),
+    "accent": Style(bold=True),
+    "dim": Style(dim=True),
+    "key": Style(underline=True),
+    "cursor": Style(reverse=True),
+    "bar": Style(reverse=True),
+    "alarm": Style(reverse=True, bold=True),
+    "caution": Style(reverse=True, bold=True),
+    "hit": Style(reverse=True),
+    "mark": Style(underline=True, bold=True),
+    "head": Style(underline=True),
+    "rule": Style(dim=True),
+}
+
+
+class RoleStyles:
+    """Converts roles to Rich styles under one theme."""
+
+    def __init__(self, theme: Theme, *, colour: bool = True) -> None:
+        self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
+        self._colour = colour
+        self._text = self._styles.get("text", Style())
+        self.style = lru_cache(maxsize=512)(self._style)
+
+    def _style(self, role: str) -> Style:
+        style = self._text
+        for word in role.split():
+            if word.startswith("@"):
+                style += Style(meta={"@click": f"app.command({word[1:]!r})"})
+            elif word in ("bold", "dim", "underline", "reverse") and word not in self._styles:
+                style += Style.parse(word)
+            else:
+                style += self._styles.get(word, Style())
+        return style
+
+    def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
+        """Return one line as a strip of exactly `width` cells. Text that is too long is cut. `fill`
+        is a role that the whole line gets in addition, also where it has no text.
+        """
+        base = self.style(fill) if fill else None
+        segments: list[Segment] = []
+        for text, role in line:
+            if text:
+                segment = Segment(blanked(text), self.style(f"{role} {fill}" if fill else role))
+                segments += [segment] if self._colour else _words_underlined(segment)
+        # Segments of the same style are joined, because each change of style is ten bytes on the
+        # wire.
+        return Strip(segments).simplify().adjust_cell_length(width, base)
+
+
+def _coloured(theme: Theme) -> dict[str, Style]:
+    fixed = {} if theme.dark or theme.name.startswith("bs4-") else _LIGHT
+    foreground = fixed.get("text") or theme.foreground or ("#e0e0e0" if theme.dark else "#1b1b1b")
+    background = theme.background or ("#121212" if theme.dark else "#E0E0E0")
+    accent = fixed.get("accent") or theme.accent or theme.primary
+    bad = fixed.get("bad") or theme.error or "#ff7b72"
+    panel = theme.panel or mix(background, foreground, 0.12)
+    return {
+        "text": Style(color=foreground),
+        "dim": Style(color=fixed.get("dim") or mix(foreground, background, 0.45)),
+        "rule": Style(color=mix(foreground, background, 0.72)),
+        "good": Style(color=fixed.get("good") or theme.success),
+        "warn": Style(color=fixed.get("warn") or theme.warning),
+        "bad": Style(color=bad),
+        "accent": Style(color=accent),
+        "key": Style(color=accent, bold=True),
+        "head": Style(color=fixed.get("dim") or mix(foreground, background, 0.35)),
+        "cursor": Style(bgcolor=mix(background, accent, 0.28)),
+        "bar": Style(bgcolor=panel),
+        "alarm": Style(color=background, bgcolor=bad, bold=True),
+        "caution": Style(color=background, bgcolor=fixed.get("warn") or theme.warning, bold=True),
+        "mark": Style(color=accent, underline=True),
+        "hit": Style(color=background, bgcolor=fixed.get("warn") or theme.warning),
+    }
+
+
+def _words_underlined(segment: Segment) -> Iterator[Segment]:
+    """Yield the segment without an underline below the blanks at its ends, because a column's
+    padding is not part of its word.
+    """
+    text, style, _ = segment
+    word = text.strip()
+    if style is None or not style.underline or text == word:
+        yield segment
+        return
+    bare = style + Style(underline=False)
+    before = text[: len(text) - len(text.lstrip())]
+    for part, kind in (before, bare), (word, style), (text[len(before) + len(word) :], bare):
+        if part:
+            yield Segment(part, kind)
+
+
+def mix(first: str, second: str, share: float) -> str:
+    """Return a blend of two colours as "#rrggbb", with `share` (0 to 1) of the second."""
+    return Color.parse(first).blend(Color.parse(second), share).hex6
+
+
+def text_of(line: Iterable[Span]) -> str:
+    """Return the line's text without roles."""
+    return "".join(text for text, _ in line)
+
+
+def width_of(line: Iterable[Span]) -> int:
+    """Return the line's width in cells."""
+    return sum(cell_len(text) for text, _ in line)
+
+
+def cut(line: Line, width: int) -> Line:
+    """Return the line within `width` cells, with an ellipsis if something was cut off."""
+    if width_of(line) <= width:
+        return line
+    kept: Line = []
+    room = width - 1
+    for text, role in line:
+        taken = text if cell_len(text) <= room else _cut_text(text, room)
+        kept.append((taken, role))
+        room -= cell_len(taken)
+        if taken != text:
+            kept.append(("…", role))
+            return kept
+    return kept
+
+
+def fitted(lines: Iterable[Line], width: int) -> list[Line]:
+    """Return the lines, each cut to `width` cells."""
+    return [cut(line, width) for line in lines]
+
+
+def whole(parts: Iterable[Line], width: int) -> Line:
+    """Join the parts that fit into `width` cells, in order. Only the first part is cut; every other
+    is taken whole or left out.
+    """
+    line: Line = []
+    for number, part in enumerate(parts):
+        if number == 0:
+            line = [*cut(part, width)]
+        elif width_of(line) + width_of(part) <= width:
+            line += part
+    return line
+
+
+def _cut_text(text: str, width: int) -> str:
+    if text.isascii():
+        return text[: max(0, width)]
+    while text and cell_len(text) > width:
+        text = text[:-1]
+    return text
+
+
+def pad(line: Line, width: int, align: str = "left") -> Line:
+    """Return the line cut or filled to exactly `width` cells. `align` is "left" or "right"."""
+    line = cut(line, width)
+    gap = width - width_of(line)
+    if gap <= 0:
+        return line
+    if align == "right":
+        return [(" " * gap, ""), *line]
+    return [*line, (" " * gap, "")]
+
+
+def spread(left: Line, right: Line, width: int) -> Line:
+    """Return a line of `width` cells with `left` at the left edge and `right` at the right edge.
+    `left` is cut if both do not fit.
+    """
+    room = width - width_of(right) - 1
+    if room > 0:
+        return [*pad(left, max(0, room)), (" ", ""), *right]
+    return cut(right, width)
+
+
+def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
+    """Return the parts in one line, with `gap` between those that are not empty."""
+    line: Line = []
+    for part in parts:
+        if line:
+            line.append(gap)
+        line += part
+    return line
+
+
+def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
+    """Yield the lines with `head` before the first, and blanks before the others.
+
+    `indent` is the number of blanks; None takes the width of the head.
+    """
+    blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
+    for number, line in enumerate(lines):
+        yield (blank if number else head) + line
+
+
+def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
+    """Return the text as lines of at most `width` cells, each indented by `indent`. Words that are
+    too long, like paths, are broken.
+    """
+    lines: list[Line] = []
+    room = max(8, width - indent)
+    for paragraph in text.split("\n"):
+        current = ""
+        for word in paragraph.split(" "):
+            while cell_len(word) > room:
+                head = room - cell_len(current) - (1 if current else 0)
+                if head < 8:
+                    lines.append([(" " * indent + current, role)])
+                    current, head = "", room
+                piece = _cut_text(word, head)
+                lines.append([(" " * indent + (current + " " if current else "") + piece, role)])
+                current, word = "", word[len(piece) :]
+            if current and cell_len(current) + 1 + cell_len(word) > room:
+                lines.append([(" " * indent + current, role)])
+                current = word
+            else:
+                current = f"{current} {word}" if current else word
+        lines.append([(" " * indent + current, role)])
+    return lines

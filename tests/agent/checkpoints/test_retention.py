@@ -1,0 +1,704 @@
+"""The disk guard over real trees: what it frees, what it never touches, what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bs4_agent import ledger
+from bs4_agent.checkpoints import removal
+from bs4_agent.checkpoints import retention as guard_module
+from bs4_agent.checkpoints.holds import hold
+from bs4_agent.checkpoints.sets import step_sets
+from bs4_agent.errors import BadRequest, Refused, StepFailed
+from bs4_agent.ids import ulid
+from bs4_agent.journal import Journal
+from bs4_agent.runs.model import Attempt
+from bs4_agent.trainers.base import LaunchSpec
+from bs4_agent.trainers.settings import UNKNOWN_CONFIG
+from tests.agent.checkpoints.guarded import Guarded
+from tests.agent.checkpoints.trees import (
+    age,
+    new_run,
+    new_step,
+    old_broadcast,
+    old_run,
+    old_step,
+    old_weights,
+    put,
+    steps_in,
+)
+
+
+def old(spec: LaunchSpec, *steps: int) -> None:
+    """Steps of 2026-01, each written a hundred seconds after the one before it."""
+    for number, step in enumerate(reversed(steps)):
+        old_step(spec, step)
+        old_weights(spec, step)
+        age(spec, step, 1000 + 100 * number)
+
+
+@pytest.fixture
+def demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Guarded:
+    """`my_runs` has an underscore, which reversed the order of a script that sorted by text."""
+    (tmp_path / "my_runs").mkdir()
+    return Guarded(tmp_path, old_run(tmp_path / "my_runs", "[ckpt]\ninterval = 5\n"), monkeypatch)
+
+
+def trees(demo: Guarded) -> dict[str, list[int]]:
+    names = ("checkpoints", "run_default/checkpoints", "run_default/broadcasts", "weights")
+    return {name: steps_in(demo.out / name) for name in names}
+
+
+def everywhere(*steps: int) -> dict[str, list[int]]:
+    return {
+        name: list(steps)
+        for name in ("checkpoints", "run_default/checkpoints", "run_default/broadcasts", "weights")
+    }
+
+
+def left_in_trash(demo: Guarded) -> list[Path]:
+    return [path for path in (demo.out.parent / ".bs4").rglob("*") if path.is_file()]
+
+
+def test_without_an_order_nothing_is_looked_at_and_nothing_goes(demo: Guarded) -> None:
+    """Checkpoints that nobody had uploaded were deleted because a default said keep 1."""
+    old(demo.spec, 5, 10, 15, 20)
+    assert demo.guard.round() is None
+    assert trees(demo) == everywhere(5, 10, 15, 20)
+    assert [r for r in demo.told() if r["type"] in ("action", "guard")] == []
+
+
+def test_all_parts_of_all_older_steps_go(demo: Guarded) -> None:
+    """The scripts forgot weights and broadcasts, and one that counted with `((n++))` died after its
+    first deletion.
+    """
+    old(demo.spec, 5, 10, 20, 100)
+    old_broadcast(demo.spec, 7)
+    age(demo.spec, 7, 5000)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(20, 100)
+    ends = demo.rotations()
+    assert {end["event"] for end in ends} == {"done"}
+    assert sorted(step for end in ends for step in end["result"]["steps"]) == [5, 7, 10]
+    assert left_in_trash(demo) == []
+    demo.look()
+    assert demo.rotations() == ends, "nothing more to do is no action"
+
+
+def test_the_journal_tells_who_ordered_what_went_and_how_much(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    size = sum(
+        path.stat().st_size
+        for path in demo.out.rglob("*")
+        if path.is_file() and "step_5" in path.parts
+    )
+    demo.order(last=2)
+    demo.look()
+    told = [r for r in demo.told("action") if r["action"] == demo.rotations()[0]["action"]]
+    assert [r["event"] for r in told] == [
+        "accepted",
+        "intent",
+        "step-done",
+        "intent",
+        "step-done",
+        "done",
+    ]
+    assert (told[0]["who"], told[0]["body"]["steps"], told[0]["body"]["kept"]) == (
+        "keep-last 2 by alice",
+        [5],
+        [15, 10],
+    )
+    assert {Path(t["path"]).name for t in told[1]["targets"]} == {"step_5"}
+    assert sum(t["bytes"] for t in told[1]["targets"]) == size
+    assert told[-1]["result"]["freed"] == size
+    assert told[-1]["detail"].endswith("freed for good: step 5")
+    assert Journal(demo.stream).verify() == []
+
+
+def test_the_current_generation_with_its_broadcasts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demo = Guarded(tmp_path, new_run(tmp_path), monkeypatch)
+    for step in (10, 20, 30):
+        new_step(demo.spec, step)
+        put(demo.out / f"demo/broadcasts/step_{step}/STABLE", 0)
+        age(demo.spec, step, 1000 - step)
+    demo.order(last=2)
+    demo.look()
+    assert (
+        steps_in(demo.out / "demo/checkpoints")
+        == steps_in(demo.out / "demo/broadcasts")
+        == [20, 30]
+    )
+
+
+def test_a_torn_newest_step_keeps_two_whole_ones_behind_it(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    (demo.out / "run_default/broadcasts/step_15/model.safetensors").unlink()
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+
+
+def test_an_upload_keeps_its_step_until_it_is_done(demo: Guarded) -> None:
+    """A checkpoint was deleted while it was uploaded, and the copy in the store stayed broken."""
+    old(demo.spec, 5, 10, 15, 20)
+    demo.order(last=2)
+    with hold(demo.home, "demo", 5, "upload to the store"):
+        demo.look()
+        assert trees(demo) == everywhere(5, 15, 20)
+    demo.look()
+    assert trees(demo) == everywhere(15, 20)
+
+
+def test_what_must_be_in_the_store_first_stays_until_it_is(demo: Guarded) -> None:
+    """By the sync's own records of what it verified there; what was written anew since, or went
+    from there, is not what was saved.
+    """
+    old(demo.spec, 5, 10, 15, 20)
+    demo.order(last=2, synced=True)
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [5, 10, 15, 20]
+    times = {one.step: one.t for one in step_sets(demo.runs.trainer(demo.run), demo.spec)}
+    demo.book("sync", run="demo", event="ordered", to="b2://demo-bucket/runs")
+    for step, t in ((5, times[5]), (10, times[10] - 50), (15, times[15])):
+        demo.book(
+            "sync", run="demo", event="step-done", step=step, set_t=t, rate=1, pointed=True, held=""
+        )
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [10, 15, 20])
+    demo.book(
+        "sync",
+        run="demo",
+        event="step-done",
+        step=10,
+        set_t=times[10],
+        rate=1,
+        pointed=False,
+        held="",
+    )
+    demo.book("sync", run="demo", event="listed", pointer=15, steps=[15], torn=[])
+    demo.look()
+    assert steps_in(demo.out / "checkpoints") == [10, 15, 20]
+    demo.book(
+        "sync",
+        run="demo",
+        event="step-done",
+        step=10,
+        set_t=times[10],
+        rate=1,
+        pointed=False,
+        held="",
+    )
+    demo.until(lambda: steps_in(demo.out / "checkpoints") == [15, 20])
+    assert demo.book.ledger.orders["demo"]["synced"] is True
+
+
+def test_a_process_that_reads_a_step_keeps_it(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15, 20)
+    shard = demo.out / "checkpoints/step_5/trainer/__0_0.distcp"
+    mapped = demo.out / "run_default/broadcasts/step_10/model.safetensors"
+    code = (
+        "import mmap, sys\nshard = open(sys.argv[1], 'rb')\nwith open(sys.argv[2], 'rb') as f:\n"
+        "    held = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\nprint('reads', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, shard, mapped], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"reads\n"
+    demo.processes = {process.pid: None}
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15, 20)
+    process.communicate()
+    demo.look()
+    assert trees(demo) == everywhere(15, 20)
+
+
+def test_a_step_that_changes_is_left_alone(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    demo.order(last=2)
+    extra = demo.out / "checkpoints/step_5/trainer/late"
+    for number in range(4):
+        put(extra, number + 1)
+        os.utime(extra, (1_700_000_000, 1_700_000_000 + number))
+        demo.guard.round()
+        assert trees(demo) == everywhere(5, 10, 15)
+    demo.until(lambda: trees(demo) == everywhere(10, 15))
+
+
+def test_a_trainer_that_cleans_itself_is_not_raced(demo: Guarded) -> None:
+    """Its rmtree of a directory that somebody has taken away ends the run."""
+    Path(demo.spec.config_path).write_text("[ckpt]\ninterval = 5\nkeep_last = 3\n")
+    old(demo.spec, 5, 10, 15)
+    # 15 was saved in this life; 5 and 10 it has found and will delete now
+    demo.train(started_s_ago=1090)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    old_step(demo.spec, 20)  # it has gone on: 5 and 10 are forgotten
+    demo.until(lambda: trees(demo)["checkpoints"] == [15, 20])
+    assert trees(demo)["weights"] == [15]
+
+
+def test_a_start_that_may_read_any_of_them_is_waited_for(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    demo.train(started_s_ago=10, last_step=None)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    assert demo.said() == [], "nothing to say: it is a matter of minutes"
+    demo.train(started_s_ago=10, last_step=16)
+    demo.look()
+    assert trees(demo) == everywhere(10, 15)
+
+
+def test_a_config_that_nobody_can_read_is_no_permission(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    Path(demo.spec.config_path).write_text("[ckpt\n")
+    demo.train()
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    [(event, detail)] = demo.said()
+    assert event == "refused"
+    assert "cannot be read" in detail
+
+
+def test_the_orchestrators_settings_alone_do_not_tell_what_the_trainer_deletes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adopted run whose config nobody knows: 2026-01 writes down orch.toml only."""
+    spec = dataclasses.replace(old_run(tmp_path), config=UNKNOWN_CONFIG)
+    demo = Guarded(tmp_path, spec, monkeypatch)
+    old(spec, 5, 10, 15)
+    (demo.out / "run_default/configs").mkdir()
+    (demo.out / "run_default/configs/orch.toml").write_text("max_steps = 5\n[ckpt]\ninterval = 5\n")
+    demo.train()
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    assert demo.said()[0][0] == "refused"
+
+
+def test_two_runs_in_one_place_are_left_alone(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    demo.train()
+    other = demo.runs.register(
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
+    )
+    other.attempts = demo.run.attempts
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    assert "both write to" in demo.said()[0][1]
+
+
+def test_an_order_for_a_run_that_has_stopped_frees_nothing_of_another_that_trains_there(
+    demo: Guarded,
+) -> None:
+    old(demo.spec, 5, 10, 15)
+    other = demo.runs.register(
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
+    )
+    demo.train()
+    other.attempts, demo.run.attempts = demo.run.attempts, []
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    assert "both write to" in demo.said()[0][1]
+
+
+def test_what_is_mounted_below_a_step_is_not_the_runs(tmp_path: Path) -> None:
+    (mounted := tmp_path / "a b").mkdir()
+    assert removal._mounted_below(mounted) is None
+    assert removal._mounted_below(Path("/")) == "/"
+    assert removal._mounted_below(Path("/proc").resolve()) == "/proc"
+
+
+def test_in_doubt_nothing_goes_and_it_is_said_once(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(demo.spec, 5, 10, 15)
+    monkeypatch.setattr(
+        guard_module, "verify", lambda one: "trainer: __0_0.distcp is empty" if one.step > 5 else ""
+    )
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    [(event, detail)] = demo.said()
+    assert event == "refused"
+    assert "1 of 2 checkpoints that must stay can be verified; in doubt: step 15" in detail
+
+
+def test_a_link_is_not_followed_and_the_rest_goes(demo: Guarded, tmp_path: Path) -> None:
+    old(demo.spec, 5, 10, 15, 20)
+    elsewhere = tmp_path / "elsewhere"
+    (demo.out / "checkpoints/step_5").rename(elsewhere)
+    (demo.out / "checkpoints/step_5").symlink_to(elsewhere)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 15, 20)
+    assert (elsewhere / "trainer/__0_0.distcp").exists()
+
+
+def test_orders_live_through_a_restart_and_can_be_taken_back(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    demo.order(last=2, milestones=5)
+    demo.restart()
+    assert demo.book.ledger.orders["demo"]["milestones"] == 5
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    demo.order(last=2)
+    demo.order(off=True)
+    assert demo.guard.round() is None
+    assert trees(demo) == everywhere(5, 10, 15)
+    with pytest.raises(BadRequest, match="at least 2"):
+        demo.order(last=1)
+
+
+@pytest.mark.parametrize("done", ["nothing", "one directory", "all moved", "half deleted"])
+def test_a_killed_rotation_is_finished_by_the_next_life(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, done: str
+) -> None:
+    """kill -9 at each moment: what was moved aside is freed, the rest goes with the next rotation,
+    and nothing newer is touched.
+    """
+    old(demo.spec, 5, 10, 15, 20)
+
+    class Killed(BaseException):
+        pass
+
+    real_move, real_free = removal.move, removal.free
+
+    def move(wanted: Sequence[removal.Move], key: str) -> None:
+        real_move(
+            wanted if done in ("all moved", "half deleted") else wanted[: done == "one directory"],
+            key,
+        )
+        if done in ("nothing", "one directory"):
+            raise Killed
+
+    def free(trashes: Sequence[Path], key: str) -> int:
+        if done == "half deleted":
+            for path in [*trashes[0].rglob("*.distcp")]:
+                path.unlink()
+        raise Killed
+
+    monkeypatch.setattr(removal, "move", move)
+    monkeypatch.setattr(removal, "free", free)
+    demo.order(last=2)
+    with pytest.raises(Killed):
+        demo.until(lambda: False)
+    monkeypatch.setattr(removal, "move", real_move)
+    monkeypatch.setattr(removal, "free", real_free)
+    demo.restart()
+    assert len(demo.book.ledger.unfinished("rotate")) == 1
+    demo.actions.resume()
+    demo.guard.finish()
+    [key] = [r["action"] for r in demo.told("action") if r.get("kind") == "rotate"]
+    end = [r for r in demo.told("action") if r["action"] == key][-1]
+    assert end["event"] == ("interrupted" if done == "nothing" else "done")
+    assert demo.book.ledger.unfinished("rotate") == []
+    assert left_in_trash(demo) == []
+    demo.until(lambda: trees(demo) == everywhere(15, 20))
+
+
+def test_while_somebody_acts_on_the_run_the_guard_waits(demo: Guarded) -> None:
+    old(demo.spec, 5, 10, 15)
+    key = ulid()
+    demo.book(
+        "action", action=key, kind="playbook", who="bob", run="demo", event="accepted", body={}
+    )
+    demo.actions.executor.hold("demo", key)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(5, 10, 15)
+    demo.actions.executor.let_go("demo", key)
+    demo.look()
+    assert trees(demo) == everywhere(10, 15)
+
+
+def test_nobody_is_refused_because_the_guard_renames_something(demo: Guarded) -> None:
+    demo.pod.stop_command, demo.pod.stop = lambda run: "kill", lambda run, say: "stopped"
+    moving, go = threading.Event(), threading.Event()
+
+    def move(key: str) -> None:
+        moving.set()
+        go.wait(60)
+
+    rotation = threading.Thread(
+        target=demo.actions.executor.own,
+        args=("demo", "keep-last 2 by alice", {"kind": "rotate"}, [], move),
+    )
+    rotation.start()
+    assert moving.wait(60)
+    threading.Timer(0.1, go.set).start()
+    key = ulid()
+    demo.actions.submit({"key": key, "kind": "stop", "run": "demo"}, "bob")
+    rotation.join(60)
+    demo.actions.executor.join(60)
+    assert demo.book.ledger.actions[key].state == "done"
+
+
+def test_one_broken_run_does_not_keep_the_others_from_their_order(demo: Guarded) -> None:
+    """A missing login ended the whole clean-up daemon, and the disk filled."""
+    old(demo.spec, 5, 10, 15)
+    demo.book("order", run="another", who="bob", last=2, at_least=2, milestones=0)
+    demo.order(last=2)
+    demo.look()
+    assert trees(demo) == everywhere(10, 15)
+    assert demo.book.ledger.guard["another"]["event"] == "refused"
+
+
+def test_a_rotation_that_fails_says_so_and_is_not_tried_at_every_look(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(demo.spec, 5, 10, 15)
+
+    def refuse(*names: object, **where: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(removal, "rename", refuse)
+    demo.order(last=2)
+    demo.look()
+    demo.look()
+    [end] = demo.rotations()
+    assert end["event"] == "failed"
+    assert "Operation not permitted" in end["detail"]
+    assert trees(demo) == everywhere(5, 10, 15)
+
+
+def _starts(demo: Guarded) -> None:
+    demo.train(0.0, last_step=None)
+
+
+def _another_trains_there(demo: Guarded) -> None:
+    other = demo.runs.register(
+        LaunchSpec(
+            run="other",
+            trainer=demo.spec.trainer,
+            config=demo.spec.config,
+            cwd=demo.spec.cwd,
+            output_dir=demo.out,
+        )
+    )
+    other.attempts = [
+        Attempt(
+            number=1,
+            state="running",
+            shim=None,
+            launcher=None,
+            started_t=time.time(),
+            started_m=time.monotonic(),
+            resume=None,
+            argv=(),
+        )
+    ]
+
+
+def _is_written_again(demo: Guarded) -> None:
+    (demo.out / "checkpoints/step_5/trainer/__0_0.distcp").write_bytes(b"of another life")
+
+
+def _is_ordered_otherwise(demo: Guarded) -> None:
+    demo.order(last=3)
+
+
+@pytest.mark.parametrize(
+    "happens", [_starts, _another_trains_there, _is_written_again, _is_ordered_otherwise]
+)
+def test_what_happens_between_the_look_and_the_rename(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, happens: Callable[[Guarded], None]
+) -> None:
+    old(demo.spec, 5, 10, 15)
+    executor = demo.actions.executor
+    own = executor.own
+
+    def later(*arguments: Any) -> str:
+        happens(demo)
+        return own(*arguments)
+
+    monkeypatch.setattr(executor, "own", later)
+    demo.order(last=2)
+    demo.until(demo.rotations)
+    assert [end["event"] for end in demo.rotations()] == ["failed"]
+    assert trees(demo) == everywhere(5, 10, 15)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermissionError(errno.EPERM, "Operation not permitted"),
+        Refused("It was replaced by a link."),
+    ],
+)
+def test_what_a_failed_rotation_has_moved_aside_is_freed(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    old(demo.spec, 5, 10, 15)
+    real, moved = removal.rename, 0
+
+    def rename(source: Path, target: Path) -> None:
+        nonlocal moved
+        if moved:
+            raise error
+        moved += 1
+        real(source, target)
+
+    monkeypatch.setattr(removal, "rename", rename)
+    demo.order(last=2)
+    demo.until(demo.rotations)
+    [end] = demo.rotations()
+    assert end["event"] == "failed"
+    assert "What was aside already was freed" in end["detail"]
+    assert left_in_trash(demo) == []
+
+
+class Space:
+    """Free bytes as the test says, whatever the machine's disk has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.free = 10**6
+        monkeypatch.setattr(
+            guard_module,
+            "disk_usage",
+            lambda path: {"path": str(path), "free": self.free, "used": 1, "total": 10**7},
+        )
+
+
+def test_an_emergency_says_what_is_in_the_way_and_goes_as_far_as_it_was_told(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old(demo.spec, 5, 10, 15, 20, 25)
+    space = Space(monkeypatch)
+    demo.train(started_s_ago=5000)
+    demo.order(last=4)
+    demo.look()
+    assert trees(demo) == everywhere(10, 15, 20, 25)
+    space.free = 100
+    demo.look()
+    assert trees(demo) == everywhere(10, 15, 20, 25), "four were ordered, and four stay"
+    [(event, detail)] = demo.said()
+    assert event == "emergency"
+    assert "Complete sets that must stay: 10, 15, 20, 25." in detail
+    assert "--at-least 2" in detail
+    demo.order(last=4, at_least=2)
+    with hold(demo.home, "demo", 10, "upload to the store"):
+        demo.look()
+        assert trees(demo) == everywhere(10, 20, 25)
+        assert "held by upload to the store" in demo.said()[-1][1]
+    demo.look()
+    assert trees(demo) == everywhere(20, 25)
+    space.free = 10**6
+    demo.look()
+    assert demo.said()[-1][0] == "relieved"
+    count = len(demo.said())
+    demo.look()
+    assert len(demo.said()) == count, "what has not changed is not said again"
+
+
+def test_of_a_thousand_rotations_the_last_are_remembered(
+    demo: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal has them all; the agent has 30 MB."""
+    monkeypatch.setattr(ledger, "ROTATIONS_KEPT", 2)
+    demo.order(last=2)
+    for step in range(5, 40, 5):
+        old(demo.spec, step)
+        age(demo.spec, step, 1000 - step)
+        demo.look()
+    ends = [end["action"] for end in demo.rotations()]
+    assert len(ends) == 5
+    for told in (demo.book.ledger, ledger.Ledger(demo.book.records())):
+        assert [key for key, action in told.actions.items() if action.kind == "rotate"] == ends[-2:]
+
+
+def test_a_checkpoint_tree_on_a_disk_of_its_own(demo: Guarded, other_disk: Path) -> None:
+    old(demo.spec, 5, 10, 15)
+    (demo.out / "checkpoints").rename(demo.out / "aside")
+    moved = other_disk / "checkpoints"
+    subprocess.run(["cp", "-a", str(demo.out / "aside"), str(moved)], check=True)
+    (demo.out / "checkpoints").symlink_to(moved)
+    demo.order(last=2)
+    demo.look()
+    assert steps_in(moved) == [10, 15]
+    assert not list(other_disk.rglob("*step_5*"))
+    [end] = demo.rotations()
+    assert end["result"]["steps"] == [5]
+
+
+@pytest.mark.parametrize(
+    ("trash", "key"),
+    [("/tmp/somewhere/else", "01M818D6KXQQYK1K5RPBY49NN0"), ("/x/.bs4/demo/trash", "")],
+)
+def test_only_a_trash_of_ours_is_ever_deleted(trash: str, key: str) -> None:
+    with pytest.raises(Exception, match="nothing was deleted"):
+        removal.free([Path(trash)], key)
+
+
+def test_deleting_follows_no_link_and_counts_what_it_frees(tmp_path: Path) -> None:
+    trash, key = tmp_path / ".bs4/demo/trash", ulid()
+    put(tmp_path / "outside/file", 10)
+    put(trash / key / "checkpoints/step_5/a", 100)
+    put(trash / key / "checkpoints/step_5/kept-elsewhere", 50)
+    (tmp_path / "other-name").hardlink_to(trash / key / "checkpoints/step_5/kept-elsewhere")
+    (trash / key / "link").symlink_to(tmp_path / "outside")
+    link = (trash / key / "link").lstat().st_size
+    assert removal.free([trash], key) == 100 + link
+    assert (tmp_path / "outside/file").exists()
+    assert (tmp_path / "other-name").exists()
+    assert not (trash / key).exists()
+    assert removal.free([trash], key) == 0
+
+
+def test_a_trash_that_cannot_be_emptied_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trash, key = tmp_path / ".bs4/demo/trash", ulid()
+    put(trash / key / "a")
+
+    def refuse(parent: int, name: str, device: int) -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(removal, "_remove", refuse)
+    with pytest.raises(StepFailed, match="delete it by hand"):
+        removal.free([trash], key)
+
+
+def test_an_agent_without_an_order_loads_nothing_of_this() -> None:
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import bs4_agent.daemon\n"
+        "print(*sorted(m for m in sys.modules if m.startswith('bs4_agent.checkpoints.')))"
+    )
+    agents = Path(removal.__file__).parents[2]
+    loaded = subprocess.run(
+        [sys.executable, "-c", code, str(agents)], capture_output=True, text=True, check=True
+    ).stdout
+    names = [name.rpartition(".")[2] for name in loaded.split()]
+    assert names == ["content", "intent", "inventory", "sync_view"]
