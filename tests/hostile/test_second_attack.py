@@ -21,7 +21,8 @@ from bs4_agent.runs import trash
 from bs4_agent.runs.runlog import RunLog
 from bs4_agent.trainers.base import Event
 from bs4_console.checks.diagnose import diagnose
-from bs4_console.pods import mirror, records, reports
+from bs4_console.pods import mirror, reports
+from bs4_console.pods.gate import records
 from tests.agent.actions.stopping import RUN, StoppingAgent
 from tests.console.pods.test_reports import HEAD, JOURNAL, MEMBERS, archive
 from tests.hostile.test_odd_rows import START, recorded, step_log

@@ -240,6 +240,12 @@ class Records:
             )
         return self._journal
 
+    def close(self) -> None:
+        """Close the journal. It is opened again when it is needed."""
+        if self._journal is not None:
+            self._journal.stream.close()
+            self._journal = None
+
     def load(self) -> State | None:
         """Return the state as the last holder of the lease left it, or None before the first.
         Raises ConsoleError if the document belongs to another run.

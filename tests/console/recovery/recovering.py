@@ -225,6 +225,10 @@ class WorldHands:
         return True
 
 
+#: The records of all controllers that a test has made. conftest.py closes them after it.
+OPENED: list[Records] = []
+
+
 def controller(
     world: World, place: Path, hands: WorldHands | None = None, **more: Any
 ) -> Controller:
@@ -233,6 +237,7 @@ def controller(
 
     store = WorldStore(world)
     records = Records(store, LAYOUT, place)
+    OPENED.append(records)
     mine, note = records.leases(), lambda version: records.note("lease", version=version)
     lease = Lease(
         store,

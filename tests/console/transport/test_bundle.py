@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import io
 import json
@@ -225,3 +226,60 @@ def test_this_checkout_builds_an_agent_that_starts(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert all(word.startswith(str(unpacked)) for word in done.stdout.split())
+
+
+SOURCE = b'''"""The module.
+
+Two paragraphs."""
+
+from __future__ import annotations
+
+LINE = 6
+
+
+class Thing:
+    """A thing."""
+
+    size: int = 0
+    """Bytes."""
+
+    def f(self) -> str: return "a"  # one line
+
+    async def g(self) -> int:
+        """Return the line
+        of the next statement."""; x = 1
+        return LINE + x
+
+
+def only() -> None:
+    """Do nothing."""
+'''
+
+
+def test_docstrings_stay_here_and_lines_keep_their_numbers() -> None:
+    slim = bundle.without_docstrings(SOURCE)
+    assert b"The module" not in slim
+    assert b"A thing" not in slim
+    assert b"of the next" in slim, "a statement stands behind it"
+    assert slim.count(b"\n") == SOURCE.count(b"\n")
+
+    def places(source: bytes) -> list[tuple[str, int]]:
+        return [
+            (type(node).__name__, node.lineno)
+            for node in ast.walk(ast.parse(source))
+            if isinstance(node, ast.stmt)
+        ]
+
+    assert places(slim) == places(SOURCE)
+
+
+def test_the_agents_modules_are_slim_and_nothing_else_is(checkout: Path) -> None:
+    members = {
+        "bs4_agent/a.py": b'"""Text."""\nX = 1\n',
+        "lib/pynvml.py": b'"""Licence."""\n',
+        "playbooks.json": b"{}",
+    }
+    archive = bundle.assemble(members, "0.1.0", 1).data
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        found = {name: packed.extractfile(name).read() for name in members}  # type: ignore[union-attr]
+    assert found == {**members, "bs4_agent/a.py": b'""\nX = 1\n'}
