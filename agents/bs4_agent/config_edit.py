@@ -148,7 +148,9 @@ def _child(node: Any, name: str) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a value of tomlkit as a plain Python value."""
-    return value.unwrap() if hasattr(value, "unwrap") else value
+    if hasattr(value, "unwrap"):
+        return value.unwrap()
+    return value
 
 
 def _write_beside(source: Path, text: str) -> Path:

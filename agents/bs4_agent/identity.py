@@ -114,7 +114,9 @@ def stat_fields(pid: int) -> list[str] | None:
 def start_ticks(pid: int) -> int | None:
     """Return when a process started, in clock ticks since the boot, or None if it has ended."""
     fields = stat_fields(pid)
-    return None if fields is None else int(fields[19])
+    if fields is None:
+        return None
+    return int(fields[19])
 
 
 def own_pidns() -> int:

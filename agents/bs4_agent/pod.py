@@ -324,7 +324,9 @@ class Pod:
     def stop_command(self, run: str) -> str:
         """Return the first command of a stop as text, or "" if nothing runs."""
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
-        return f"{steps[0].command}, then TERM and KILL for what is left of it" if steps else ""
+        if steps:
+            return f"{steps[0].command}, then TERM and KILL for what is left of it"
+        return ""
 
     def _members_on_gpus(self, run: str) -> list[Member]:
         """Return the living processes of a run that hold GPU memory."""
@@ -375,7 +377,9 @@ class Pod:
     def launched(self, run: str, key: str) -> int | None:
         """Return the number of the attempt that the action `key` has started, or None."""
         attempt = self.runs.launched(run, key)
-        return None if attempt is None else attempt.number
+        if attempt is None:
+            return None
+        return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
         """Return True if an attempt of the run was prepared under the action key `key`, started or

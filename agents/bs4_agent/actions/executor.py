@@ -182,7 +182,9 @@ class ActionExecutor:
     def holder(self, run: str) -> ActionView | None:
         """Return the action that holds `run`, or None."""
         key = self._holding.get(run)
-        return None if key is None else self.ledger.actions[key]
+        if key is None:
+            return None
+        return self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
         """Return the turn of an action that holds a run."""
@@ -284,7 +286,9 @@ class ActionExecutor:
         with self.lock, self.holding(run, key):
             self.accept(key, body, who, run, steps=list(steps))
         self._guarded(run, key, lambda: work(key))
-        return "" if self.ledger.actions[key].ended else key
+        if self.ledger.actions[key].ended:
+            return ""
+        return key
 
     def join(self, timeout: float) -> None:
         """Wait up to `timeout` seconds for each thread that carries out an action."""

@@ -44,7 +44,9 @@ def wanting(part: str, directory: Path) -> str:
         "critic": _ranks,
         "model": _ranks,
     }
-    return checks[part](directory) if part in checks else ""
+    if part in checks:
+        return checks[part](directory)
+    return ""
 
 
 def _shards(directory: Path) -> str:
@@ -78,7 +80,9 @@ def _first(check: Callable[[Path], str], files: Iterable[Path]) -> str:
 
 def _empty(path: Path) -> str:
     """Return that the file is empty or gone, or ""."""
-    return "" if _size(path) else f"{path.name} is empty"
+    if _size(path):
+        return ""
+    return f"{path.name} is empty"
 
 
 def _ranks(directory: Path) -> str:
@@ -92,8 +96,12 @@ def _ranks(directory: Path) -> str:
             found.setdefault((match.group(1), int(match.group(2))), {})[int(match.group(3))] = path
     if all(part != "model" for part, _ in found):
         if (directory / "dist_ckpt").is_dir():
-            return "" if _listed(directory / "dist_ckpt") else "dist_ckpt is empty"
-        return "no model_world_size_* file" if found else _weights(directory)
+            if _listed(directory / "dist_ckpt"):
+                return ""
+            return "dist_ckpt is empty"
+        if found:
+            return "no model_world_size_* file"
+        return _weights(directory)
     # A run that went on with another number of GPUs wrote its steps anew, so the files of one step
     # are of one world.
     for (part, world), ranks in sorted(found.items()):
@@ -148,7 +156,9 @@ def _weights(directory: Path) -> str:
         if path.suffix == ".safetensors" and (short := _short(path)):
             return short
     lost = set(_indexed(directory / _INDEX)).difference(path.name for path in files)
-    return f"{min(lost)} is named in {_INDEX} and not there" if lost else ""
+    if lost:
+        return f"{min(lost)} is named in {_INDEX} and not there"
+    return ""
 
 
 def _short(path: Path) -> str:
@@ -169,7 +179,9 @@ def _short(path: Path) -> str:
     except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         return f"{path.name} has no readable header"
     end = 8 + length + max(ends, default=0)
-    return "" if size >= end else f"{path.name} has {size} of {end} bytes"
+    if size >= end:
+        return ""
+    return f"{path.name} has {size} of {end} bytes"
 
 
 def _indexed(index: Path) -> list[str]:

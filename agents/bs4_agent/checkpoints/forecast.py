@@ -40,7 +40,9 @@ class Limits:
         """Return how many sets of this part stay, or None if no rule limits them."""
         if self.own_keep is None or part not in self.own_parts:
             return self.keep
-        return self.own_keep if self.keep is None else min(self.keep, self.own_keep)
+        if self.keep is None:
+            return self.own_keep
+        return min(self.keep, self.own_keep)
 
     def stays(self, part: str, step: int) -> bool:
         """Return True if this part of a step stays although the step is old."""
@@ -177,4 +179,6 @@ def _pace(recent: Sequence[StepSet]) -> float | None:
 
 def _median(values: Sequence[float]) -> float | None:
     """Return the median (the upper one of two), or None if there are no values."""
-    return sorted(values)[len(values) // 2] if values else None
+    if values:
+        return sorted(values)[len(values) // 2]
+    return None

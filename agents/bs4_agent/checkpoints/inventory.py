@@ -161,8 +161,12 @@ def _behind(
             return ""
         return "no data.pt"
     if named < 0:
-        return f"{pointer.name} names no step" if step == newest_step else ""
-    return f"{pointer.name} names step {named}" if step > named else ""
+        if step == newest_step:
+            return f"{pointer.name} names no step"
+        return ""
+    if step > named:
+        return f"{pointer.name} names step {named}"
+    return ""
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:

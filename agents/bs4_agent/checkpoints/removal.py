@@ -169,7 +169,9 @@ def _remove(parent: int, name: str, device: int) -> int:
             status = os.stat(name, dir_fd=parent, follow_symlinks=False)
             if not stat.S_ISDIR(status.st_mode):
                 os.unlink(name, dir_fd=parent)
-                return status.st_size if status.st_nlink == 1 else 0
+                if status.st_nlink == 1:
+                    return status.st_size
+                return 0
             freed = _empty(parent, name, device)
             os.rmdir(name, dir_fd=parent)
             return freed

@@ -133,7 +133,9 @@ class Syncs:
         for run, view in syncs:
             if view.listed is not None:
                 remote = (remote or []) + view.remote(run)
-        return ConsoleFacts(sync=self.facts(), remote=remote) if syncs else None
+        if syncs:
+            return ConsoleFacts(sync=self.facts(), remote=remote)
+        return None
 
     def _ordered(self) -> list[tuple[str, SyncView]]:
         """Return (run, view) of the runs with an order."""
@@ -282,7 +284,9 @@ class Syncs:
     def _wandb(self, name: str) -> dict[str, str]:
         """Return the W&B ids of the run, by side."""
         run = self._book.ledger.runs.get(name)
-        return {} if run is None else {str(row["side"]): str(row["id"]) for row in run.tracked}
+        if run is None:
+            return {}
+        return {str(row["side"]): str(row["id"]) for row in run.tracked}
 
     def _others(self, run: Run) -> dict[str, str]:
         """Return the logs of ended attempts and the crash reports: the name below the run's place

@@ -22,7 +22,9 @@ def given(spec: LaunchSpec) -> dict[str, str]:
     """
     if spec.trainer == launcher.CURRENT:
         identity = spec.env.get(_VARIABLE)
-        return dict.fromkeys(SIDES, identity) if identity else {}
+        if identity:
+            return dict.fromkeys(SIDES, identity)
+        return {}
     words = settings.parse_arguments(spec.overrides)
     found = {}
     for side in SIDES:

@@ -357,12 +357,16 @@ def _is_below(path: str, top: str) -> bool:
 
 def _below(path: str, top: str) -> str:
     """Return the part of `path` below `top`."""
-    return path.lstrip("/") if top == "/" else path[len(top) + 1 :]
+    if top == "/":
+        return path.lstrip("/")
+    return path[len(top) + 1 :]
 
 
 def _join(top: str, rest: str) -> str:
     """Return `rest` below the directory `top`, or `top` if `rest` is empty."""
-    return f"{top.rstrip('/')}/{rest}" if rest else top
+    if rest:
+        return f"{top.rstrip('/')}/{rest}"
+    return top
 
 
 def _same(one: str, other: str) -> bool:

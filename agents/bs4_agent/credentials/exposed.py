@@ -247,7 +247,9 @@ def _within(word: str, named: Sequence[_Setting], own: set[_Setting]) -> Exposed
         if inside is not None:
             return inside
     kind = form_of(_without_names(word))
-    return None if kind is None else _shown(kind, option)
+    if kind is None:
+        return None
+    return _shown(kind, option)
 
 
 def _of_url(url: str) -> Exposed | None:
@@ -367,7 +369,9 @@ def _opens(value: str) -> bool:
 
 def _without_names(text: str) -> str:
     """Return a text in which parts of paths no longer begin like a key."""
-    return text if _URL.search(text) else text.replace("/sk-", "/")
+    if _URL.search(text):
+        return text
+    return text.replace("/sk-", "/")
 
 
 def _shown(kind: str, option: str) -> Exposed:

@@ -207,7 +207,9 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
     `dataset_info.json`.
     """
     root = _datasets_root(members)
-    return None if root is None else dataset_caches_in(root)
+    if root is None:
+        return None
+    return dataset_caches_in(root)
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:

@@ -223,7 +223,9 @@ class RunFacts:
     def newest_complete(self) -> Checkpoint | None:
         """Return the newest complete checkpoint, or None if none is complete."""
         complete = self.complete
-        return complete[max(complete)] if complete else None
+        if complete:
+            return complete[max(complete)]
+        return None
 
     @property
     def fallback(self) -> str | None:
@@ -310,7 +312,9 @@ class Facts:
         """Return the console's rows of one run in its list `what`, for example "pods". Empty if the
         console has not supplied that list.
         """
-        return self.console.of(what, run.name) if self.console is not None else []
+        if self.console is not None:
+            return self.console.of(what, run.name)
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -210,4 +210,6 @@ def _joined(node: Mapping[str, Any]) -> str:
         parts = [f"(?<={text})" for text in before]
     else:
         parts = [char + _joined(child) for char, child in node.items()]
-    return parts[0] if len(parts) == 1 else f"(?:{'|'.join(parts)})"
+    if len(parts) == 1:
+        return parts[0]
+    return f"(?:{'|'.join(parts)})"

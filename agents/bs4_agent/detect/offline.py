@@ -144,7 +144,9 @@ def _stop(reads: Iterable[Read]) -> Stop | None:
         elif event.event.side == "orchestrator":
             interrupted.append(event.m)
     times = signalled or interrupted
-    return Stop(min(times), ordered=bool(signalled)) if times else None
+    if times:
+        return Stop(min(times), ordered=bool(signalled))
+    return None
 
 
 def loose_facts(

@@ -191,7 +191,9 @@ def _needed_step(run: RunFacts, events: list[LogEvent], own: Side) -> int | None
         if kind == "holding" and "needed_policy" in values:
             return int(values["needed_policy"])
         if kind == "holding" and values.get("dispatcher") == "paused":
-            return None if own.last_step is None else own.last_step - 1
+            if own.last_step is None:
+                return None
+            return own.last_step - 1
         if kind == "holding" and values.get("dispatcher") == "resumed":
             return None
     return None
@@ -286,5 +288,9 @@ def _said_m(run: RunFacts, side: Side, last: LogEvent | None) -> float:
     event, or at which the run started if neither is known.
     """
     if last is None:
-        return run.started_m if side.last_step_m is None else side.last_step_m
-    return last.m if side.last_step_m is None else max(side.last_step_m, last.m)
+        if side.last_step_m is None:
+            return run.started_m
+        return side.last_step_m
+    if side.last_step_m is None:
+        return last.m
+    return max(side.last_step_m, last.m)

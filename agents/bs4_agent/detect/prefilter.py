@@ -112,7 +112,9 @@ class Prefilter(Generic[Key]):
         """
         if not self._plain:
             match = self._find.search(view, place)
-            return match.start() if match is not None else len(view)
+            if match is not None:
+                return match.start()
+            return len(view)
         if view is not self._view or place < self._from:
             self._view, self._places = view, dict.fromkeys(self._plain, -1)
         self._from = place

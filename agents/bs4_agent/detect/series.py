@@ -38,7 +38,9 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
     """Return the newest `count` points, or an empty list if there are fewer, so that nothing is
     judged too early.
     """
-    return list(points[-count:]) if len(points) >= count else []
+    if len(points) >= count:
+        return list(points[-count:])
+    return []
 
 
 def every(points: Sequence[Point], test: Callable[[float], bool]) -> bool:

@@ -219,7 +219,9 @@ def _step(kind: str, title: str, command: str, shown: Mapping[str, Any]) -> dict
 
 def _attempt(run: Run | None) -> int:
     """Return the number of the run's newest attempt, or 0 if it has none."""
-    return run.attempt.number if run is not None and run.attempt is not None else 0
+    if run is not None and run.attempt is not None:
+        return run.attempt.number
+    return 0
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
@@ -433,7 +435,9 @@ def _notes(spec: LaunchSpec, known: Run | None) -> list[str]:
 
 def _place(spec: LaunchSpec) -> str:
     """Return a phrase for the place in which a launch runs."""
-    return f"in container {spec.container}" if spec.container else "on the machine itself"
+    if spec.container:
+        return f"in container {spec.container}"
+    return "on the machine itself"
 
 
 def _described(spec: LaunchSpec, current: Settings) -> dict[str, Any]:

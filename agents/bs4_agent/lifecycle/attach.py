@@ -213,7 +213,9 @@ def _last_words(home: Home) -> str:
     except FileNotFoundError:
         text = ""
     lines = text.strip().splitlines()
-    return f"{lines[-1]!r}." if lines else "it said nothing."
+    if lines:
+        return f"{lines[-1]!r}."
+    return "it said nothing."
 
 
 def bridge(connection: socket.socket) -> None:

@@ -69,4 +69,6 @@ def _stopping(home: Home) -> int:
     if record is None or not record.alive:
         return 0
     record.identity.send(signal.SIGTERM)
-    return FAILED if wait_gone([record.identity], LEAVE_S) else 0
+    if wait_gone([record.identity], LEAVE_S):
+        return FAILED
+    return 0

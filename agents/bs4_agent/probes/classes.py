@@ -220,7 +220,9 @@ class _Kept:
     def last(self) -> str:
         """Return the last line that was written."""
         lines = "".join(self._parts).strip().splitlines()
-        return lines[-1] if lines else "the command line was refused without a word"
+        if lines:
+            return lines[-1]
+        return "the command line was refused without a word"
 
 
 if __name__ == "__main__":

@@ -303,7 +303,9 @@ def wandb_key() -> tuple[str, str]:
         )
     except (OSError, netrc.NetrcParseError):
         entry = None
-    return ("file", entry[2]) if entry is not None and entry[2] else ("absent", "")
+    if entry is not None and entry[2]:
+        return ("file", entry[2])
+    return ("absent", "")
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
@@ -341,7 +343,9 @@ def _account(path: Path) -> tuple[str, str] | None:
             ).fetchone()
     except sqlite3.Error:
         return None
-    return (str(row[0]), str(row[1])) if row and all(row) else None
+    if row and all(row):
+        return (str(row[0]), str(row[1]))
+    return None
 
 
 def _text(path: Path) -> str:

@@ -88,7 +88,9 @@ def _cuda(torch: str | None) -> str | None:
         if match is not None:
             return match.group(1)
     tag = re.search(r"\+cu(\d+)(\d)$", torch)
-    return None if tag is None else f"{tag.group(1)}.{tag.group(2)}"
+    if tag is None:
+        return None
+    return f"{tag.group(1)}.{tag.group(2)}"
 
 
 if __name__ == "__main__":

@@ -134,7 +134,9 @@ def own_address(host: str) -> str:
     except ValueError:
         return _own_name(host)
     if address.is_unspecified:  # a server on all addresses is probed through loopback
-        return "127.0.0.1" if address.version == 4 else "::1"
+        if address.version == 4:
+            return "127.0.0.1"
+        return "::1"
     if address.is_loopback or str(address) in _own_addresses():
         return str(address)
     raise Refused(

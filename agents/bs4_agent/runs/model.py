@@ -106,12 +106,16 @@ class Run:
     @property
     def attempt(self) -> Attempt | None:
         """Return the newest attempt, or None if there is none."""
-        return self.attempts[-1] if self.attempts else None
+        if self.attempts:
+            return self.attempts[-1]
+        return None
 
     @property
     def number(self) -> int:
         """Return the number of the newest attempt, or 0 if there is none."""
-        return self.attempts[-1].number if self.attempts else 0
+        if self.attempts:
+            return self.attempts[-1].number
+        return 0
 
     @property
     def live(self) -> bool:

@@ -256,7 +256,9 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 def short(text: str) -> str:
     """Return the text, cut to 300 characters and "…" if it is longer."""
-    return text if len(text) <= _TEXT else text[:_TEXT] + "…"
+    if len(text) <= _TEXT:
+        return text
+    return text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
@@ -266,7 +268,9 @@ def monotonic_of(wall: float) -> float:
 
 def _mono(wall: float | None) -> float | None:
     """Return the monotonic second of a wall second. None stays None."""
-    return None if wall is None else monotonic_of(wall)
+    if wall is None:
+        return None
+    return monotonic_of(wall)
 
 
 def _wall(m: float) -> float:

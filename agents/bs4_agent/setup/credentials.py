@@ -140,7 +140,9 @@ def stored(name: str, home: Home) -> dict[str, str] | None:
         return {field: str(found.get(field, "")) for field in NAMES["b2"]}
     text = _text(path, "replace")
     if name == "huggingface":
-        return {"token": text.strip()} if text.strip() else None
+        if text.strip():
+            return {"token": text.strip()}
+        return None
     entry = _ENTRY.search(text)
     if entry and (password := _PASSWORD.search(entry[0])):
         return {"key": password[1]}
@@ -178,7 +180,9 @@ def _text(path: Path, errors: str) -> str:
     """Return the text of the file, "" if there is none. `errors` says how bytes that are not UTF-8
     are read.
     """
-    return path.read_text(encoding="utf-8", errors=errors) if path.is_file() else ""
+    if path.is_file():
+        return path.read_text(encoding="utf-8", errors=errors)
+    return ""
 
 
 def write_private(path: Path, text: str) -> None:

@@ -75,7 +75,9 @@ class Chain:
     def get(self, number: int) -> Generation | None:
         """Return the generation with this number, or None if it is forgotten or not there yet."""
         index = number - self.first
-        return self.generations[index] if 0 <= index < len(self.generations) else None
+        if 0 <= index < len(self.generations):
+            return self.generations[index]
+        return None
 
     def watch(self, generation: Generation) -> Watch | None:
         """Return the open file of a generation, or None if it is not open. A live generation is

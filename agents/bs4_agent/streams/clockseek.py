@@ -101,7 +101,9 @@ def _moved(low: Tick, high: Tick) -> int:
     little, because several processes write, gives a negative number and not a day.
     """
     moved = (high[1] - low[1]) % _DAY
-    return moved - _DAY if moved > _DAY // 2 else moved
+    if moved > _DAY // 2:
+        return moved - _DAY
+    return moved
 
 
 class Tape:

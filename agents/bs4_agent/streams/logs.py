@@ -154,7 +154,9 @@ class LogStream:
                     return str(Cursor(generation.number, line_start(fd, size)))
                 finally:
                     os.close(fd)
-            return str(Cursor(self._chain.first, 0)) if self._chain.generations else None
+            if self._chain.generations:
+                return str(Cursor(self._chain.first, 0))
+            return None
 
     def close(self) -> None:
         """Save the chain and close its files."""
@@ -243,7 +245,9 @@ class LogStream:
             if not watch:
                 os.close(fd)
         if generation.live:
-            return (data, size) if self._chain.intact(generation) else None
+            if self._chain.intact(generation):
+                return (data, size)
+            return None
         if len(data) < wanted:
             self._chain.lose(generation, "the file was cut after it was finished")
             return None
@@ -337,7 +341,9 @@ class LogStream:
 
 def _size(generation: Generation) -> int:
     """Return the size of a generation in bytes, as far as it is known."""
-    return generation.seen if generation.end is None else generation.end
+    if generation.end is None:
+        return generation.seen
+    return generation.end
 
 
 def _describe(generation: Generation) -> dict[str, Any]:

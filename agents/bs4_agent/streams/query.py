@@ -276,7 +276,9 @@ class Queries:
 
 def _next(place: Cursor | None) -> dict[str, str] | None:
     """Return the arguments that continue a query at `place`, or None if it is finished."""
-    return {"cursor": str(place)} if place is not None else None
+    if place is not None:
+        return {"cursor": str(place)}
+    return None
 
 
 def _pattern(arguments: Mapping[str, Any]) -> str:

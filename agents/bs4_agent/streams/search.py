@@ -68,12 +68,16 @@ class Needle:
 
     def haystack(self, block: Block) -> bytes:
         """Return the text of a block in the form in which `wanted` is searched."""
-        return block.text.lower() if self.ignore_case else block.text
+        if self.ignore_case:
+            return block.text.lower()
+        return block.text
 
     @property
     def wanted(self) -> bytes:
         """Return the bytes to search for, in lower case if the case is ignored."""
-        return self.text.lower() if self.ignore_case else self.text
+        if self.ignore_case:
+            return self.text.lower()
+        return self.text
 
 
 def literal(

@@ -157,7 +157,9 @@ def first_at(
             continue
         if first[1] < t:
             inside = _bisect(fd, piece.size, timestamp, t, first[0])
-            return (Cursor(piece.generation, inside[0]), inside[1]) if inside else answer
+            if inside:
+                return (Cursor(piece.generation, inside[0]), inside[1])
+            return answer
         answer = Cursor(piece.generation, first[0]), first[1]
     return answer
 

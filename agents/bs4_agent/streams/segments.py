@@ -389,7 +389,9 @@ def parse(line: bytes) -> dict[str, Any] | None:
         record = loads(line)
     except ForeignJsonError:
         return None
-    return record if isinstance(record, dict) else None
+    if isinstance(record, dict):
+        return record
+    return None
 
 
 def record_time(line: bytes) -> float | None:

@@ -268,7 +268,9 @@ def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
     """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
     known = [value for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
-    return sum(value.value.ullVal for value in known) if known else None
+    if known:
+        return sum(value.value.ullVal for value in known)
+    return None
 
 
 #: Readings of values that change every second, of values that do not, and of values that cost too
@@ -281,9 +283,13 @@ SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 def text(value: str | bytes | None) -> str | None:
     """Return a string of the driver as text. Older bindings return bytes. None stays None."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value
 
 
 def _watts(milliwatts: int | None) -> float | None:
     """Return milliwatts as watts."""
-    return None if milliwatts is None else round(milliwatts / 1000, 1)
+    if milliwatts is None:
+        return None
+    return round(milliwatts / 1000, 1)

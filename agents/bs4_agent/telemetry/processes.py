@@ -76,7 +76,9 @@ class Snapshot(dict[int, Proc]):
         does not count.
         """
         proc = self.get(identity.pid)
-        return proc if proc is not None and proc.identity == identity else None
+        if proc is not None and proc.identity == identity:
+            return proc
+        return None
 
     def descendants(self, root: Identity) -> list[Proc]:
         """Return all descendants of `root`, parents before children, without `root` itself. Empty

@@ -159,7 +159,9 @@ def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> Lau
     it. None for other processes.
     """
     found = launcher.launch_words(cmdline, entry)
-    return resolved(trainer, found[0], cwd) if found is not None else None
+    if found is not None:
+        return resolved(trainer, found[0], cwd)
+    return None
 
 
 def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:

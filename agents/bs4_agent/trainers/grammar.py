@@ -175,7 +175,9 @@ def _event(rule: Rule, side: str, match: re.Match[str], types: Mapping[str, str]
 
 def _side(source: str) -> str:
     """Return the side that writes this log."""
-    return "inference" if source.startswith("inference") else source
+    if source.startswith("inference"):
+        return "inference"
+    return source
 
 
 def finished_sides(events: Sequence[Event]) -> set[str]:

@@ -112,7 +112,9 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
     ):
         return "tail"
     if program in _SCRIPTS:
-        return _SCRIPTS[program] if len(cmdline) > 1 else None
+        if len(cmdline) > 1:
+            return _SCRIPTS[program]
+        return None
     script, rest = _script(cmdline)
     if script is None:
         return None

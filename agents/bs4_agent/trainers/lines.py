@@ -75,7 +75,9 @@ _CONTINUATION = re.compile(
 
 def strip_ansi(text: str) -> str:
     """Return `text` without colour, cursor and title sequences."""
-    return _ANSI.sub("", text) if "\x1b" in text else text
+    if "\x1b" in text:
+        return _ANSI.sub("", text)
+    return text
 
 
 def visible(raw: bytes) -> bytes:
@@ -147,7 +149,9 @@ def _loguru_line(text: str, rank: int | None) -> LogLine | None:
 def _after_bar(text: str, rank: int | None) -> LogLine | None:
     """Return the parts of a line with loguru's header that follows a progress bar, or None."""
     bar = _BAR.match(text)
-    return _loguru_line(text[bar.end() :], rank) if bar is not None else None
+    if bar is not None:
+        return _loguru_line(text[bar.end() :], rank)
+    return None
 
 
 def _foreign_line(source: str, text: str, rank: int | None) -> LogLine | None:

@@ -241,4 +241,6 @@ def _described(spec: LaunchSpec, current: Settings, cwd: Path) -> LaunchSpec:
 
 def _first_existing(preferred: Path, other: Path) -> Path:
     """Return `other` if only that file exists, and `preferred` otherwise."""
-    return other if other.exists() and not preferred.exists() else preferred
+    if other.exists() and not preferred.exists():
+        return other
+    return preferred

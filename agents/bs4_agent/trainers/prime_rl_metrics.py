@@ -71,7 +71,9 @@ def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
         side = "trainer"
     else:
         return None
-    return {"side": side, "step": step, "log_t": wall, **values} if values else None
+    if values:
+        return {"side": side, "step": step, "log_t": wall, **values}
+    return None
 
 
 def _picked(
@@ -110,7 +112,9 @@ def _tool_calls(row: Mapping[str, Any]) -> dict[str, float]:
     for key in row:
         if _TOOL_CALLS.fullmatch(key) and (count := finite(row[key])) is not None:
             counts.append(count)
-    return {"tool_calls": max(counts)} if counts else {}
+    if counts:
+        return {"tool_calls": max(counts)}
+    return {}
 
 
 def _in_unit(value: Any, factor: float) -> float | str | None:

@@ -167,7 +167,9 @@ class StepReader:
         record = {"attempt": attempt, **found}
         known = self._known(record)
         known.metrics = {**known.metrics, **record}
-        return [known.merged()] if "time_s" in record else []
+        if "time_s" in record:
+            return [known.merged()]
+        return []
 
     def _date(
         self, source: str, attempt: int, clock: str | None, near: float | None

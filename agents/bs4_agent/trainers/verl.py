@@ -185,7 +185,9 @@ class Verl:
         by the person who started it.
         """
         path = self._metrics(spec)
-        return [LogSource("metrics", path)] if path is not None else []
+        if path is not None:
+            return [LogSource("metrics", path)]
+        return []
 
     def _metrics(self, spec: LaunchSpec) -> Path | None:
         """Return the file logger's newest file, or None. It is numbered by attempt if the agent
@@ -376,7 +378,9 @@ def _refuse_resume(spec: LaunchSpec, version: tuple[int, int] | None) -> None:
 
 def _listed(given: object) -> list[object]:
     """Return a value as a list."""
-    return list(given) if isinstance(given, (list, tuple)) else [given]
+    if isinstance(given, (list, tuple)):
+        return list(given)
+    return [given]
 
 
 def _resuming(spec: LaunchSpec, where: RunLayout, version: tuple[int, int] | None) -> list[str]:

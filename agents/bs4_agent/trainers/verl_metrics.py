@@ -82,7 +82,9 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
             value = _value(word.strip())
         if value is not None:
             found[key] = value
-    return (int(head.group(1)), found) if found else None
+    if found:
+        return (int(head.group(1)), found)
+    return None
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:

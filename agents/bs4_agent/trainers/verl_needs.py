@@ -81,4 +81,6 @@ def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
 def _frequency(known: Mapping[str, Any]) -> int | None:
     """Return the number of steps between checkpoints, or None if none are saved."""
     often = verl_settings.integer(known, "trainer.save_freq")
-    return often if often is not None and often > 0 else None
+    if often is not None and often > 0:
+        return often
+    return None

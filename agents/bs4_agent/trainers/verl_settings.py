@@ -292,7 +292,9 @@ def _unquoted(text: str) -> str:
 def local_dir(known: Mapping[str, Any]) -> str | None:
     """Return the directory of the checkpoints, or None if it is not set or has an interpolation."""
     given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
-    return given if given is not None and "${" not in given else None
+    if given is not None and "${" not in given:
+        return given
+    return None
 
 
 def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
@@ -311,7 +313,9 @@ def integer(found: Mapping[str, Any], *keys: str) -> int | None:
 def text(found: Mapping[str, Any], key: str) -> str | None:
     """Return the value of `key` if it is a text that is not empty, or None."""
     value = found.get(key)
-    return value if isinstance(value, str) and value else None
+    if isinstance(value, str) and value:
+        return value
+    return None
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
@@ -341,7 +345,9 @@ def _said(checkout: Path) -> tuple[int, int] | None:
 def _numbers(said: str) -> tuple[int, int] | None:
     """Return the major and minor version in a text, or None."""
     match = re.match(r"\s*(\d{1,4})\.(\d{1,4})", said)
-    return (int(match[1]), int(match[2])) if match else None
+    if match:
+        return (int(match[1]), int(match[2]))
+    return None
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> dict[str, Any]:

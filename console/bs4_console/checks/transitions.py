@@ -33,7 +33,9 @@ class Notice:
         word = WORDS[self.level]
         if self.level == OK and self.was != OK:
             word = "RECOVERED"
-        return f"{word}: {self.pod}" if self.pod else word
+        if self.pod:
+            return f"{word}: {self.pod}"
+        return word
 
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a JSON object."""

@@ -142,7 +142,9 @@ class WandbApi:
             entity = self._entity
         data = await self._ask(_RUN, {"project": project, "entity": entity, "run": run})
         found = _dict(data.get("project")).get("run")
-        return _read(found) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            return _read(found)
+        return None
 
     async def _ask(self, query: str, variables: Mapping[str, str]) -> dict[str, Any]:
         """Return the data that answers one GraphQL query. Raises WandbError if there is none."""

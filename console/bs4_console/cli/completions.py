@@ -189,7 +189,9 @@ def _fish_values(name: str, choices: tuple[str, ...]) -> str:
     """Return the part of fish's line that says which values an option takes."""
     if name == _POD:
         return " -x -a '(bs4-console completions pods)'"
-    return f" -x -a {_fish(' '.join(choices))}" if choices else " -r"
+    if choices:
+        return f" -x -a {_fish(' '.join(choices))}"
+    return " -r"
 
 
 def _fish_condition(node: Node, further: Sequence[str]) -> str:

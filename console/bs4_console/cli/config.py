@@ -454,7 +454,9 @@ def _migrate(options: argparse.Namespace) -> int:
         )
     else:
         _say_migrated(options, done, text)
-    return FINDING if done.refused else _ends(done.findings)
+    if done.refused:
+        return FINDING
+    return _ends(done.findings)
 
 
 def _left(item: Left) -> dict[str, Any]:

@@ -171,7 +171,9 @@ def _conditions(signature: Mapping[str, Any]) -> Iterator[str]:
 
 def _code(pattern: str) -> str:
     """Return a pattern as inline code that survives backquotes in it."""
-    return f"`` {pattern} ``" if "`" in pattern else f"`{pattern}`"
+    if "`" in pattern:
+        return f"`` {pattern} ``"
+    return f"`{pattern}`"
 
 
 def _text(text: str) -> str:

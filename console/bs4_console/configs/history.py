@@ -76,7 +76,9 @@ class History:
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
         names = self._named(path, config.name)
-        return path if path in names or len(names) != 1 else names[0]
+        if path in names or len(names) != 1:
+            return path
+        return names[0]
 
     def _named(self, path: str, file_name: str) -> list[str]:
         """Return the recorded names that are `path` or end with `file_name`."""

@@ -33,7 +33,9 @@ class Rename:
         """Return the keys that a value moves from and to. `forward` is True towards the current
         generation.
         """
-        return (self.old, self.new) if forward else (self.new, self.old)
+        if forward:
+            return (self.old, self.new)
+        return (self.new, self.old)
 
 
 RENAMES = (

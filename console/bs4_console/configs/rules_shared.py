@@ -28,7 +28,9 @@ def january(view: View) -> bool:
 
 def key_of(view: View, january_key: str, current_key: str) -> str:
     """Return the key of the config's own generation."""
-    return january_key if january(view) else current_key
+    if january(view):
+        return january_key
+    return current_key
 
 
 def sequence(view: View) -> tuple[float | None, float | None]:
@@ -114,7 +116,9 @@ def context(view: View) -> float | None:
     place = "inference.vllm.max_model_len"
     if january(view):
         place = view.first("inference.model.max_model_len", "max_model_len")
-    return view.number(place) if view.has(place) else None
+    if view.has(place):
+        return view.number(place)
+    return None
 
 
 def answer_length(view: View) -> Iterator[Finding]:

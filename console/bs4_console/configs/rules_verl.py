@@ -240,7 +240,9 @@ def _plain(value: Any, node: yaml.Node) -> Any:
 
 def _known(value: Any) -> Any:
     """Return a value, or UNKNOWN for a text that only hydra can resolve."""
-    return UNKNOWN if isinstance(value, str) and "${" in value else value
+    if isinstance(value, str) and "${" in value:
+        return UNKNOWN
+    return value
 
 
 def scripts(text: str) -> Iterator[Job]:
@@ -310,7 +312,9 @@ def _resolved(value: str, variables: dict[str, tuple[str, int]], depth: int = 0)
         name, fallback = match[1] or match[3], match[2]
         if name in variables and depth < 5:
             fallback = _resolved(variables[name][0], variables, depth + 1)
-        return fallback if isinstance(fallback, str) else "\0"
+        if isinstance(fallback, str):
+            return fallback
+        return "\0"
 
     text = re.sub(r"\$\{([A-Za-z_]\w*)(?::-([^{}$]*))?\}|\$([A-Za-z_]\w*)", put, value)
     if "\0" in text or "$" in text or "`" in text:

@@ -82,9 +82,9 @@ class View:
         """
         value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return (
-            value if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE) else None
-        )
+        if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE):
+            return value
+        return None
 
     def line(self, *places: str) -> int:
         """Return the 1-based line of the first place that is written, or else of the nearest table
@@ -94,7 +94,9 @@ class View:
 
     def line_or(self, place: str, otherwise: int) -> int:
         """Return the 1-based line of a place, or `otherwise` if it is not written."""
-        return self.line(place) if self.has(place) else otherwise
+        if self.has(place):
+            return self.line(place)
+        return otherwise
 
     def at(self, path: Path) -> int:
         """Return the 1-based line of a path, or of the nearest table around it in the file."""

@@ -281,7 +281,9 @@ class LostWatch:
         signs = sorted(known.signs, key=lambda sign: sign.t)
         found = judge(pod.name, signs, self._clock(), self._rules)
         rebooted = pod.link.up and found.word == "rebooted"
-        return found if rebooted or pod.link.state in SILENT else None
+        if rebooted or pod.link.state in SILENT:
+            return found
+        return None
 
 
 def _newest(pod: PodState) -> RunState | None:

@@ -89,7 +89,9 @@ class Phases:
     def after(self, phase: Phase) -> Phase | None:
         """Return the phase that follows, or None after the last one."""
         at = self.phases.index(phase) + 1
-        return self.phases[at] if at < len(self.phases) else None
+        if at < len(self.phases):
+            return self.phases[at]
+        return None
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ class Term:
         """Return how many bytes of a line to search: `expression` for a regular expression, None
         (all bytes) for a plain text.
         """
-        return expression if self.literal is None else None
+        if self.literal is None:
+            return expression
+        return None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the term as the pod's prefilter takes it."""
@@ -361,7 +363,9 @@ class Lens:
             found = self._by_level(block, start, stop)
         else:
             found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
-        return self._fold(block, found) if wanted.fold else found
+        if wanted.fold:
+            return self._fold(block, found)
+        return found
 
     def _fold(self, block: Block, numbers: list[int]) -> list[int]:
         """Return the numbers without the lines that are like their predecessor, and count those in

@@ -52,7 +52,9 @@ def directory_name(home: str) -> str:
     """Return the directory's name for an agent home with the id `home`. All ids that no agent makes
     share one name.
     """
-    return home if _HOME.fullmatch(home) else "unnamed"
+    if _HOME.fullmatch(home):
+        return home
+    return "unnamed"
 
 
 class Mirror:

@@ -51,7 +51,9 @@ class MirroredStream:
         """Return the function that reads a record's time in wall seconds from its line, or None for
         a log.
         """
-        return record_time if self._kind == "records" else None
+        if self._kind == "records":
+            return record_time
+        return None
 
     def read(self, cursor: str, limit: int) -> Chunk:
         """Return the bytes from `cursor` on, at most `limit` of them, in whole lines if possible.

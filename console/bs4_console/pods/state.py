@@ -151,7 +151,9 @@ class RunState:
             for row in list(self.trainer_steps)[-20:]
             if isinstance(row.get("time_s"), (int, float))
         )
-        return recent[len(recent) // 2] if recent else None
+        if recent:
+            return recent[len(recent) // 2]
+        return None
 
     def eta_seconds(self) -> float | None:
         """Return the seconds to max_steps at the present pace. Return None if pace or goal is
@@ -171,7 +173,9 @@ class RunState:
         if attempt is None:
             return "registered"
         if attempt.state != "ended":
-            return "starting" if self.step is None else "running"
+            if self.step is None:
+                return "starting"
+            return "running"
         if attempt.good:
             return "finished"
         return "stopped" if self.stopped else "failed"

@@ -206,7 +206,9 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
 
 def table(value: Any) -> Mapping[str, Any]:
     """Return an object of an agent's answer, or {} for anything else."""
-    return value if isinstance(value, Mapping) else {}
+    if isinstance(value, Mapping):
+        return value
+    return {}
 
 
 def number(value: Any) -> float | None:

@@ -154,7 +154,9 @@ async def _skew(asks: Asks) -> float | None:
 
 def _part(facts: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
     part = facts.get(name)
-    return part if isinstance(part, Mapping) else None
+    if isinstance(part, Mapping):
+        return part
+    return None
 
 
 def _once(checks: Sequence[Check]) -> list[Check]:

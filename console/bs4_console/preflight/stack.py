@@ -59,7 +59,9 @@ def judge(
 
 def _trainer(wanted: Wanted) -> str:
     """Return the trainer that is judged, or "" if only the pod is."""
-    return wanted.trainer if wanted.complete or wanted.for_verl else ""
+    if wanted.complete or wanted.for_verl:
+        return wanted.trainer
+    return ""
 
 
 def _judged(

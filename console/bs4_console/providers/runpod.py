@@ -215,4 +215,6 @@ def _log_line(event: str) -> str:
         data = json.loads(event[5:])
     except ValueError:
         return ""
-    return str(data.get("line", "")) if isinstance(data, dict) else ""
+    if isinstance(data, dict):
+        return str(data.get("line", ""))
+    return ""

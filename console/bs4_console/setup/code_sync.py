@@ -247,7 +247,9 @@ class Sync:
             if shutil.which(program) is None:
                 return f"there is no {program} here"
         there = await self.machine.run(["sh", "-c", "command -v rsync"])
-        return "" if there.exit_status == 0 else f"{self.pod.name} has no rsync"
+        if there.exit_status == 0:
+            return ""
+        return f"{self.pod.name} has no rsync"
 
     async def _rsync(self, plan: SyncPlan) -> str:
         """Send exactly the files of the plan by rsync, over the system's ssh with the pod's

@@ -46,7 +46,9 @@ class Credentials:
         """Return the bytes that are sent to the agent with the action, or b"" if there are no
         credentials.
         """
-        return json.dumps(self._values).encode() if self._values else b""
+        if self._values:
+            return json.dumps(self._values).encode()
+        return b""
 
 
 def read(lines: Iterable[str]) -> Credentials:

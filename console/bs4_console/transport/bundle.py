@@ -334,4 +334,6 @@ def _git(root: Path, *arguments: str) -> str | None:
         )
     except FileNotFoundError:
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout.strip()
+    return None

@@ -257,7 +257,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         colours.
         """
         own = super().get_line_filters()
-        return [*own, _NO_COLOUR] if self.theme == themes.NO_COLOUR.name else own
+        if self.theme == themes.NO_COLOUR.name:
+            return [*own, _NO_COLOUR]
+        return own
 
     def watch_theme(self, theme: str) -> None:
         """Apply the theme's colours to everything that is drawn."""

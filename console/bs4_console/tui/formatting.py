@@ -111,7 +111,9 @@ def gib(count: float | None) -> str:
 
 def percent(part: float | None, whole: float | None) -> float | None:
     """Return how many percent of `whole` `part` is, or None if that is not known."""
-    return None if part is None or not whole else 100.0 * part / whole
+    if part is None or not whole:
+        return None
+    return 100.0 * part / whole
 
 
 def whole(value: float | None) -> str:

@@ -120,7 +120,9 @@ def spell(key: str) -> str:
         return "+".join([*modifiers, _character_to_key(base)])
     if len(base) > 1 and (base in known or base in _named()):
         return "+".join([*modifiers, base])
-    return key if len(base) > 1 and key in known else ""
+    if len(base) > 1 and key in known:
+        return key
+    return ""
 
 
 def _named() -> frozenset[str]:
@@ -145,9 +147,13 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
 
 
 def _why(key: str) -> str:
-    return "it always leaves" if key in FIXED else "it moves about"
+    if key in FIXED:
+        return "it always leaves"
+    return "it moves about"
 
 
 def _near(name: str) -> str:
     near = difflib.get_close_matches(name, commands.BY_ID, n=1)
-    return f", did you mean {near[0]}" if near else "; `?` and docs/commands.md list them"
+    if near:
+        return f", did you mean {near[0]}"
+    return "; `?` and docs/commands.md list them"

@@ -38,7 +38,9 @@ class Navigation(Notifications):
 
     def subject(self) -> Subject:
         """Return the pod and the run that a command given now is about."""
-        return self.screen.subject() if isinstance(self.screen, ConsoleScreen) else Subject()
+        if isinstance(self.screen, ConsoleScreen):
+            return self.screen.subject()
+        return Subject()
 
     # -- by command
 

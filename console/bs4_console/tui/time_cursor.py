@@ -66,7 +66,9 @@ class TimeCursor:
 
     def of(self, pod: PodState) -> float | None:
         """Return the cursor's moment by the pod's own clock, or None for now."""
-        return None if self._at is None else self._at + self.offset(pod)
+        if self._at is None:
+            return None
+        return self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
         """Return the telemetry record nearest to the cursor, or None if none is near. A record that

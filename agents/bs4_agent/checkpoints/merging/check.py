@@ -29,7 +29,9 @@ def lacking(directory: Path) -> str:
         return why
     shards = sorted(path.name for path in directory.glob("*.safetensors"))
     if not shards:
-        return "" if any(directory.glob("*.bin")) else "no weights"
+        if any(directory.glob("*.bin")):
+            return ""
+        return "no weights"
     index = _object(directory / _INDEX)
     if len(shards) > 1 and not index:
         return f"{len(shards)} safetensors files and no {_INDEX}"

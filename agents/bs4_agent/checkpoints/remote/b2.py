@@ -462,7 +462,9 @@ def _stated(sha1: Any, info: Mapping[str, Any] | None) -> str | None:
     """
     if sha1 in (None, "none"):
         sha1 = (info or {}).get(_LARGE_SHA1)
-    return None if sha1 is None else str(sha1).removeprefix("unverified:")
+    if sha1 is None:
+        return None
+    return str(sha1).removeprefix("unverified:")
 
 
 def _of_version(version: Any) -> Entry:

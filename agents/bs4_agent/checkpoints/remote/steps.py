@@ -89,7 +89,9 @@ def scan(store: Store, layout: Layout) -> RemoteRun:
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
     """List one step now. Return None if the store has no file of it."""
     entries = store.entries(layout.step(step))
-    return _step(store, layout, step, entries) if entries else None
+    if entries:
+        return _step(store, layout, step, entries)
+    return None
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:

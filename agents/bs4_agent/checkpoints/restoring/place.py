@@ -106,7 +106,9 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
     """Return the step on the pod if it is complete and its files verify, otherwise None."""
     one = set_of(step_sets(trainer, spec), step)
-    return one if one is not None and not verify(one) else None
+    if one is not None and not verify(one):
+        return one
+    return None
 
 
 def in_the_way(where: Placement) -> list[Path]:
@@ -181,7 +183,9 @@ def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]
 
 def _turn(part: str) -> int:
     """Return the position of the part in the order in which parts are put in place."""
-    return _ORDER.index(part) if part in _ORDER else len(_ORDER)
+    if part in _ORDER:
+        return _ORDER.index(part)
+    return len(_ORDER)
 
 
 def _part_of(found: RemoteSet, path: str) -> tuple[str | None, PurePosixPath]:

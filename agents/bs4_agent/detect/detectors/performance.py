@@ -40,7 +40,9 @@ def rollout_share(run: RunFacts, steps: int) -> float | None:
     times = last(series(run, "trainer", "time_s"), steps)
     if not waits or not times or waits[0][0] != times[0][0]:
         return _from_lines(run, steps)
-    return 100.0 * total(waits) / total(times) if total(times) > 0 else None
+    if total(times) > 0:
+        return 100.0 * total(waits) / total(times)
+    return None
 
 
 def _from_lines(run: RunFacts, steps: int) -> float | None:
@@ -53,7 +55,9 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
             return None
         passed += done[step] - done[step - 1]
         waited += max(0.0, shipped[step] - done[step - 1])
-    return 100.0 * waited / passed if passed > 0 and len(done) > steps else None
+    if passed > 0 and len(done) > steps:
+        return 100.0 * waited / passed
+    return None
 
 
 def rollout_latency_bound(
@@ -206,7 +210,9 @@ def _bound(run: RunFacts, steps: int, least: float) -> float | None:
     `least`.
     """
     share = rollout_share(run, steps)
-    return share if share is not None and share > least else None
+    if share is not None and share > least:
+        return share
+    return None
 
 
 def _mean(gpus: GpuFacts, run: RunFacts, components: Sequence[str]) -> float | None:

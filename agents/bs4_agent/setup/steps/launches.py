@@ -164,7 +164,9 @@ def _files(context: SetupContext) -> list[Path]:
     `.bashrc` if it exists, which an interactive shell reads.
     """
     first, second = context.place.user / ".profile", context.place.user / ".bashrc"
-    return [first, second] if second.exists() else [first]
+    if second.exists():
+        return [first, second]
+    return [first]
 
 
 def _lines(context: SetupContext) -> list[str]:

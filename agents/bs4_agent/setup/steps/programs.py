@@ -165,7 +165,9 @@ def _version(context: SetupContext) -> str:
     if (program := context.place.which("uv")) is None:
         return ""
     code, text = context.place.ask([program, "--version"])
-    return text[:80] if code == 0 and text.startswith("uv ") else ""
+    if code == 0 and text.startswith("uv "):
+        return text[:80]
+    return ""
 
 
 def _script(context: SetupContext) -> Path:

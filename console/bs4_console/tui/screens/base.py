@@ -48,7 +48,9 @@ class Subject:
     @property
     def incidents(self) -> list[IncidentView]:
         """Return the open incidents of the run, or those of the pod itself if there is no run."""
-        return [] if self.pod is None else status.incidents_of(self.pod, self.run)
+        if self.pod is None:
+            return []
+        return status.incidents_of(self.pod, self.run)
 
 
 class ConsoleScreen(Screen[None]):
@@ -281,7 +283,9 @@ class ConsoleScreen(Screen[None]):
     def session(self) -> PodSession | None:
         """Return the session with the subject's pod, or None."""
         pod = self.subject().pod
-        return self.console_app.fleet.sessions.get(pod.name) if pod else None
+        if pod:
+            return self.console_app.fleet.sessions.get(pod.name)
+        return None
 
     def do_retry(self, args: str) -> None:
         """Connect to the pod now, without waiting for the next attempt."""

@@ -55,12 +55,16 @@ class IncidentScreen(MomentCommands, PageScreen):
     @property
     def incident(self) -> IncidentView | None:
         """Return the incident, or None if this is the page of a playbook."""
-        return self.pod.ledger.incidents.get(self.incident_id) if self.incident_id else None
+        if self.incident_id:
+            return self.pod.ledger.incidents.get(self.incident_id)
+        return None
 
     @property
     def run_name(self) -> str:
         """Return the name of the run, or "" if the incident has none."""
-        return self.incident.run if self.incident else self._run_name
+        if self.incident:
+            return self.incident.run
+        return self._run_name
 
     @property
     def playbook_id(self) -> str | None:
@@ -161,7 +165,9 @@ class IncidentScreen(MomentCommands, PageScreen):
         """
         lines = self._progress(width)
         if self.incident is None:
-            return [*lines, []] if lines else [self._plan_key(_ASKS)]
+            if lines:
+                return [*lines, []]
+            return [self._plan_key(_ASKS)]
         known = view.evidence(self.incident, width)
         run = self.pod.runs.get(self.run_name)
         runs = [] if run is None else [run]

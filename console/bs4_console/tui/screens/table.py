@@ -32,7 +32,9 @@ class TableScreen(ConsoleScreen):
 
     def row(self) -> Row | None:
         """Return the row under the cursor, or None."""
-        return self.table.selected if self.ready else None
+        if self.ready:
+            return self.table.selected
+        return None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
         """Return the rows that match the filter."""

@@ -106,4 +106,6 @@ def _role(text: str) -> str:
         return "good"
     if _NONE in text:
         return "warn"
-    return "bold" if "GPU" in text and "GiB" not in text else ""
+    if "GPU" in text and "GiB" not in text:
+        return "bold"
+    return ""

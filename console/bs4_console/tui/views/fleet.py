@@ -365,7 +365,9 @@ def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
 def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
     """Return the mean of the values under `key`, or None if no device reports one."""
     values = known(devices, key)
-    return sum(values) / len(values) if values else None
+    if values:
+        return sum(values) / len(values)
+    return None
 
 
 def _age(seen: float | None) -> Line:

@@ -104,7 +104,9 @@ def curves(
 
 def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
     """Return the steps of the run's orchestrator, or of its trainer."""
-    return run.orchestrator_steps if orchestrator else run.trainer_steps
+    if orchestrator:
+        return run.orchestrator_steps
+    return run.trainer_steps
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:

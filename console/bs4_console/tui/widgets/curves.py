@@ -59,7 +59,9 @@ def span(found: Iterable[Curve]) -> tuple[int, int]:
         for line in (curve.points, *(other.points for other in curve.others)):
             if line:
                 steps += (line[0][0], line[-1][0])
-    return (min(steps), max(steps)) if steps else (0, 0)
+    if steps:
+        return (min(steps), max(steps))
+    return (0, 0)
 
 
 def chart(
@@ -124,7 +126,9 @@ def _ends(line: Sequence[Point], log: bool) -> Sequence[float]:
     numbers = _finite_values(line)
     if log:
         numbers = [value for value in numbers if value > 0]
-    return (min(numbers), max(numbers)) if numbers else ()
+    if numbers:
+        return (min(numbers), max(numbers))
+    return ()
 
 
 def _value_of(line: Sequence[Point], at: int | None) -> float | None:
@@ -135,7 +139,9 @@ def _value_of(line: Sequence[Point], at: int | None) -> float | None:
 
 def _number(value: float | None) -> str:
     """Return the value as text, NaN and infinity as "NaN"."""
-    return formatting.number(value) if value is None or math.isfinite(value) else "NaN"
+    if value is None or math.isfinite(value):
+        return formatting.number(value)
+    return "NaN"
 
 
 def _title(
@@ -206,7 +212,9 @@ def _edge(y: int, rows: int, low: float, high: float, band: Band, log: bool) -> 
     """Return a bar for a row that reaches into the healthy range, a blank for others."""
     above = _value_at(y - 0.5, rows, low, high, log)
     below = _value_at(y + 0.5, rows, low, high, log)
-    return ("┃", "good") if below <= band[1] and above >= band[0] else (" ", "")
+    if below <= band[1] and above >= band[0]:
+        return ("┃", "good")
+    return (" ", "")
 
 
 def charts(

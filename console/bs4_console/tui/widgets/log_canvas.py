@@ -206,7 +206,9 @@ class LogCanvas(Widget):
         it includes the length in bytes.
         """
         size = size_of(self.store.line(number)[1])
-        return f" {size:,} bytes ›" if size > LINE_CELLS else "›"
+        if size > LINE_CELLS:
+            return f" {size:,} bytes ›"
+        return "›"
 
     def _fixed_width(self) -> int:
         return GUTTER + log_lines.source_width(self.names())

@@ -81,7 +81,9 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 def source_width(names: Sequence[str]) -> int:
     """Return the width of the source column in cells. Returns 0 if there is only one source."""
-    return min(12, max(map(len, names))) + 1 if len(names) > 1 else 0
+    if len(names) > 1:
+        return min(12, max(map(len, names))) + 1
+    return 0
 
 
 def source_span(names: Sequence[str], source: int) -> Line:

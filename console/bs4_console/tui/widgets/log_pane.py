@@ -218,7 +218,9 @@ class LogPane(LogFinding):
 
     def _entry(self) -> list[bytes]:
         number = self.view.current
-        return [] if number is None else entry(self._store, number)
+        if number is None:
+            return []
+        return entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
         """Return the lines of the current line's entry, each up to `limit` characters. A longer one

@@ -204,12 +204,16 @@ class LogWindow(Vertical):
     def current_place(self) -> Place | None:
         """Return the place of the current line, or None if there is none."""
         number = self.view.current
-        return None if number is None else self._store.place(number)
+        if number is None:
+            return None
+        return self._store.place(number)
 
     def _here(self) -> dict[str, str]:
         """Return each stream's cursor near the current line."""
         feed = self._feed
-        return {} if feed is None else near(self._store, self.view.current, feed.streams)
+        if feed is None:
+            return {}
+        return near(self._store, self.view.current, feed.streams)
 
     # -- which streams
 
@@ -226,7 +230,9 @@ class LogWindow(Vertical):
         return [stream.rpartition("/")[2] for stream in self.streams()]
 
     def _wanted_streams(self) -> list[str]:
-        return self.streams() if self.source is None else [self.stream_of(self.source)]
+        if self.source is None:
+            return self.streams()
+        return [self.stream_of(self.source)]
 
     def _names(self) -> Sequence[str]:
         if self._feed and self.source is None:

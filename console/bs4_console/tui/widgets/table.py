@@ -68,12 +68,16 @@ class RowTable(ScrollView, can_focus=True):
     @property
     def index(self) -> int:
         """Return the position of the cursor, or 0 if its row is gone."""
-        return self._at.get(self.cursor, 0) if self.cursor else 0
+        if self.cursor:
+            return self._at.get(self.cursor, 0)
+        return 0
 
     @property
     def selected(self) -> Row | None:
         """Return the row under the cursor, or None if there are no rows."""
-        return self.rows[self.index] if self.rows else None
+        if self.rows:
+            return self.rows[self.index]
+        return None
 
     def has(self, key: tuple[str, str]) -> bool:
         """Return True if there is a row with this key."""
