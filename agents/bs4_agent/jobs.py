@@ -160,7 +160,10 @@ class Jobs:
 
     def _commands(self) -> list[Path]:
         """Return the directories of our commands, oldest first."""
-        return [self._home.setup / str(number) for number in numbers(self._home.setup)]
+        found = []
+        for number in numbers(self._home.setup):
+            found.append(self._home.setup / str(number))
+        return found
 
     def _wait(self, directory: Path, say: Callable[[str], None]) -> dict[str, Any]:
         """Wait until the command has ended and return its end record. If the shim was killed, the
@@ -192,7 +195,8 @@ def last_words(path: Path, lines: int) -> str:
     with path.open("rb") as handle:
         handle.seek(max(path.stat().st_size - _TAIL, 0))
         text = handle.read(_TAIL).decode("utf-8", "replace").replace("\r", "\n")
-    found = [
-        line.strip() for line in text.splitlines() if line.strip() and not line.startswith("$ ")
-    ]
+    found = []
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("$ "):
+            found.append(line.strip())
     return strip_ansi(" / ".join(found[-lines:]))[:300]

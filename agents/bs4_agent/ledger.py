@@ -241,11 +241,19 @@ class Ledger:
 
     def unfinished(self, kind: str) -> list[ActionView]:
         """Return the actions of this kind that have not ended, oldest first."""
-        return [a for a in self.actions.values() if a.kind == kind and not a.ended]
+        found = []
+        for a in self.actions.values():
+            if a.kind == kind and not a.ended:
+                found.append(a)
+        return found
 
     def actions_of(self, kind: str, run: str) -> list[ActionView]:
         """Return the actions of this kind on this run, oldest first."""
-        return [a for a in self.actions.values() if a.kind == kind and a.run == run]
+        found = []
+        for a in self.actions.values():
+            if a.kind == kind and a.run == run:
+                found.append(a)
+        return found
 
     def mode(self, run: str, playbook: str) -> str:
         """Return the mode of a playbook for a run: "observe" unless it was set."""
@@ -393,7 +401,10 @@ class Ledger:
         """Keep only the last ended rotations of a run in memory. A run of a week makes thousands,
         and the journal has them all.
         """
-        ended = [a.key for a in self.actions_of("rotate", newest.run) if a.ended]
+        ended = []
+        for a in self.actions_of("rotate", newest.run):
+            if a.ended:
+                ended.append(a.key)
         for key in ended[:-ROTATIONS_KEPT]:
             del self.actions[key]
 

@@ -183,7 +183,9 @@ class Pod:
         """
         found = []
         for run, attempt in self._started():
-            members = [(m.identity, m.component) for m in self.runs.members(run.name)]
+            members = []
+            for m in self.runs.members(run.name):
+                members.append((m.identity, m.component))
             found.append(RunMembers(run.name, attempt.number, members))
         return found
 
@@ -331,7 +333,11 @@ class Pod:
     def _members_on_gpus(self, run: str) -> list[Member]:
         """Return the living processes of a run that hold GPU memory."""
         holding = {holder.identity for holder in self.gpu_facts().holders}
-        return [m for m in self.runs.membership.living(run) if m.identity in holding]
+        found = []
+        for m in self.runs.membership.living(run):
+            if m.identity in holding:
+                found.append(m)
+        return found
 
     def leftovers(self, run: str) -> Sequence[Member]:
         """Return the living processes of the run's attempts that have ended."""
@@ -672,7 +678,11 @@ def _words(devices: Sequence[dict[str, Any]], key: str) -> dict[int, str]:
     """Return what the driver reports of its devices under `key`, by device index. Devices without a
     report are left out.
     """
-    return {device["index"]: str(device[key]) for device in devices if device.get(key)}
+    found = {}
+    for device in devices:
+        if device.get(key):
+            found[device["index"]] = str(device[key])
+    return found
 
 
 def _numbers(devices: Sequence[dict[str, Any]], key: str) -> dict[int, int]:

@@ -318,7 +318,10 @@ class ActionExecutor:
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
     """Return the steps of a plan as the record of an accepted action holds them."""
-    return [{"title": step.title, "command": step.command} for step in steps]
+    found = []
+    for step in steps:
+        found.append({"title": step.title, "command": step.command})
+    return found
 
 
 def _busy(held: str, action: ActionView) -> str:

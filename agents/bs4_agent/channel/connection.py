@@ -217,7 +217,10 @@ class Connection:
         """Start a query in a worker."""
         stream, op = _field(header, "stream", str), _field(header, "op", str)
         own = ("id", "call", "stream", "op")
-        arguments = {key: value for key, value in header.items() if key not in own}
+        arguments = {}
+        for key, value in header.items():
+            if key not in own:
+                arguments[key] = value
 
         def work(stop: threading.Event) -> Reply:
             try:

@@ -189,7 +189,10 @@ def _config(spec: LaunchSpec, layout: RunLayout) -> list[dict[str, Any]]:
     """
     places = [] if spec.config == UNKNOWN_CONFIG else [spec.config_path]
     places += resolved_configs(layout)
-    return [{"path": str(path), "present": path.is_file()} for path in places]
+    found = []
+    for path in places:
+        found.append({"path": str(path), "present": path.is_file()})
+    return found
 
 
 def _count(flat: Mapping[str, Any], *keys: str) -> int | None:

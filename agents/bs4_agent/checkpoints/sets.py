@@ -145,4 +145,8 @@ def _extra(trainer: Trainer, spec: LaunchSpec, rules: Collection[str]) -> dict[s
     """
     layout = trainer.layout(spec)
     roots = {"broadcast": layout.broadcasts, "weights": layout.weights}
-    return {name: root for name, root in roots.items() if root and name not in rules}
+    found = {}
+    for name, root in roots.items():
+        if root and name not in rules:
+            found[name] = root
+    return found

@@ -171,7 +171,10 @@ class Syncs:
         whole = complete_sets(step_sets(self._pod.runs.trainer(run), run.spec))
         newest = present(whole, run.attempt if run.live else None)
         steps = wanted(whole, newest, order, view, live=run.live)
-        others = {key: path for key, path in self._others(run).items() if key not in view.logs}
+        others = {}
+        for key, path in self._others(run).items():
+            if key not in view.logs:
+                others[key] = path
         unseen = view.pointer is not None and time.time() - view.listed_t > LISTED_S
         if not steps and not others and not unseen:
             return

@@ -101,18 +101,20 @@ class SyncView:
 
     def remote(self, run: str) -> list[Record]:
         """Return one row for each step of the last listing, in the form of ConsoleFacts.remote."""
-        return [
-            {
-                "run": run,
-                "prefix": self.place,
-                "step": step,
-                "files": row.get("files"),
-                "local_files": row.get("of"),
-                "missing": row.get("missing", ""),
-                "uploading": step == self.step,
-            }
-            for step, row in (self.listed or {}).items()
-        ]
+        found = []
+        for step, row in (self.listed or {}).items():
+            found.append(
+                {
+                    "run": run,
+                    "prefix": self.place,
+                    "step": step,
+                    "files": row.get("files"),
+                    "local_files": row.get("of"),
+                    "missing": row.get("missing", ""),
+                    "uploading": step == self.step,
+                }
+            )
+        return found
 
     def _ordered(self, record: Record) -> None:
         if record.get("to") and record["to"] != self.place:

@@ -98,7 +98,11 @@ def environment(pid: int) -> list[list[bytes]] | None:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return None
-    return [entry.split(b"=", 1) for entry in raw.split(b"\0") if b"=" in entry]
+    found = []
+    for entry in raw.split(b"\0"):
+        if b"=" in entry:
+            found.append(entry.split(b"=", 1))
+    return found
 
 
 def nofile(pid: int) -> tuple[int | None, int | None]:

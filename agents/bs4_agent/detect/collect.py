@@ -161,7 +161,9 @@ class Collector:
         layout = trainer.layout(run.spec)
         seen = self._runs.membership.members(run.name, attempt.number)
         members = [member for member in seen if member.alive]
-        logs = [source.path.exists() for source in trainer.log_sources(run.spec)]
+        logs = []
+        for source in trainer.log_sources(run.spec):
+            logs.append(source.path.exists())
         heaps, earlier = self._heaps(run, trainer)
         rejected, rejected_t = environment_probes.text_file(
             layout.run_dir / "configs" / "error.txt"

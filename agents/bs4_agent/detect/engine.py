@@ -71,7 +71,11 @@ def _overtaking(facts: Facts) -> dict[str, int]:
     """Return the newest attempt of each run that makes steps, by run name. Failures of earlier
     attempts are history.
     """
-    return {run.name: run.attempt for run in facts.runs if run.trainer_side.steps > 0}
+    found = {}
+    for run in facts.runs:
+        if run.trainer_side.steps > 0:
+            found[run.name] = run.attempt
+    return found
 
 
 class Engine:

@@ -203,4 +203,8 @@ class ConsoleFacts:
         """Return the rows of one run in the list named `what`, for example "pods". Empty if the
         list was not requested.
         """
-        return [row for row in getattr(self, what) or () if row.get("run") == run]
+        found = []
+        for row in getattr(self, what) or ():
+            if row.get("run") == run:
+                found.append(row)
+        return found

@@ -273,10 +273,10 @@ def environment_versions(
     )
     if not pins and first is not None and (match := _VERSION.search(header)):
         pins[str(first)] = match.group(1)
-    return [
-        EnvironmentVersion(name, version, *_installed(spec.cwd, name))
-        for name, version in pins.items()
-    ]
+    found = []
+    for name, version in pins.items():
+        found.append(EnvironmentVersion(name, version, *_installed(spec.cwd, name)))
+    return found
 
 
 def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:

@@ -170,7 +170,11 @@ class RunFacts:
         settings are unknown.
         """
         given = (self.config or {}).items()
-        return {key: value for key, value in given if key.startswith(prefix + ".")}
+        found = {}
+        for key, value in given:
+            if key.startswith(prefix + "."):
+                found[key] = value
+        return found
 
     def alive(self, *components: str) -> list[Member]:
         """Return the living processes of these components, for example "trainer", by component."""
@@ -198,7 +202,11 @@ class RunFacts:
 
     def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
         """Return the events of this kind, from this side if one is given, oldest first."""
-        return [e for e in self.events if e.event.kind == kind and side in (None, e.event.side)]
+        found = []
+        for e in self.events:
+            if e.event.kind == kind and side in (None, e.event.side):
+                found.append(e)
+        return found
 
     def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
         """Return the newest event of this kind, from this side if one is given, with these values,

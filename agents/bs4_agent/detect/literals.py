@@ -176,9 +176,10 @@ def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
 
 def _chars(text: str, folded: bool) -> list[str]:
     """Return the expression for each character of a literal."""
-    return [
-        f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char) for char in text
-    ]
+    rows = []
+    for char in text:
+        rows.append(f"[{char}{char.upper()}]" if folded and char.isalpha() else re.escape(char))
+    return rows
 
 
 def _trie(words: Iterable[tuple[str, int, bool]]) -> str:

@@ -413,7 +413,10 @@ def _main(
     rules = matcher.rules
     key = (trainer.id, source, without)
     if key not in rules.prefilters:
-        words = [w for w in trainer.event_words(source, _FREQUENT) if (_EVENT, w) not in without]
+        words = []
+        for w in trainer.event_words(source, _FREQUENT):
+            if (_EVENT, w) not in without:
+                words.append(w)
         needs: list[tuple[Key, Sequence[str], str]] = [
             ((index, role), expression.needs, expression.raw)
             for index, (signature, _) in enumerate(rules.rules)

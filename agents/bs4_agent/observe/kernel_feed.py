@@ -147,7 +147,9 @@ class KernelFeed:
     def _has(self, pci: str) -> bool:
         """Return True if the GPU at this PCI address is ours, or if the driver lists no GPU."""
         try:
-            ours = [path.name.lower().startswith(pci.lower()) for path in self._gpus.iterdir()]
+            ours = []
+            for path in self._gpus.iterdir():
+                ours.append(path.name.lower().startswith(pci.lower()))
         except OSError:
             return True
         return not ours or any(ours)

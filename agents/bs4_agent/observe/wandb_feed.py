@@ -141,7 +141,10 @@ class WandbFeed:
         known = {entry.get("side") for entry in before}
         if len(known) == len(_SIDES) or time.time() - attempt.started_t > _ADDRESS_S:
             return
-        found = [asdict(one) for one in self._addresses(run, attempt) if one.side not in known]
+        found = []
+        for one in self._addresses(run, attempt):
+            if one.side not in known:
+                found.append(asdict(one))
         if found:
             self._book.append(
                 "run",

@@ -228,10 +228,16 @@ def living(facts: RunFacts) -> list[Member]:
 
 def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
     """Return the pid, component and command of each process, as a plan shows them."""
-    return [
-        {"pid": m.identity.pid, "component": m.component, "command": shown_command(m.cmdline, 200)}
-        for m in members
-    ]
+    found = []
+    for m in members:
+        found.append(
+            {
+                "pid": m.identity.pid,
+                "component": m.component,
+                "command": shown_command(m.cmdline, 200),
+            }
+        )
+    return found
 
 
 def targets_at(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
@@ -251,7 +257,10 @@ def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
     """Return the parts of the steps that the hash of their plan covers."""
-    return [{"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)} for s in steps]
+    found = []
+    for s in steps:
+        found.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
+    return found
 
 
 def steps_as_dicts(steps: Sequence[Planned]) -> list[dict[str, Any]]:

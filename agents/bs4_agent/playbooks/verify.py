@@ -219,4 +219,8 @@ def _taken_current(facts: RunFacts) -> int:
 
 def _orchestrator_events(facts: RunFacts, kind: str) -> list[LogEvent]:
     """Return the orchestrator's log events of this kind."""
-    return [e for e in facts.events if (e.event.side, e.event.kind) == ("orchestrator", kind)]
+    found = []
+    for e in facts.events:
+        if (e.event.side, e.event.kind) == ("orchestrator", kind):
+            found.append(e)
+    return found

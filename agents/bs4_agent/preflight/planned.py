@@ -100,10 +100,11 @@ def findings(
         if name not in PLANNED or not playbook.applies_to(run.spec.trainer):
             continue
         for item in DETECTORS[name](seen, run, playbook.parameters):
-            texts = [
-                " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
-                for e in item.evidence
-            ]
+            texts = []
+            for e in item.evidence:
+                texts.append(
+                    " ".join(filter(None, (str(e.get("file", "")), str(e.get("text", "")))))
+                )
             found.append(
                 {
                     "failure": item.failure,

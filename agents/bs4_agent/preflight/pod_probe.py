@@ -104,7 +104,10 @@ def at_run(
     secret = exposed_in([str(word) for word in body.get("overrides") or ()])
     if plan is not None:
         shown = {key: plan[key] for key in ("resume", "why", "notes", "moves")}
-        starts = [str(step["command"]) for step in plan["steps"] if step["kind"] == "start"]
+        starts = []
+        for step in plan["steps"]:
+            if step["kind"] == "start":
+                starts.append(str(step["command"]))
         command = "" if secret else next(iter(starts), "")
     found: dict[str, Any] = {
         "plan": shown,

@@ -56,7 +56,9 @@ def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str])
     if not isinstance(words, list):
         raise BadRequest("`overrides` is a list of words.")
     with tempfile.TemporaryDirectory(prefix="bs4-config-") as directory:
-        places = [_put(Path(directory), str(name), str(text)) for name, text in files]
+        places = []
+        for name, text in files:
+            places.append(_put(Path(directory), str(name), str(text)))
         return _ask(
             cwd,
             str(body.get("trainer")),

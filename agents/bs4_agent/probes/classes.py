@@ -140,11 +140,10 @@ def _answer(trainer: str, component: str, words: Sequence[str]) -> dict[str, Any
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         errors = _errors(read, cls, trainer, component, words)
-    told = [
-        str(one.message)[:_TEXT]
-        for one in heard
-        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename)
-    ]
+    told = []
+    for one in heard:
+        if issubclass(one.category, UserWarning) and "prime_rl" in str(one.filename):
+            told.append(str(one.message)[:_TEXT])
     # This must run on any Python from 3.8 on.
     name = "{}.{}".format(module, name)  # noqa: UP032
     return {"class": name, "errors": errors, "warnings": told[:_MOST]}

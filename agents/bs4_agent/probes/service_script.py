@@ -148,7 +148,10 @@ def _b2(base: str, file: str, dates: list[tuple[str, float]]) -> Answer:
     )
     storage = ((data or {}).get("apiInfo") or {}).get("storageApi") or {}
     can = storage.get("capabilities") or []
-    missing = [name for name in CAPABILITIES if status == 200 and name not in can]
+    missing = []
+    for name in CAPABILITIES:
+        if status == 200 and name not in can:
+            missing.append(name)
     return {"token": where, "state": _state(status), "detail": detail, "missing": missing}
 
 
@@ -256,11 +259,11 @@ def _short(config: Any) -> Answer | None:
     """Return the important keys of a config.json. For a table, the value is True."""
     if not isinstance(config, dict):
         return None
-    return {
-        key: isinstance(config[key], dict) or config[key]
-        for key in _KEYS
-        if config.get(key) is not None
-    }
+    found = {}
+    for key in _KEYS:
+        if config.get(key) is not None:
+            found[key] = isinstance(config[key], dict) or config[key]
+    return found
 
 
 def hub_home() -> Path:

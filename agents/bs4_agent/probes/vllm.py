@@ -154,7 +154,9 @@ def _own_name(name: str) -> str:
         )
     own = _own_addresses()
     try:
-        found = [str(e[4][0]) for e in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)]
+        found = []
+        for e in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM):
+            found.append(str(e[4][0]))
     except socket.gaierror:
         found = []
     for address in found:

@@ -144,7 +144,9 @@ def _log(
     """Yield the ends of the log files that belong to this attempt, oldest first. At most
     `LOG_BYTES` are taken, from the newest file first.
     """
-    attempts = {g["generation"]: g["attempt"] for g in stream.stat()["generations"]}
+    attempts = {}
+    for g in stream.stat()["generations"]:
+        attempts[g["generation"]] = g["attempt"]
     room = LOG_BYTES
     found: list[tuple[str, bytes]] = []
     for piece in reversed(stream.pieces()):

@@ -156,7 +156,10 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)
-    before = {run.name: run for run in runs.all() if _same(runs, run, candidate.spec)}
+    before = {}
+    for run in runs.all():
+        if _same(runs, run, candidate.spec):
+            before[run.name] = run
     if name and name != candidate.spec.run:
         name = safe_name(name, "run")
     else:
@@ -353,4 +356,7 @@ def _environment(pid: int) -> Mapping[str, str]:
     except OSError:
         return {}
     words = raw.decode("utf-8", "replace").split("\0")
-    return {word.partition("=")[0]: word.partition("=")[2] for word in words}
+    rows = {}
+    for word in words:
+        rows[word.partition("=")[0]] = word.partition("=")[2]
+    return rows

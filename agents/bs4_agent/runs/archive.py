@@ -80,7 +80,11 @@ def archive_logs(runs: Runs, name: str) -> ArchiveResult:
 def _configs(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
     """Return the resolved configs of the attempt, sorted. The next start overwrites them."""
     found = sorted((trainer.layout(spec).run_dir.resolve() / "configs").rglob("*"))
-    return [path for path in found if path.is_file() and not path.is_symlink()]
+    rows = []
+    for path in found:
+        if path.is_file() and not path.is_symlink():
+            rows.append(path)
+    return rows
 
 
 def _logs(trainer: Trainer, spec: LaunchSpec) -> Iterator[Path]:

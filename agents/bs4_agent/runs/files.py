@@ -77,7 +77,10 @@ def listed(directory: Path) -> list[Path]:
     """
     try:
         with os.scandir(directory) as entries:
-            return [directory / entry.name for entry in itertools.islice(entries, LISTED_MOST)]
+            found = []
+            for entry in itertools.islice(entries, LISTED_MOST):
+                found.append(directory / entry.name)
+            return found
     except OSError:
         return []
 

@@ -271,7 +271,11 @@ class Membership:
             members = itertools.chain.from_iterable(
                 attempts[number].members() for number in sorted(attempts)
             )
-            return [member for member in members if member.alive or member.attempt == newest]
+            rows = []
+            for member in members:
+                if member.alive or member.attempt == newest:
+                    rows.append(member)
+            return rows
 
     def living(self, run: str) -> list[Member]:
         """Return the living members of every attempt of the run."""

@@ -163,14 +163,15 @@ class Reaper:
 
     def _remember(self) -> None:
         """Queue descendants.json with the living descendants."""
-        members = [
-            {
-                "identity": self._identity(pid, process),
-                "comm": process.comm,
-                "cmdline": process.title,
-            }
-            for pid, process in sorted(self.descendants.known.items())
-        ]
+        members = []
+        for pid, process in sorted(self.descendants.known.items()):
+            members.append(
+                {
+                    "identity": self._identity(pid, process),
+                    "comm": process.comm,
+                    "cmdline": process.title,
+                }
+            )
         self._unwritten["descendants.json"] = encode({"members": members, **self.stamp()})
 
     def _write_pending(self) -> None:

@@ -189,7 +189,11 @@ class Runs:
         """Return the living members of attempts that have ended. Raises UnknownRun."""
         attempts = self.get(run).attempts
         ended = {attempt.number for attempt in attempts if attempt.end is not None}
-        return [member for member in self.membership.living(run) if member.attempt in ended]
+        rows = []
+        for member in self.membership.living(run):
+            if member.attempt in ended:
+                rows.append(member)
+        return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
         """Return how the processes of an attempt ended, as far as the shim reaped them: the

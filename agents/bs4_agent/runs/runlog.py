@@ -106,7 +106,9 @@ class RunLog:
                 durations=deque(side.durations, maxlen=_TYPICAL),
                 late=deque(side.late, maxlen=_TYPICAL),
             )
-        events = {key: deque(kept, maxlen=_PER_KIND) for key, kept in self._events.items()}
+        events = {}
+        for key, kept in self._events.items():
+            events[key] = deque(kept, maxlen=_PER_KIND)
         return replace(
             self,
             sides=sides,
@@ -304,7 +306,10 @@ def _event_as_dict(event: LogEvent) -> dict[str, Any]:
 def _event_from_dict(data: Mapping[str, Any]) -> LogEvent:
     """Return the event that `_event_as_dict` wrote."""
     inner = data["event"]
-    rest = {key: value for key, value in data.items() if key not in ("event", "t")}
+    rest = {}
+    for key, value in data.items():
+        if key not in ("event", "t"):
+            rest[key] = value
     return LogEvent(
         event=Event(inner["kind"], inner["side"], inner["values"], inner["step"]),
         m=monotonic_of(data["t"]),

@@ -97,7 +97,11 @@ class StepLog:
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
         """Return the records of `attempt` that are still remembered, in order."""
-        return [record for key, record in self._recorded.items() if key[0] == attempt]
+        found = []
+        for key, record in self._recorded.items():
+            if key[0] == attempt:
+                found.append(record)
+        return found
 
     def flush(self) -> None:
         """Write the pending records. Raises SpoolFull and keeps them for the next call if there is
@@ -135,7 +139,10 @@ class StepLog:
         numbers replaces the earlier one for readers.
         """
         key = (record["attempt"], record["side"], record["step"])
-        content = {name: value for name, value in record.items() if name not in ("t", "m", "b")}
+        content = {}
+        for name, value in record.items():
+            if name not in ("t", "m", "b"):
+                content[name] = value
         before = self._recorded.pop(key, None)
         if before is not None and content.items() <= before.items():
             self._recorded[key] = before

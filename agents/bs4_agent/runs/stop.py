@@ -234,7 +234,10 @@ class StopRun:
 
         Waking an engine instead would let the run train on while it is being stopped.
         """
-        stopped = [one for one in living if one.state in ("T", "t") and one is not launcher]
+        stopped = []
+        for one in living:
+            if one.state in ("T", "t") and one is not launcher:
+                stopped.append(one)
         if stopped:
             self._signal("SIGKILL", stopped, report, say)
 

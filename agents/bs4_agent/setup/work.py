@@ -49,9 +49,10 @@ class SetupRunner(StepRunner):
         no longer done means that something else changes the pod.
         """
         detail = "the pod is set up"
-        lacking = [
-            step.title for step in self._steps if not STEPS[step.kind].done(self._context, step)
-        ]
+        lacking = []
+        for step in self._steps:
+            if not STEPS[step.kind].done(self._context, step):
+                lacking.append(step.title)
         if lacking:
             detail = (
                 f"not as it was left a moment ago: {', '.join(lacking)}. Something else changes "

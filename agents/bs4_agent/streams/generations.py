@@ -72,9 +72,10 @@ class Trail:
     def saved(self, limit: int) -> list[list[float]]:
         """Return at most `limit` of the pairs, evenly spread."""
         step = -(-len(self._times) // limit) or 1
-        return [
-            [round(self._times[i], 3), self._sizes[i]] for i in range(0, len(self._times), step)
-        ]
+        found = []
+        for i in range(0, len(self._times), step):
+            found.append([round(self._times[i], 3), self._sizes[i]])
+        return found
 
 
 @dataclass(kw_only=True)

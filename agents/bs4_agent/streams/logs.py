@@ -135,11 +135,11 @@ class LogStream:
             for generation in list(self._chain.generations):
                 if generation.live:
                     self._chain.intact(generation)
-            return [
-                Piece(g.number, _size(g), self._opener(g))
-                for g in self._chain.generations
-                if not g.lost
-            ]
+            found = []
+            for g in self._chain.generations:
+                if not g.lost:
+                    found.append(Piece(g.number, _size(g), self._opener(g)))
+            return found
 
     def place_at(self, t: float) -> str | None:
         """Return the cursor of the line that was the last one at wall second `t`. Returns the start

@@ -227,14 +227,15 @@ class Queries:
             raise BadRequest(
                 f"sift needs `terms`, a list of at most {TERMS} objects, and `floor`, an integer."
             )
-        checked = [
-            {
-                "pattern": _pattern(t),
-                "ignore_case": bool(t.get("ignore_case")),
-                "out": bool(t.get("out")),
-            }
-            for t in terms
-        ]
+        checked = []
+        for t in terms:
+            checked.append(
+                {
+                    "pattern": _pattern(t),
+                    "ignore_case": bool(t.get("ignore_case")),
+                    "out": bool(t.get("out")),
+                }
+            )
         pieces = search.whole_lines(self._stream.pieces())
         start = self._place(arguments.get("cursor", END if backwards else START))
         request = {
@@ -244,10 +245,9 @@ class Queries:
             "limit": min(_limit(arguments), search.MAX_HITS),
         }
         answer, place = search.scan(pieces, start, request, budget, backwards=backwards)
-        lines = [
-            [str(Cursor(generation, offset)), text, size]
-            for generation, offset, text, size in answer["hits"]
-        ]
+        lines = []
+        for generation, offset, text, size in answer["hits"]:
+            lines.append([str(Cursor(generation, offset)), text, size])
         reached = place or start
         if place is None and pieces and backwards:
             reached = min(start, Cursor(pieces[0].generation, 0))

@@ -216,10 +216,10 @@ class SegmentStream:
 
     def pieces(self) -> list[Piece]:
         """Return the segments as pieces, oldest first."""
-        return [
-            Piece(number, size, self._opener(number))
-            for number, size in sorted(self._snapshot().items())
-        ]
+        rows = []
+        for number, size in sorted(self._snapshot().items()):
+            rows.append(Piece(number, size, self._opener(number)))
+        return rows
 
     def place_at(self, t: float) -> str | None:
         """Return None: a stream of records is searched by the times in its lines."""

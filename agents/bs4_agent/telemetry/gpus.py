@@ -178,7 +178,9 @@ class RecordedGpus:
     def _device(self, index: int, device: dict[str, Any]) -> dict[str, Any]:
         """Return one device of the file with all keys of a telemetry record."""
         listed = device.get("procs", ())
-        procs = [{"pid": proc["pid"], "mem": proc.get("mem")} for proc in listed]
+        procs = []
+        for proc in listed:
+            procs.append({"pid": proc["pid"], "mem": proc.get("mem")})
         return {**BLANK_DEVICE, "index": index, "minor": index, **device, "procs": procs}
 
     def _note_xids(self) -> None:

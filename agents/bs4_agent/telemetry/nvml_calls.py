@@ -268,9 +268,7 @@ def _link_errors(nvml: NvmlCalls, handle: Any) -> int | None:
     """
     values = _optional(nvml, "nvmlDeviceGetFieldValues", handle, _LINK_ERRORS)
     known = [value for value in values or () if value.nvmlReturn == pynvml.NVML_SUCCESS]
-    if known:
-        return sum(value.value.ullVal for value in known)
-    return None
+    return sum(value.value.ullVal for value in known) if known else None
 
 
 #: Readings of values that change every second, of values that do not, and of values that cost too

@@ -79,7 +79,9 @@ def attribute(
                 if minor is not None and minor in holders[pid]
             ]
         else:
-            procs = [row(proc["pid"], proc["mem"], proc["pid"] in computing) for proc in listed]
+            procs = []
+            for proc in listed:
+                procs.append(row(proc["pid"], proc["mem"], proc["pid"] in computing))
         filled = {
             **device,
             "procs": procs,

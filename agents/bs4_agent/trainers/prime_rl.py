@@ -386,7 +386,11 @@ def sources_in(logs: Path) -> list[LogSource]:
 def attempts_in(logs: Path) -> dict[int, Path]:
     """Return the directories `logs/attempt_N` by number, lowest first."""
     found = _attempts(logs)
-    return {number: found[number] for number in sorted(found) if found[number].is_dir()}
+    rows = {}
+    for number in sorted(found):
+        if found[number].is_dir():
+            rows[number] = found[number]
+    return rows
 
 
 def _attempts(logs: Path) -> dict[int, Path]:

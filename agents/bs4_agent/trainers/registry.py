@@ -230,7 +230,11 @@ def _ancestors(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
 
 def _descendants(proc: Proc, table: Mapping[int, Proc]) -> list[Proc]:
     """Return all descendants of a process."""
-    return [other for other in table.values() if _is_below(other, (proc.pid,), table)]
+    found = []
+    for other in table.values():
+        if _is_below(other, (proc.pid,), table):
+            found.append(other)
+    return found
 
 
 def _is_below(proc: Proc, pids: Collection[int], table: Mapping[int, Proc]) -> bool:

@@ -234,4 +234,8 @@ def _values(values: Mapping[str, Any]) -> StepRecord:
 
 def _numbers(record: StepRecord) -> StepRecord:
     """Return a record without its place and date."""
-    return {name: value for name, value in record.items() if name not in ("at", "log_t")}
+    found = {}
+    for name, value in record.items():
+        if name not in ("at", "log_t"):
+            found[name] = value
+    return found

@@ -165,7 +165,11 @@ def validations(metrics: Metrics) -> dict[str, float]:
 
 def _means(metrics: Metrics) -> list[str]:
     """Return the keys of the means of a validation."""
-    return [key for key in metrics if key.startswith("val-core/") and "/mean@" in key]
+    found = []
+    for key in metrics:
+        if key.startswith("val-core/") and "/mean@" in key:
+            found.append(key)
+    return found
 
 
 def _picked(

@@ -254,7 +254,9 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
     """Return every setting that is known of this run: the file's, then the spec's own words, then
     `words`, which are those of the real start.
     """
-    found = {bare(name): value for name, value in of_file(spec, watching=True).items()}
+    found = {}
+    for name, value in of_file(spec, watching=True).items():
+        found[bare(name)] = value
     if (steps := planned(spec, watching=True)) is not None:
         found[PLANNED] = steps
     return overrides([*spec.overrides, *words], found)
@@ -276,7 +278,11 @@ def recorded(run: Path) -> list[str]:
             lines = (place / ".hydra" / "overrides.yaml").read_text(errors="replace").splitlines()
         except OSError:
             continue
-        return [_unquoted(line[2:].strip()) for line in lines if line.startswith("- ")]
+        found = []
+        for line in lines:
+            if line.startswith("- "):
+                found.append(_unquoted(line[2:].strip()))
+        return found
     return []
 
 

@@ -60,7 +60,9 @@ def prom(verdicts: Sequence[Verdict]) -> str:
     for v in verdicts:
         samples = [Sample("bs4_check_status", {}, float(v.level)), *v.samples]
         for i in v.incidents:
-            labels = {key: str(i[key]) for key in ("run", "failure", "severity", "id")}
+            labels = {}
+            for key in ("run", "failure", "severity", "id"):
+                labels[key] = str(i[key])
             samples.append(Sample("bs4_incident_open", labels, 1.0))
         for name, own, value in samples:
             shown[name].append(f"{name}{_labels({'pod': v.pod, **own})} {value!r}")

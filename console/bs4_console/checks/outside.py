@@ -45,26 +45,32 @@ class Outside:
         """Return the observations as JSON objects with `run`, `witness`, `state`, `detail`,
         `seen_t`, `looked_t`, `step` and `coverage`.
         """
-        return [
-            {
-                "run": run,
-                "witness": "wandb",
-                "state": sight.state,
-                "detail": sight.detail,
-                "seen_t": sight.seen_t,
-                "looked_t": sight.looked_t,
-                "step": sight.step,
-                "coverage": sight.coverage,
-            }
-            for run, sight in self.sights.items()
-        ]
+        found = []
+        for run, sight in self.sights.items():
+            found.append(
+                {
+                    "run": run,
+                    "witness": "wandb",
+                    "state": sight.state,
+                    "detail": sight.detail,
+                    "seen_t": sight.seen_t,
+                    "looked_t": sight.looked_t,
+                    "step": sight.step,
+                    "coverage": sight.coverage,
+                }
+            )
+        return found
 
 
 def watched(pod: PodState) -> list[RunState]:
     """Return the runs of which W&B may know more: those that reported where W&B shows them, and
     that are running or ended less than an hour ago.
     """
-    return [run for run in pod.runs.values() if run.view.tracked and _matters(run)]
+    found = []
+    for run in pod.runs.values():
+        if run.view.tracked and _matters(run):
+            found.append(run)
+    return found
 
 
 def _matters(run: RunState) -> bool:
@@ -162,7 +168,11 @@ def _playbooks() -> list[Any]:
     from bs4_console.failures.playbooks import compile_all
 
     known = Library(compile_all())
-    return [book for book in known if book.family == "wandb" and book.where == "console"]
+    found = []
+    for book in known:
+        if book.family == "wandb" and book.where == "console":
+            found.append(book)
+    return found
 
 
 def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:

@@ -196,7 +196,10 @@ def _wandb(pod: PodState, seen: Outside) -> list[Reason]:
     for name, sight in seen.sights.items():
         wrong = [beside_the_pod(pod.runs[name], sight)]
         if not wrong[0]:
-            wrong = [f"{i['summary']} Trust the pod." for i in seen.incidents if i["run"] == name]
+            wrong = []
+            for i in seen.incidents:
+                if i["run"] == name:
+                    wrong.append(f"{i['summary']} Trust the pod.")
         for text in wrong:
             found.append(Reason(WARNING, f"W&B of {name}", text))
         if not wrong:

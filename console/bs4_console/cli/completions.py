@@ -169,7 +169,10 @@ def fish(found: list[Node]) -> str:
     """Return the script for fish: one `complete` for each word and each option."""
     lines = ["complete -c bs4-console -f"]
     for node in found:
-        further = [other.path[-1] for other in found if other.path and other.path[:-1] == node.path]
+        further = []
+        for other in found:
+            if other.path and other.path[:-1] == node.path:
+                further.append(other.path[-1])
         start = f"complete -c bs4-console -n {_fish(_fish_condition(node, further))}"
         for word, text in node.words:
             lines.append(f"{start} -a {_fish(word)} -d {_fish(_first(text))}")
@@ -198,7 +201,9 @@ def _fish_condition(node: Node, further: Sequence[str]) -> str:
     """Return fish's condition for a parser: the words of its path are there, and none of `further`,
     which lead to the parsers below it.
     """
-    conditions = [f"__fish_seen_subcommand_from {word}" for word in node.path]
+    conditions = []
+    for word in node.path:
+        conditions.append(f"__fish_seen_subcommand_from {word}")
     if further:
         conditions.append(f"not __fish_seen_subcommand_from {' '.join(further)}")
     return "; and ".join(conditions) or "true"

@@ -417,7 +417,10 @@ def _diff(options: argparse.Namespace) -> int:
     else:
         for change in changes:
             sign = {"added": "+", "removed": "-", "changed": "~"}[change.kind]
-            shown = [str(value) for value in (change.before, change.after) if value is not None]
+            shown = []
+            for value in (change.before, change.after):
+                if value is not None:
+                    shown.append(str(value))
             print(f"{sign} {change.key}: {' -> '.join(shown)}")
         if not changes:
             print("They mean the same.")

@@ -199,7 +199,11 @@ def _confirm(error: HostKeyUnknown, pod: Pod, expected: str | None) -> None:
 def _fields(pod: Pod) -> dict[str, object]:
     """Return the fields of a pod that are set in the inventory."""
     known = dataclasses.asdict(pod).items()
-    return {key: value for key, value in known if value not in (None, "", ())}
+    found = {}
+    for key, value in known:
+        if value not in (None, "", ()):
+            found[key] = value
+    return found
 
 
 def _print(pod: Pod, as_json: bool) -> int:

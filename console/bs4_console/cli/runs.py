@@ -477,14 +477,15 @@ def _eta(options: argparse.Namespace) -> int:
     if so_far is not None:
         spent = f"${so_far:.2f} so far"
     print(f"{record.name}: {done} steps done, {pace:.0f} s a step, {spent}")
-    rows = [
-        [
-            str(g.step),
-            eta.describe(g.seconds) if g.seconds else "reached",
-            "-" if g.cost is None else f"${g.cost:.2f}",
-        ]
-        for g in goals
-    ]
+    rows = []
+    for g in goals:
+        rows.append(
+            [
+                str(g.step),
+                eta.describe(g.seconds) if g.seconds else "reached",
+                "-" if g.cost is None else f"${g.cost:.2f}",
+            ]
+        )
     table(rows, ["step", "in", "cost until then"])
     return 0
 
@@ -543,10 +544,9 @@ def _bench(options: argparse.Namespace) -> int:
                 f"{word!r} names no result.", "Write STEP=FILE, for example 100=results_100.json."
             )
         results[int(step)] = evals.read(Path(file))
-    verdicts = [
-        evals.judge(baseline, number, results[number], results.get(500))
-        for number in sorted(results)
-    ]
+    verdicts = []
+    for number in sorted(results):
+        verdicts.append(evals.judge(baseline, number, results[number], results.get(500)))
     if options.json:
         emit("run-bench", verdicts=verdicts)
     else:

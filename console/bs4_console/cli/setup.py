@@ -192,11 +192,10 @@ def _credentials(options: argparse.Namespace) -> secrets.Credentials:
                 "Nobody can type credentials without a terminal.",
                 "Pipe them: `--credentials - < FILE`.",
             )
-        typed = {
-            name: getpass.getpass(f"{name} (empty: none): ")
-            for name in secrets.VARIABLES
-            if name != "HUGGING_FACE_HUB_TOKEN"
-        }
+        typed = {}
+        for name in secrets.VARIABLES:
+            if name != "HUGGING_FACE_HUB_TOKEN":
+                typed[name] = getpass.getpass(f"{name} (empty: none): ")
         return secrets.collect(typed)
     return secrets.Credentials()
 

@@ -31,7 +31,10 @@ class Rule:
 def rules() -> dict[str, Rule]:
     """Return all rules by id."""
     with (find("configs") / "rules.toml").open("rb") as handle:
-        return {name: Rule(id=name, **fields) for name, fields in tomllib.load(handle).items()}
+        found = {}
+        for name, fields in tomllib.load(handle).items():
+            found[name] = Rule(id=name, **fields)
+        return found
 
 
 def finding(

@@ -82,9 +82,11 @@ class History:
 
     def _named(self, path: str, file_name: str) -> list[str]:
         """Return the recorded names that are `path` or end with `file_name`."""
-        return [
-            name for name in self.data["configs"] if name == path or File(name).name == file_name
-        ]
+        found = []
+        for name in self.data["configs"]:
+            if name == path or File(name).name == file_name:
+                found.append(name)
+        return found
 
     def versions(self, name: str) -> list[Version]:
         """Return the recorded versions of a config, oldest first and the current one last. Empty if

@@ -82,9 +82,8 @@ class View:
         """
         value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and (isinstance(value, float) or abs(value) < _COUNTABLE):
-            return value
-        return None
+        fits = is_number and (isinstance(value, float) or abs(value) < _COUNTABLE)
+        return value if fits else None
 
     def line(self, *places: str) -> int:
         """Return the 1-based line of the first place that is written, or else of the nearest table

@@ -175,7 +175,11 @@ class LostWatch:
             await asyncio.gather(*asked, return_exceptions=True)
 
     def _asked(self) -> list[asyncio.Task[None]]:
-        return [known.asking for known in self._known.values() if known.asking is not None]
+        found = []
+        for known in self._known.values():
+            if known.asking is not None:
+                found.append(known.asking)
+        return found
 
     def tick(self) -> None:
         """Collect the signs that this machine knows, judge each pod, and start a poll of the

@@ -83,7 +83,11 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 def launches(state: PodState, run: str) -> list[ActionView]:
     """Return all launches of the run."""
-    return [a for a in state.ledger.actions.values() if (a.kind, a.run) == ("launch", run)]
+    found = []
+    for a in state.ledger.actions.values():
+        if (a.kind, a.run) == ("launch", run):
+            found.append(a)
+    return found
 
 
 def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
@@ -181,7 +185,10 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
     start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
     NotApplicableError with the pod's reason if it makes no plan.
     """
-    kept = {name: value for name, value in record.items() if value is not None}
+    kept = {}
+    for name, value in record.items():
+        if value is not None:
+            kept[name] = value
     key = await live.submit("plan", launch=asked.body(), record=kept)
     async for action in live.follow_action(key):
         if action.state == "failed":

@@ -201,7 +201,10 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
     The phase is None, and the config part empty, before the first launch. Raises UsageError if the
     run was launched without phases.
     """
-    started = [action for action in guide.launches(state, wanted.run) if "attempt" in action.result]
+    started = []
+    for action in guide.launches(state, wanted.run):
+        if "attempt" in action.result:
+            started.append(action)
     if not started:
         return None, {}
     plan = max(started, key=attrgetter("accepted_t")).body.get("plan") or {}

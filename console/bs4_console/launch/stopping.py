@@ -34,7 +34,11 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()
-    return [a for a in actions if a.run == run and not a.ended and a.kind in ended]
+    rows = []
+    for a in actions:
+        if a.run == run and not a.ended and a.kind in ended:
+            rows.append(a)
+    return rows
 
 
 def steps(run: RunState) -> list[StopStep]:
@@ -55,9 +59,14 @@ def steps(run: RunState) -> list[StopStep]:
         policy = None  # a trainer that only a newer agent knows
     if policy is not None:
         tree = policy.target == "tree"
-        targets = [c for c in living if tree or c.get("component") == "launcher"]
+        targets = []
+        for c in living:
+            if tree or c.get("component") == "launcher":
+                targets.append(c)
         if targets:
-            found = [StopStep(_kill(name, targets), seconds) for name, seconds in policy.signals]
+            found = []
+            for name, seconds in policy.signals:
+                found.append(StopStep(_kill(name, targets), seconds))
         if tree and policy.signals[-1][0] == "SIGKILL":
             return found
     return [

@@ -131,7 +131,10 @@ class LogFilter:
         """Return for each term its compiled expression, True if matching lines are left out, and
         the number of bytes of a line to search (None: all).
         """
-        return [(term.compile(), term.out, term.reach(REACH)) for term in self.terms]
+        found = []
+        for term in self.terms:
+            found.append((term.compile(), term.out, term.reach(REACH)))
+        return found
 
     def matches(self, line: bytes) -> bool:
         """Return True if a line passes all terms. The level is not checked."""
@@ -362,7 +365,10 @@ class Lens:
         elif wanted.floor and MARK not in block.sources:
             found = self._by_level(block, start, stop)
         else:
-            found = [block.first + i for i in range(start, stop) if self._keeps(block, i)]
+            found = []
+            for i in range(start, stop):
+                if self._keeps(block, i):
+                    found.append(block.first + i)
         if wanted.fold:
             return self._fold(block, found)
         return found
@@ -424,7 +430,11 @@ class Lens:
         take 0.1 s if few lines match.
         """
         found = _candidates(block, start, stop, pattern)
-        return [block.first + i for i in found if self.filter.matches(block.line(i))]
+        rows = []
+        for i in found:
+            if self.filter.matches(block.line(i)):
+                rows.append(block.first + i)
+        return rows
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
         """Return the position of the nearest visible line that matches `pattern`, or None. The

@@ -119,4 +119,7 @@ def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[st
                 break
             if (place := store.place(other)) is not None:
                 found.setdefault(place[0], f"{place[1]}:{place[2]}")
-    return {stream: found.get(source, "end") for source, stream in enumerate(streams)}
+    rows = {}
+    for source, stream in enumerate(streams):
+        rows[stream] = found.get(source, "end")
+    return rows

@@ -85,7 +85,10 @@ def take_older(sides: Sequence[Side]) -> list[Row]:
     )
     taken: list[Keyed] = []
     for side in sides:
-        keep = [entry for entry in side.waiting if bound is not None and entry[0] < bound]
+        keep = []
+        for entry in side.waiting:
+            if bound is not None and entry[0] < bound:
+                keep.append(entry)
         if len(keep) < len(side.waiting):
             side.time = side.waiting[len(keep)][0]
         taken += side.waiting[len(keep) :]
@@ -109,7 +112,10 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
     )
     taken: list[Keyed] = []
     for side in sides:
-        ready = [entry for entry in side.waiting if bound is None or entry[0] <= bound]
+        ready = []
+        for entry in side.waiting:
+            if bound is None or entry[0] <= bound:
+                ready.append(entry)
         if ready:
             side.time = ready[-1][0]
         taken += ready

@@ -116,7 +116,9 @@ class LogSearch:
             hits = [(str(place), str(text)) for place, text, _ in answer["lines"]]
         else:
             answer = await self._pages.ask(stream, "search", **page, **self.arguments)
-            hits = [(str(hit["cursor"]), str(hit["text"])) for hit in answer["hits"]]
+            hits = []
+            for hit in answer["hits"]:
+                hits.append((str(hit["cursor"]), str(hit["text"])))
         further = answer["next"]
         return hits, str(further["cursor"]) if further else cursor, further is None
 

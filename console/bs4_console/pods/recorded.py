@@ -96,14 +96,16 @@ class MirroredStream:
         """Return the generations of the stream in order, each with its size in bytes and a function
         that opens it.
         """
-        return [
-            Piece(
-                number,
-                path.stat().st_size,
-                functools.partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC),
+        found = []
+        for number, path in sorted(self._paths.items()):
+            found.append(
+                Piece(
+                    number,
+                    path.stat().st_size,
+                    functools.partial(os.open, path, os.O_RDONLY | os.O_CLOEXEC),
+                )
             )
-            for number, path in sorted(self._paths.items())
-        ]
+        return found
 
     def place_at(self, t: float) -> str | None:
         """Return the cursor of the first line that was written at or after `t` (wall seconds), or
@@ -271,7 +273,10 @@ class RecordedSession(PodSession):
 def _found(home: Path) -> list[tuple[str, str]]:
     """Return (stream, kind) of every directory that holds data."""
     names = {str(path.parent.relative_to(home)) for path in home.rglob("*.data")}
-    return [(name, "log" if name.startswith("log/") else "records") for name in sorted(names)]
+    found = []
+    for name in sorted(names):
+        found.append((name, "log" if name.startswith("log/") else "records"))
+    return found
 
 
 def _no_transport() -> Transport:

@@ -61,7 +61,10 @@ def trail_of(
     if made or not lines:
         return made
     begin, end = span
-    return [(begin + (end - begin) * i / len(lines), *line) for i, line in enumerate(lines)]
+    found = []
+    for i, line in enumerate(lines):
+        found.append((begin + (end - begin) * i / len(lines), *line))
+    return found
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:

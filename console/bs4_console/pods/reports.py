@@ -225,7 +225,11 @@ def incidents(report: Report) -> list[IncidentView]:
     """
     ledger, _ = _journal(report)
     attempt = report.head["attempt"]
-    return [found for found in ledger.open_incidents(report.run) if found.attempt == attempt]
+    rows = []
+    for found in ledger.open_incidents(report.run):
+        if found.attempt == attempt:
+            rows.append(found)
+    return rows
 
 
 def not_seen(report: Report) -> list[str]:

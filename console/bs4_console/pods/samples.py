@@ -87,7 +87,11 @@ class Samples:
         for pack in self._packs:
             if pack.begin <= end and begin <= pack.end:
                 held += pack.samples()
-        return [one for one in (*held, *self._newest) if begin <= one["t"] <= end]
+        found = []
+        for one in (*held, *self._newest):
+            if begin <= one["t"] <= end:
+                found.append(one)
+        return found
 
     def near(self, t: float, within: float) -> Sample | None:
         """Return the record nearest to `t`, or None if none is within `within` seconds of it."""

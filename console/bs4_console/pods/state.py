@@ -151,9 +151,7 @@ class RunState:
             for row in list(self.trainer_steps)[-20:]
             if isinstance(row.get("time_s"), (int, float))
         )
-        if recent:
-            return recent[len(recent) // 2]
-        return None
+        return recent[len(recent) // 2] if recent else None
 
     def eta_seconds(self) -> float | None:
         """Return the seconds to max_steps at the present pace. Return None if pace or goal is

@@ -186,7 +186,10 @@ def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Chec
     name = (part or {}).get("container")
     if not isinstance(name, str) or not name:
         return list(checks)
-    return [replace(check, why=f"In container {name}: {check.why}") for check in checks]
+    found = []
+    for check in checks:
+        found.append(replace(check, why=f"In container {name}: {check.why}"))
+    return found
 
 
 @functools.cache

@@ -58,15 +58,16 @@ def judge(
         except ConsoleError as error:
             return [said(_CONFIG, "blocking", error.message, error.next_step)]
     name = Path(files[0][0]).name
-    checks = [
-        said(
-            (item.id, f"{name}, line {item.line}"),
-            "blocking" if item.level == "error" else "warning",
-            item.message,
-            item.fix,
+    checks = []
+    for item in found:
+        checks.append(
+            said(
+                (item.id, f"{name}, line {item.line}"),
+                "blocking" if item.level == "error" else "warning",
+                item.message,
+                item.fix,
+            )
         )
-        for item in found
-    ]
     if not any(check.state == "blocking" for check in checks):
         by = f"{answer.name} of the pod takes it, and lint" if answer.name else "Lint"
         checks.insert(
@@ -183,7 +184,11 @@ def _judged(
 
 def named(overrides: Sequence[str]) -> list[str]:
     """Return the files that options name for single components (`--trainer @ FILE`)."""
-    return [word for before, word in itertools.pairwise(overrides) if before == "@"]
+    found = []
+    for before, word in itertools.pairwise(overrides):
+        if before == "@":
+            found.append(word)
+    return found
 
 
 def _lay_out(files: Sequence[tuple[str, str]], root: Path) -> Path:

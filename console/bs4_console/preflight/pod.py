@@ -170,7 +170,9 @@ def _release(holders: list[Mapping[str, Any]], wanted: Wanted) -> str:
             runs.add(str(owner))
         else:
             strangers.append(str(row.get("pid")))
-    fixes = [f"{wanted.stop(run)} ends all of {run}." for run in sorted(runs)]
+    fixes = []
+    for run in sorted(runs):
+        fixes.append(f"{wanted.stop(run)} ends all of {run}.")
     if strangers:
         fixes.append(
             f"Find out whose pid {', '.join(strangers)} is (`ps -fp {','.join(strangers)}`) "

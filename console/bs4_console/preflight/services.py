@@ -218,11 +218,11 @@ def _registry(name: str, wanted: Wanted) -> list[Check]:
     """
     if not name or not wanted.complete or models.get(name) is None:
         return []
-    return [
-        _remarked(remark)
-        for remark in models.verify(name, wanted.trainer)
-        if remark.level != "info" and remark.check != "known"
-    ]
+    rows = []
+    for remark in models.verify(name, wanted.trainer):
+        if remark.level != "info" and remark.check != "known":
+            rows.append(_remarked(remark))
+    return rows
 
 
 def _remarked(remark: Remark) -> Check:

@@ -281,7 +281,11 @@ def stacks() -> dict[str, dict[str, Any]]:
     """Return the known stacks of configs/stacks.toml by trainer id."""
     with (find("configs") / "stacks.toml").open("rb") as handle:
         entries = tomllib.load(handle)
-    return {name: entry for name, entry in entries.items() if "package" in entry}
+    found = {}
+    for name, entry in entries.items():
+        if "package" in entry:
+            found[name] = entry
+    return found
 
 
 @functools.cache

@@ -226,7 +226,10 @@ class Api:
         except ValueError:
             return ""
         for part in (data, inside(data, "error")):
-            words = [part[key] for key in _SAID if isinstance(inside(part, key), str)]
+            words = []
+            for key in _SAID:
+                if isinstance(inside(part, key), str):
+                    words.append(part[key])
             if words:
                 return self._clean(", ".join(dict.fromkeys(words)))
         return ""

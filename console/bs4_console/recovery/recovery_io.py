@@ -259,12 +259,13 @@ class RealHands:
                 )
             except NoOffers:
                 return None
-            known = [
-                offer
-                for offer in plan.offers
-                if self.config.trust_first_key
-                or provisioner.providers[offer.provider].capabilities.host_keys
-            ]
+            known = []
+            for offer in plan.offers:
+                if (
+                    self.config.trust_first_key
+                    or provisioner.providers[offer.provider].capabilities.host_keys
+                ):
+                    known.append(offer)
         if not known:
             raise RefusedError(
                 "None of the providers with an offer can tell a new machine's host key, and "

@@ -324,7 +324,11 @@ class Records:
 
     def _noted(self, event: str) -> list[dict[str, Any]]:
         wanted = ("recovery", event)
-        return [r for r in self.journal.records() if (r.get("type"), r.get("event")) == wanted]
+        found = []
+        for r in self.journal.records():
+            if (r.get("type"), r.get("event")) == wanted:
+                found.append(r)
+        return found
 
 
 def _followed(data: bytes) -> str | None:

@@ -172,7 +172,11 @@ class RunLog:
         yet. Each known section matches one section of the imported document.
         """
         known = enumerate(self.chunks)
-        return [i for i, c in known if id(c) not in self._claimed and c.heading == new.heading]
+        found = []
+        for i, c in known:
+            if id(c) not in self._claimed and c.heading == new.heading:
+                found.append(i)
+        return found
 
     def _first(self, name: str) -> int:
         return next(i for i, chunk in enumerate(self.chunks) if chunk.run == name)

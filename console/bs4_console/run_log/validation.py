@@ -111,6 +111,8 @@ def describe(curve: Validation, most: int = 12) -> list[str]:
     line = f"{curve.metric}: best {curve.best:.4g} at step {curve.best_step}; {told}"
     if curve.saved_step is not None and curve.saved_step != curve.best_step:
         line += f"; best with a checkpoint: {curve.saved:.4g} at step {curve.saved_step}"
-    shown = [f"{step:.0f}:{value:.4g}" for step, value in curve.points[-most:]]
+    shown = []
+    for step, value in curve.points[-most:]:
+        shown.append(f"{step:.0f}:{value:.4g}")
     before = "... " if len(curve.points) > len(shown) else ""
     return [line, before + "  ".join(shown)]

@@ -81,7 +81,11 @@ def left_out(vllm: str) -> dict[str, str]:
     the reason why it is in the list.
     """
     known = variables(vllm)
-    return {name: str(rule["why"]) for name, rule in _rules().items() if name not in known}
+    found = {}
+    for name, rule in _rules().items():
+        if name not in known:
+            found[name] = str(rule["why"])
+    return found
 
 
 def stack_vllm(trainer: str) -> str:

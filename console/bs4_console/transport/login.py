@@ -150,7 +150,10 @@ async def _load(file: str, hop: Hop, passphrases: Passphrases) -> list[asyncssh.
     CertificateFile), then without.
     """
     passphrase: str | None = None
-    certificates = [name for name in hop.certificates if Path(name).exists()]
+    certificates = []
+    for name in hop.certificates:
+        if Path(name).exists():
+            certificates.append(name)
     for attempt in range(2):
         try:
             return list(

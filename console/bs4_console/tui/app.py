@@ -370,7 +370,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         command, _ = commands.parse(word)
         if command is None:
             return []
-        return [offer for offer in offers(self, command.completes, rest) if offer.startswith(rest)]
+        found = []
+        for offer in offers(self, command.completes, rest):
+            if offer.startswith(rest):
+                found.append(offer)
+        return found
 
     @cached_property
     def paths(self) -> PathOffers:

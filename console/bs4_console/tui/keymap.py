@@ -136,7 +136,9 @@ def _clash(accepted: Mapping[str, str]) -> tuple[str, str, str] | None:
     """Return the first two commands that would have the same key on one screen, as (the user's
     entry, the other command, the key). Returns None if there are none.
     """
-    keys = {c.id: accepted.get(c.id, ",".join(c.keys)).split(",") for c in commands.COMMANDS}
+    keys = {}
+    for c in commands.COMMANDS:
+        keys[c.id] = accepted.get(c.id, ",".join(c.keys)).split(",")
     for name in reversed(list(accepted)):
         for command in commands.COMMANDS:
             if command.id != name and command.where & commands.BY_ID[name].where:

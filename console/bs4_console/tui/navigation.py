@@ -173,7 +173,10 @@ class Navigation(Notifications):
             self.open_file(pod, source)
             return
         begin = f"log/{run}/"
-        known = [name.rpartition("/")[2] for name in pod.streams if name.startswith(begin)]
+        known = []
+        for name in pod.streams:
+            if name.startswith(begin):
+                known.append(name.rpartition("/")[2])
         if source is not None and source not in known:
             self.say(
                 f"{run} has no log {source}; there are {', '.join(known) or 'none yet'}.",

@@ -40,7 +40,11 @@ def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
         return sorted(run if on_pods[run] == 1 else f"{pod}/{run}" for pod, run in names)
     if what == "sources" and subject.pod and subject.run:
         prefix = f"log/{subject.run.name}/"
-        return [s.removeprefix(prefix) for s in subject.pod.streams if s.startswith(prefix)]
+        found = []
+        for s in subject.pod.streams:
+            if s.startswith(prefix):
+                found.append(s.removeprefix(prefix))
+        return found
     if what == "incidents":
         return [incident.failure for incident in subject.incidents]
     if what == "playbooks":

@@ -135,10 +135,10 @@ def stamp(source: Path) -> dict[str, list[int]]:
     never written again, so this identifies its content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
-    return {
-        str(path.relative_to(source)): [path.stat().st_size, path.stat().st_mtime_ns]
-        for path in sorted(entries)
-    }
+    found = {}
+    for path in sorted(entries):
+        found[str(path.relative_to(source))] = [path.stat().st_size, path.stat().st_mtime_ns]
+    return found
 
 
 def _refuse_changed(order: Mapping[str, Any], source: Path) -> None:

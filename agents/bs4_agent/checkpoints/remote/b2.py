@@ -264,10 +264,14 @@ class B2Store:
         They are billed, and no listing shows them.
         """
         with self._told(prefix):
-            return [
-                Entry(str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id))
-                for row in self._bucket.list_unfinished_large_files(prefix=prefix)
-            ]
+            found = []
+            for row in self._bucket.list_unfinished_large_files(prefix=prefix):
+                found.append(
+                    Entry(
+                        str(row.file_name), 0, row.file_info.get(_LARGE_SHA1), 0.0, str(row.file_id)
+                    )
+                )
+            return found
 
     def cancel(self, entry: Entry) -> None:
         """Delete an unfinished large file with its parts."""

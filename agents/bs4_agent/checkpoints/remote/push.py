@@ -136,7 +136,9 @@ class Push:
         """Return the manifest that stands for the step in the store, and whether its files may have
         to be sent. It is written before any data. `there` is the step as it was just listed.
         """
-        files = [File(file.name, file.size, known[file.path][1]) for file in local.files]
+        files = []
+        for file in local.files:
+            files.append(File(file.name, file.size, known[file.path][1]))
         launch = origin.launch
         if launch is not None:
             launch = replace(

@@ -157,7 +157,9 @@ def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: Worke
             sha256=pushed.manifest_sha256,
         )
     store = opening.result()
-    others = {layout.root + name: Path(path) for name, path in job["others"].items()}
+    others = {}
+    for name, path in job["others"].items():
+        others[layout.root + name] = Path(path)
     if others:
         tell("others", count=upload_others(store, others, hashes), names=sorted(job["others"]))
     if job["keep_remote"] is not None:

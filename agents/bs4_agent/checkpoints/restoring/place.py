@@ -52,7 +52,11 @@ class Placement:
     @property
     def extra(self) -> Sequence[Target]:
         """Return those of `targets` that belong to `beside`."""
-        return [t for t in self.targets if self.staging / _BESIDE in t.staged.parents]
+        found = []
+        for t in self.targets:
+            if self.staging / _BESIDE in t.staged.parents:
+                found.append(t)
+        return found
 
     @property
     def finals(self) -> list[str]:
@@ -115,16 +119,20 @@ def in_the_way(where: Placement) -> list[Path]:
     """Return the directories that occupy the place of a staged directory. Empty directories count
     too, because a trainer sees them.
     """
-    return [
-        one.final
-        for one in where.directories
-        if os.path.lexists(one.staged) and os.path.lexists(one.final)
-    ]
+    found = []
+    for one in where.directories:
+        if os.path.lexists(one.staged) and os.path.lexists(one.final):
+            found.append(one.final)
+    return found
 
 
 def clashing(where: Placement) -> list[Path]:
     """Return the directories that occupy a place of the set, before anything is fetched."""
-    return [one.final for one in where.directories if os.path.lexists(one.final)]
+    found = []
+    for one in where.directories:
+        if os.path.lexists(one.final):
+            found.append(one.final)
+    return found
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
@@ -167,7 +175,11 @@ def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
     """Return the complete steps on the pod that are newer than `step`. A launch without an explicit
     step resumes from these.
     """
-    return [one.step for one in step_sets(trainer, spec) if one.complete and one.step > step]
+    found = []
+    for one in step_sets(trainer, spec):
+        if one.complete and one.step > step:
+            found.append(one.step)
+    return found
 
 
 def _places(trainer: Trainer, spec: LaunchSpec) -> Mapping[str, tuple[Path, str]]:

@@ -255,18 +255,19 @@ class Restoring:
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)
         where.staging.mkdir(mode=0o700, parents=True, exist_ok=True)
         request = self._notes(prepared.asked.run) / f"{found.identity}.fetch.json"
-        targets = [
-            [
-                one.file.path,
-                one.file.name,
-                one.file.size,
-                one.file.sha1,
-                one.file.sha256,
-                str(one.staged),
-                None if one.present is None else str(one.present),
-            ]
-            for one in self._wanted(prepared)
-        ]
+        targets = []
+        for one in self._wanted(prepared):
+            targets.append(
+                [
+                    one.file.path,
+                    one.file.name,
+                    one.file.size,
+                    one.file.sha1,
+                    one.file.sha256,
+                    str(one.staged),
+                    None if one.present is None else str(one.present),
+                ]
+            )
         write_json(
             request,
             {

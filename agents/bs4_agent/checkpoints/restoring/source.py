@@ -239,10 +239,9 @@ def _seed_set(
     """
     top = f"checkpoints/step_{one.step}"
     place = f"{top}/trainer" if ".metadata" in one.files else top
-    files = [
-        RemoteFile(f"{place}/{name}", entry.name, entry.size, entry.sha1)
-        for name, entry in sorted(one.files.items())
-    ]
+    files = []
+    for name, entry in sorted(one.files.items()):
+        files.append(RemoteFile(f"{place}/{name}", entry.name, entry.size, entry.sha1))
     parts = {}
     for part in ("trainer", "orchestrator"):
         if any(f.path.startswith(f"{top}/{part}/") for f in files):

@@ -75,10 +75,11 @@ def _fetch(home: Home, arguments: Sequence[str]) -> dict[str, Any]:
     if order is None:
         raise StepFailed(f"{arguments[0]} is not there; make a new plan.")
     store = open_store(home, {"to": order["from"]})
-    targets = [
-        Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
-        for row in order["targets"]
-    ]
+    targets = []
+    for row in order["targets"]:
+        targets.append(
+            Target(RemoteFile(*row[:5]), Path(row[5]), None if row[6] is None else Path(row[6]))
+        )
     return {
         "fetched": fetch(store, targets, Path(order["staging"]), order["identity"], _Told().say)
     }

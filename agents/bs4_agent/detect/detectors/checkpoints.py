@@ -183,7 +183,10 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
     """Return a finding if this start has deleted the logs of the attempt before it."""
     if run.environment is None or run.environment.logs_kept is not False or quiet(run):
         return []
-    earlier = [c for c in run.checkpoints if 0 < c.newest_mtime < run.started_t]
+    earlier = []
+    for c in run.checkpoints:
+        if 0 < c.newest_mtime < run.started_t:
+            earlier.append(c)
     if not earlier:
         return []
     evidence = [
@@ -206,7 +209,10 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
     """Return a finding if a LoRA adapter that the run starts from lacks files."""
     if run.environment is None or quiet(run):
         return []
-    broken = [adapter for adapter in run.environment.adapters or () if adapter.missing]
+    broken = []
+    for adapter in run.environment.adapters or ():
+        if adapter.missing:
+            broken.append(adapter)
     if not broken:
         return []
     evidence = []

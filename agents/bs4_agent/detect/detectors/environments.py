@@ -228,13 +228,14 @@ def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, A
     for row in facts.rows("wandb", run):
         if not row.get("name") or not row.get("id"):
             continue
-        others = [
-            other
-            for other in rows
-            if other.get("name") == row["name"]
-            and other.get("id") not in (None, row["id"])
-            and other.get("project") == row.get("project")
-        ]
+        others = []
+        for other in rows:
+            if (
+                other.get("name") == row["name"]
+                and other.get("id") not in (None, row["id"])
+                and other.get("project") == row.get("project")
+            ):
+                others.append(other)
         if others:
             evidence = []
             for one in (row, *others):

@@ -105,7 +105,10 @@ def _describe(holder: Holder) -> str:
 
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the driver has lost a GPU that it had."""
-    lost = {i: text for i, text in facts.gpus.errors.items() if _LOST.search(text)}
+    lost = {}
+    for i, text in facts.gpus.errors.items():
+        if _LOST.search(text):
+            lost[i] = text
     return _by_gpu("gpu-off-bus", run, lost, "", "GPU {} is gone: {}")
 
 
@@ -131,8 +134,8 @@ def _by_gpu(
     """
     if not reports or not live(run):
         return []
-    evidence = [
-        as_evidence("nvml", f"GPU {i}: {what}{text}") for i, text in sorted(reports.items())
-    ]
+    evidence = []
+    for i, text in sorted(reports.items()):
+        evidence.append(as_evidence("nvml", f"GPU {i}: {what}{text}"))
     first = min(reports)
     return found(failure, run, summary.format(first, reports[first]), evidence, f"gpu:{first}")

@@ -260,7 +260,10 @@ def _persistent(
 def _ends(run: RunFacts, side: str, key: str, points: Sequence[Point]) -> list[dict[str, Any]]:
     """Return evidence for the first and the last of these steps."""
     ends = (points[0], points[-1]) if len(points) > 1 else (points[0],)
-    return [metric_evidence(run, side, step, f"{key} {value:g}") for step, value in ends]
+    rows = []
+    for step, value in ends:
+        rows.append(metric_evidence(run, side, step, f"{key} {value:g}"))
+    return rows
 
 
 def _best(points: Sequence[Point], width: int) -> float:

@@ -91,8 +91,13 @@ def _ended_silently(run: RunFacts) -> list[Finding]:
     said = run.last_event("terminating", "inference")
     if refused is None or said is None or _orderly(run):
         return []
-    troubles = [e for e in run.events if e.event.side == "inference" and e.event.kind in _TROUBLE]
-    evidence = [event.evidence() for event in (*troubles[:1], said, refused)]
+    troubles = []
+    for e in run.events:
+        if e.event.side == "inference" and e.event.kind in _TROUBLE:
+            troubles.append(e)
+    evidence = []
+    for event in (*troubles[:1], said, refused):
+        evidence.append(event.evidence())
     text = "The inference server had ended after an error before the run did, and nobody noticed."
     return _silent(run, text, evidence, _anchor_of_end(run, said))
 

@@ -201,9 +201,9 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
     if len(prefixes) > 1:
-        evidence = [
-            as_evidence("store", f"holds steps of {run.name}", prefix) for prefix in prefixes
-        ]
+        evidence = []
+        for prefix in prefixes:
+            evidence.append(as_evidence("store", f"holds steps of {run.name}", prefix))
         text = f"Steps of {run.name} lie under {len(prefixes)} remote prefixes."
         return found("path-drift", run, text, evidence, "remote:" + ",".join(prefixes))
     around = run.environment

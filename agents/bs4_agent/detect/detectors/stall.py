@@ -147,7 +147,10 @@ def _durations(run: RunFacts, side: str, opening: str) -> list[float]:
     """Return the seconds from each earlier line of the kind `opening` to the side's next line of
     another kind.
     """
-    events = [e for e in run.events if e.event.side == side and e.event.kind != "heartbeat"]
+    events = []
+    for e in run.events:
+        if e.event.side == side and e.event.kind != "heartbeat":
+            events.append(e)
     found = []
     for earlier, later in pairwise(events):
         if earlier.event.kind == opening and later.event.kind != opening:

@@ -93,7 +93,10 @@ def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
     """
     if run.good_end or run.stop_requested or run.over:
         return []
-    holding = [e for e in run.events_of("holding") if "dispatcher" in e.event.values]
+    holding = []
+    for e in run.events_of("holding"):
+        if "dispatcher" in e.event.values:
+            holding.append(e)
     if (
         not holding
         or holding[-1].event.values["dispatcher"] != "paused"

@@ -86,4 +86,8 @@ def written(layout: RunLayout) -> list[Path]:
         paths.append(layout.weights)
     unique = dict.fromkeys(paths)
     unique.pop(layout.output_dir, None)
-    return [path for path in unique if unique.keys().isdisjoint(path.parents)]
+    found = []
+    for path in unique:
+        if unique.keys().isdisjoint(path.parents):
+            found.append(path)
+    return found

@@ -117,7 +117,11 @@ def _roots(layout: RunLayout) -> list[Path]:
     ]
     if layout.weights is not None:
         roots.append(layout.weights)
-    return [root for root in dict.fromkeys(roots) if root not in layout.wiped]
+    rows = []
+    for root in dict.fromkeys(roots):
+        if root not in layout.wiped:
+            rows.append(root)
+    return rows
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:

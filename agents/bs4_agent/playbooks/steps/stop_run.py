@@ -54,7 +54,10 @@ class StopRun:
                 f"{context.run} has {len(alive)} processes by now, far more than were shown; "
                 "make a new plan."
             )
-        return [{**m.identity.as_dict(), "component": m.component} for m in alive]
+        found = []
+        for m in alive:
+            found.append({**m.identity.as_dict(), "component": m.component})
+        return found
 
     def act(
         self,

@@ -21,7 +21,10 @@ class Environments(Stepping):
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
         """Return one planned step for each environment of the recipe."""
-        return [self._one(context, wanted) for wanted in context.recipe.environments]
+        found = []
+        for wanted in context.recipe.environments:
+            found.append(self._one(context, wanted))
+        return found
 
     def _one(self, context: SetupContext, wanted: Environment) -> Planned:
         """Return the planned step for the environment `wanted`."""

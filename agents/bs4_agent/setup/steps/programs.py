@@ -75,7 +75,11 @@ def _missing(context: SetupContext) -> list[str]:
     """Return the needed programs that are not on the PATH."""
     # curl is only needed to fetch uv's installer.
     needed = ["git"] if context.place.which("uv") else ["git", "curl"]
-    return [program for program in needed if context.place.which(program) is None]
+    found = []
+    for program in needed:
+        if context.place.which(program) is None:
+            found.append(program)
+    return found
 
 
 def _install(context: SetupContext) -> list[str]:

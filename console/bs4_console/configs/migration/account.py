@@ -84,7 +84,11 @@ class Account:
 
     def open(self, path: Path) -> list[Path]:
         """Return the paths of the values at and below a path that have no fate yet."""
-        return [leaf for leaf in self.under.get(path, ()) if leaf not in self.fates]
+        found = []
+        for leaf in self.under.get(path, ()):
+            if leaf not in self.fates:
+                found.append(leaf)
+        return found
 
     def peek(self, path: Path, kind: str) -> Any:
         """Return a value of the source as the trainers convert it. Return None if there is none or

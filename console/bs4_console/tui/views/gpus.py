@@ -74,7 +74,11 @@ def _lines(
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
     """Return the Xid errors of the last hour before `now`, which is in seconds since the epoch."""
-    return [x for x in gpus.get("xids") or [] if now - float(x.get("t") or 0.0) < XID_S]
+    found = []
+    for x in gpus.get("xids") or []:
+        if now - float(x.get("t") or 0.0) < XID_S:
+            found.append(x)
+    return found
 
 
 def stale_words(gpus: Mapping[str, Any]) -> str:
@@ -175,7 +179,10 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
     reasons = device.get("throttle") or []
     if isinstance(reasons, str):
         reasons = [reasons]
-    slow = [str(reason) for reason in reasons if str(reason).lower() not in _NORMAL_THROTTLE]
+    slow = []
+    for reason in reasons:
+        if str(reason).lower() not in _NORMAL_THROTTLE:
+            slow.append(str(reason))
     if slow:
         line.append((f"throttled: {', '.join(slow).replace('_', ' ')} ", "warn bold"))
     return line

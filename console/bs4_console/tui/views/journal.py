@@ -49,7 +49,10 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
     """Return a row for every action in the pod's journal, including automatic ones and plans. A
     row's key is (pod, the action's key).
     """
-    return [_row(pod, action, clock) for action in pod.ledger.actions.values()]
+    found = []
+    for action in pod.ledger.actions.values():
+        found.append(_row(pod, action, clock))
+    return found
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:

@@ -132,7 +132,9 @@ def _touched(step: dict[str, Any], width: int) -> list[Line]:
     directories = shown.get("directories") or []
     total = sum(d.get("bytes") or 0 for d in directories)
     sized = [f"{formatting.size(d.get('bytes')):>10}  {d.get('path')}" for d in directories]
-    ended = [_process(p) for p in shown.get("processes") or step.get("targets") or []]
+    ended = []
+    for p in shown.get("processes") or step.get("targets") or []:
+        ended.append(_process(p))
     lines = [
         *_listed("ends", ended, "", width),
         *_listed("moves", sized, f"{formatting.size(total)} in all", width),

@@ -126,7 +126,10 @@ def _host(record: dict[str, Any], width: int) -> Line:
         if disk.get("read_only"):
             part.append((" READ-ONLY", "bad bold"))
         parts.append(part)
-    hidden = [name for name, how in (record.get("coverage") or {}).items() if how == "hidden"]
+    hidden = []
+    for name, how in (record.get("coverage") or {}).items():
+        if how == "hidden":
+            hidden.append(name)
     if hidden:
         names = ", ".join(hidden).replace("_", " ")
         what = "not visible:" if width >= 100 else "◌"
@@ -151,7 +154,10 @@ def faded(line: Line) -> Line:
     """Return the line in grey, because its numbers are not current. Headings, warnings and errors
     keep their role.
     """
-    return [(text, style if style in _LASTING else "dim") for text, style in line]
+    found = []
+    for text, style in line:
+        found.append((text, style if style in _LASTING else "dim"))
+    return found
 
 
 def _share(gap: str, name: str, used: float | None, total: float | None) -> Line:

@@ -85,7 +85,9 @@ def plot(
     cursor = None
     if at is not None:
         cursor = round((at - first) * (count - 1) / max(1, last - first)) // 2
-    rows = [canvas.line(y, cells, dots, layers, set(), cursor) for y in range(height - 1)]
+    rows = []
+    for y in range(height - 1):
+        rows.append(canvas.line(y, cells, dots, layers, set(), cursor))
     return [*rows, canvas.line(height - 1, cells, dots, layers, own.broken, cursor)]
 
 

@@ -321,7 +321,9 @@ def grid(
     """Return the charts `per_row` to a row, `tall` lines each, over one axis of steps."""
     first, last = axis
     each = (width - 2 * (per_row - 1)) // per_row
-    made = [chart(curve, each, max(3, tall), first, last, at, view) for curve in found]
+    made = []
+    for curve in found:
+        made.append(chart(curve, each, max(3, tall), first, last, at, view))
     lines: list[Line] = []
     for start in range(0, len(made), per_row):
         for parts in zip(*made[start : start + per_row], strict=True):

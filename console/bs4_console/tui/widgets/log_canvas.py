@@ -143,7 +143,10 @@ class LogCanvas(Widget):
 
     def to_copy(self) -> list[str]:
         """Return the lines on the screen in full. A very long line is cut and says so."""
-        return [text_of(self._line(number, 0))[GUTTER:] for number in self.on_screen]
+        found = []
+        for number in self.on_screen:
+            found.append(text_of(self._line(number, 0))[GUTTER:])
+        return found
 
     def held(self, number: int) -> bool:
         """Return True if the store has this line, finished or not."""

@@ -91,11 +91,10 @@ class LogFinding(LogWindow):
         here, at = None, view.from_here(direction)
         if 0 <= at < len(view.lens):
             here = view.lens.number(at)
-        cut = [
-            n
-            for n in self._store.cut_lines()
-            if view.seen(n) and (here is None or (n - here) * direction > 0)
-        ]
+        cut = []
+        for n in self._store.cut_lines():
+            if view.seen(n) and (here is None or (n - here) * direction > 0):
+                cut.append(n)
         return cut[::direction]
 
     def _nothing(self, direction: int, *, turn: bool) -> None:
