@@ -191,27 +191,19 @@ def _rank(wrong: Line) -> int:
 
 def _cells(device: dict[str, Any]) -> dict[str, Line]:
     util, limit = device.get("util"), device.get("power_limit")
+    used, total = formatting.gib(device.get("mem_used")), formatting.gib(device.get("mem_total"))
+    clocks = [formatting.whole(device.get(name)) for name in ("sm_clock", "mem_clock")]
     return {
         "gpu": [(f"{device.get('index', '?'):>3}", "bold")],
         "model": [(_model(device), "dim")],
         "util": [*bar((util or 0) / 100, 8), (f" {formatting.whole_percent(util):>4}", "")],
-        "mem": [
-            (
-                f"{formatting.gib(device.get('mem_used'))}/{formatting.gib(device.get('mem_total'))}G",
-                "",
-            )
-        ],
+        "mem": [(f"{used}/{total}G", "")],
         "power": [
             (formatting.whole(device.get("power")), ""),
             (f"/{formatting.whole(limit)}W" if limit else "W", "dim"),
         ],
         "temp": temperature(device.get("temp"), ""),
-        "clock": [
-            (
-                f"{formatting.whole(device.get('sm_clock'))}/{formatting.whole(device.get('mem_clock'))}",
-                "dim",
-            )
-        ],
+        "clock": [("/".join(clocks), "dim")],
         "pcie": pcie_line(device),
         "nvlink": nvlink_line(device),
     }
