@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         type=Path,
         help="an agent's home, a copy of one, or any directory above journals (default: what this "
-        "console keeps of its pods)",
+        "console keeps of its pods, and the journals of its own recoveries)",
     )
     verify.add_argument(
         "--pod",
@@ -52,7 +52,7 @@ async def run(options: argparse.Namespace) -> int:
     elif options.pod is not None:
         checked = await _pod(Inventory().get(options.pod))
     else:
-        checked = []
+        checked = _own()
         for directory in _kept_pods():
             checked += _kept(directory)[0]
     status = _worst(checked)
@@ -79,6 +79,12 @@ async def _pod(pod: Pod) -> list[Checked]:
     client = f"bs4-console/{__version__}"
     checked.append(await audit.check_live(transport(pod), who(), client, pod.name, anchors))
     return checked
+
+
+def _own() -> list[Checked]:
+    """Check the journals that this console writes itself, when `recover` watches a run."""
+    found = audit.journals_below(data_dir() / "recover")
+    return [audit.check_directory(journal, "kept").checked for journal in found]
 
 
 def _kept_pods() -> list[Path]:

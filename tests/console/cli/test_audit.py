@@ -109,6 +109,14 @@ def honest(directory: Path, count: int, text: str = "note") -> list[bytes]:
     return (directory / "00000001.ndjson").read_bytes().splitlines()
 
 
+def test_the_journals_of_our_own_recoveries_are_checked_too(console: Console) -> None:
+    kept = console.data / "recover" / "demo" / "journal"
+    lines_of = honest(kept, 4)
+    assert console("audit", "verify", "--json").json["journals"][0]["records"] == 4
+    (kept / "00000001.ndjson").write_bytes(b"\n".join([*lines_of[1:], b""]))
+    assert console("audit", "verify").code == 1
+
+
 async def test_a_pod_that_writes_its_journal_anew_is_caught_by_what_is_kept(
     console: Console, tmp_path: Path
 ) -> None:
