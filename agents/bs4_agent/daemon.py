@@ -25,6 +25,7 @@ from bs4_agent.heap import no_library_search, one_arena
 from bs4_agent.journal import Journal
 from bs4_agent.lifecycle import handover
 from bs4_agent.lifecycle.attach import daemon_command
+from bs4_agent.lifecycle.home_watch import HomeWatch
 from bs4_agent.observe.kernel_feed import KernelFeed
 from bs4_agent.observe.wandb_feed import WandbFeed
 from bs4_agent.observe.watcher import Watcher
@@ -44,6 +45,7 @@ from bs4_agent.telemetry.gpus import open_gpus
 from bs4_agent.telemetry.kernel import KernelLog
 from bs4_agent.telemetry.processes import ProcessTable
 from bs4_agent.telemetry.sampler import Sampler
+from bs4_agent.workers import spawn
 
 if TYPE_CHECKING:
     from bs4_agent.checkpoints.retention import Retention
@@ -71,6 +73,7 @@ class Daemon:
         self.home, self.scope, self.build = home, scope, build
         self._stop = threading.Event()
         self._leaving = threading.Event()
+        self.home_watch = HomeWatch(home.root)
         self.streams = Streams()
         telemetry = SegmentStream(home.state / "telemetry", TELEMETRY_CAP)
         journal = SegmentStream(
@@ -150,6 +153,7 @@ class Daemon:
 
     def start(self) -> None:
         """Journal the start, begin all threads, and continue unfinished actions."""
+        spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
         self._tell_start()
         self.runs.poll()
         self.follower.poll()
@@ -200,6 +204,15 @@ class Daemon:
         except (AgentError, OSError):
             traceback.print_exc()  # a full disk prevents nobody from leaving
         self.stop()
+
+    def abandon(self) -> None:
+        """End without a home: nothing is journalled or saved, because there is no place for it, and
+        another agent's home may be at the same path. Uploads end; runs are left alone.
+        """
+        if self._syncs is not None:
+            self._syncs.close()
+        sentence = f"bs4-agent: {self.home.root} is not this agent's home any more; it ends."
+        print(sentence, file=sys.stderr)  # noqa: T201  (standard error is agent.log)
 
     def close(self) -> None:
         """Journal the end of the agent and release everything it holds. Call it after `serve` has
@@ -393,6 +406,9 @@ def main(arguments: Sequence[str]) -> int:
     daemon.start()
     handover.write_record(home, daemon.server.path, build, daemon_command())
     daemon.serve()
+    if daemon.home_watch.gone:
+        daemon.abandon()
+        return 0
     daemon.close()
     handover.mark_stopped(home)
     os.close(claimed)

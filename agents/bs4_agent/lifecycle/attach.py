@@ -31,6 +31,9 @@ START_S = 5.0
 #: Seconds to wait for another attach that is starting or replacing the agent.
 TURN_S = 90.0
 POLL_S = 0.02
+#: Seconds that the agent has to close the connection after the console has ended it. An agent that
+#: is frozen never does.
+LINGER_S = 20.0
 COPY_BYTES = 256 * 1024
 LOG_BYTES = 1024 * 1024
 
@@ -220,16 +223,20 @@ def _last_words(home: Home) -> str:
 
 def bridge(connection: socket.socket) -> None:
     """Copy in both directions until the agent closes or nobody reads any more. The end of our input
-    is passed on, and the agent then closes.
+    is passed on, and the agent then closes. An agent that does not close within LINGER_S ends this
+    process all the same.
     """
     fd = connection.fileno()
 
     def upstream() -> None:
-        pump(0, fd)
         try:
+            pump(0, fd)
             connection.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the agent closed first
+            pass  # the agent closed first, or our input failed: both are the end of the console
+        time.sleep(LINGER_S)
+        # The other thread may hang in a write that nobody reads; nothing here has to be flushed.
+        os._exit(0)
 
     spawn(upstream, "upstream")
     pump(fd, 1)

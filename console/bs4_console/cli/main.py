@@ -36,6 +36,7 @@ COMMANDS = {
     "checkpoints": "list checkpoints, whole or not, and order how many stay",
     "reports": "list, fetch and open the crash reports that pods wrote",
     "check": "one health verdict, for cron and monitoring",
+    "audit": "whether the journals of pods were changed after they were written",
     "diagnose": "what is wrong with this log or run directory, offline",
     "playbook": "list, show, plan, run, try, add and lint playbooks",
     "config": "lint, fix, compare, migrate, make and record training configs",

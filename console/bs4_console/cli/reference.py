@@ -21,6 +21,13 @@ SHAPES = {
         "`state`, `detail`, `started_t`, `ended_t`}], `result`. One object a change, the last one "
         "is the end."
     ),
+    "audit": (
+        "`status` (whole, broken, unknown), `code`, `journals` [{`status`, `where` (kept, live, "
+        "directory), `pod` (or null), `path`, `files`, `records`, `first_seq`, `last_seq`, "
+        "`breaks` (how many), `first_break` {`file`, `offset` (the byte at which the line begins "
+        "that shows it), `detail`} or null, `unknown` [what could not be checked, and why], "
+        "`notes` [sentence]}]"
+    ),
     "boot-hook": (
         "`pod`, `hooks` [vast, runpod, cron, systemd: those that are there], `last` {`t`, `b` "
         "(boot id), `via`, `pid`} or null, `worked` (a hook has started the agent since this "

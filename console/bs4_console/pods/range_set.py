@@ -46,6 +46,13 @@ class RangeSet:
             return self._ranges[at][1]
         return offset
 
+    def first_held(self, offset: int) -> int | None:
+        """The first byte at or behind `offset` that is held; None when none is."""
+        for begin, end in self._ranges:
+            if end > offset:
+                return max(begin, offset)
+        return None
+
     def _insert(self, begin: int, end: int) -> None:
         first, last = begin, end
         apart = []

@@ -25,6 +25,8 @@ from bs4_console.preflight.checks import (
 _HUB = ("hub-auth", "Hugging Face token")
 _WANDB = ("wandb-auth", "W&B key")
 _STORE = ("object-store-auth", "B2 key")
+#: What a key on a pod should not be able to do.
+_DELETE = "deleteFiles"
 _MODEL = ("model-not-found", "model")
 _TEXT = ("model-unsupported", "model kind")
 _CACHE = ("disk-full", "disk for the model")
@@ -127,8 +129,8 @@ def _wandb(part: Mapping[str, Any], run: Mapping[str, Any] | None, wanted: Wante
 def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
     state, detail, missing = part.get("state"), part.get("detail"), part.get("missing")
     fix = (
-        "Make an application key for the bucket with listFiles, readFiles, writeFiles and "
-        "deleteFiles. " + _renew(replace(wanted, container=""), "b2 account authorize")
+        "Make an application key for the bucket with listBuckets, listFiles, readFiles and "
+        "writeFiles. " + _renew(replace(wanted, container=""), "b2 account authorize")
     )
     if state == "absent":
         return said(_STORE, "ok", "There is none: checkpoints live and die with the pod.")
@@ -136,10 +138,20 @@ def _store(part: Mapping[str, Any], wanted: Wanted) -> Check:
         return said(
             _STORE, "warning", f"B2 refuses it ({detail}): nothing will be copied there.", fix
         )
-    if state == "ok" and isinstance(missing, list) and missing:
-        return said(_STORE, "warning", f"It may not {', '.join(map(str, missing))}.", fix)
+    if not isinstance(missing, list):
+        missing = []
+    lacking = [str(name) for name in missing if name != _DELETE]
+    if state == "ok" and lacking:
+        return said(_STORE, "warning", f"It may not {', '.join(lacking)}.", fix)
+    if state == "ok" and _DELETE in missing:
+        why = "B2 knows it: it may list, read and write, and whoever takes the pod cannot delete."
+        return said(_STORE, "ok", why)
     if state == "ok":
-        return said(_STORE, "ok", "B2 knows it, and it may list, read, write and delete.")
+        why = (
+            "B2 knows it. It may also delete, so whoever takes the pod can delete the copies; only "
+            "--keep-remote needs that."
+        )
+        return said(_STORE, "ok", why)
     return said(_STORE, "unknown", f"It could not be asked: {detail}.", _SILENT)
 
 

@@ -174,6 +174,25 @@ def test_a_console_that_is_gone_ends_attach(tiny: TinyHome) -> None:
     process.stdin.close()
 
 
+def test_attach_ends_with_the_console_although_the_agent_is_frozen(tiny: TinyHome) -> None:
+    """A bridge whose agent never closes would stay on the pod for ever."""
+    process = tiny.attach("--start", TINY_LINGER_S="0.3")
+    talk(process, HELLO)
+    frozen = tiny.identity()
+    assert frozen.send(signal.SIGSTOP)
+    assert end(process) == 0
+    assert frozen.alive()
+    assert frozen.send(signal.SIGCONT)
+    until(tiny.listens, "the agent serves on")
+
+
+def test_attach_ends_with_its_agent(tiny: TinyHome) -> None:
+    process = tiny.attach("--start")
+    talk(process, HELLO)
+    assert tiny.identity().send(signal.SIGTERM)
+    assert process.wait(60) == 0
+
+
 def test_a_newer_agent_takes_the_place_of_an_older(tiny: TinyHome) -> None:
     old = tiny.attach("--start")
     before = talk(old, HELLO)[0].header["hello"]

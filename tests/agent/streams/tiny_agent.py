@@ -96,6 +96,7 @@ def main() -> int:
         return daemon(home)
     handover.AT_ONCE_S = float(os.environ.get("TINY_AT_ONCE_S", handover.AT_ONCE_S))
     attach.START_S = float(os.environ.get("TINY_START_S", attach.START_S))
+    attach.LINGER_S = float(os.environ.get("TINY_LINGER_S", attach.LINGER_S))
     Build.own = lambda: own_build(home)  # type: ignore[method-assign]  # the tests choose which agent is newer
     return attach.main(sys.argv[2:])
 

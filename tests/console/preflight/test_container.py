@@ -72,7 +72,7 @@ def test_credentials_are_the_containers_own_and_the_stores_are_the_machines() ->
     services = {
         "hub": absent,
         "wandb": absent,
-        "b2": {**GOOD, "missing": ["deleteFiles"]},
+        "b2": {**GOOD, "missing": ["writeFiles"]},
         "model": None,
         "container": "trainer",
     }

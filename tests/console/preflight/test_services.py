@@ -115,12 +115,29 @@ def test_the_key_of_wandb(found: dict[str, Any], used: bool | None, word: str) -
     [
         (part("absent"), "ok"),
         (part("refused"), "warning"),
-        (part("ok", missing=["deleteFiles"]), "warning"),
+        (part("ok", missing=["deleteFiles"]), "ok"),
+        (part("ok", missing=[]), "ok"),
+        (part("ok", missing=["writeFiles", "deleteFiles"]), "warning"),
         (part("unknown"), "unknown"),
     ],
 )
 def test_the_key_of_b2(found: dict[str, Any], word: str) -> None:
     assert state("object-store-auth", b2=found) == word
+
+
+def test_the_key_of_b2_that_is_asked_for_cannot_delete() -> None:
+    """What whoever takes a pod cannot delete stays."""
+
+    def of(missing: list[str]) -> Any:
+        checks = judged(b2=part("ok", missing=missing))
+        return next(check for check in checks if check.id == "object-store-auth")
+
+    assert "cannot delete" in of(["deleteFiles"]).why
+    assert "can delete the copies" in of([]).why
+    lacking = of(["writeFiles", "deleteFiles"])
+    assert lacking.why == "It may not writeFiles."
+    assert "writeFiles" in lacking.fix
+    assert "deleteFiles" not in lacking.fix
 
 
 @pytest.mark.parametrize(

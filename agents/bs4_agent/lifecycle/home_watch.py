@@ -1,0 +1,56 @@
+"""Notice that the agent's home directory has been removed. An agent without one must not run on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+#: Seconds between two looks at the home.
+LOOK_S = 20.0
+#: Looks in a row that must miss the home. A directory that is moved away and back within one pause
+#: is not gone. With LOOK_S this makes 40 s at most, below the minute that is promised.
+MISSED = 2
+
+
+class HomeWatch:
+    """Compare the directory at a path with the one that was there at first, by device and inode.
+
+    A descriptor of the first directory is kept open, because the kernel may otherwise give its
+    inode number to a new directory with the same path.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Remember the directory at `root`. Raises FileNotFoundError if there is none."""
+        self._root = root
+        self._fd = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.gone = False
+        """True once the home was missing in MISSED looks in a row. It never becomes False again."""
+
+    def missing(self) -> bool:
+        """Return True if the path is certainly not the first directory any more: nothing is there,
+        or something else is. A path that cannot be looked at (no permission, a file server that
+        does not answer) is not certain.
+        """
+        try:
+            found = self._root.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        own = os.fstat(self._fd)
+        return (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino)
+
+    def run(self, stop: threading.Event, on_gone: Callable[[], None]) -> None:
+        """Look until `stop` is set. Call `on_gone` once, and return, when the home is gone."""
+        missed = 0
+        while not stop.wait(LOOK_S):
+            if self.missing():
+                missed += 1
+            else:
+                missed = 0
+            if missed >= MISSED:
+                self.gone = True
+                on_gone()
+                return

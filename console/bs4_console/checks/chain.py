@@ -1,0 +1,210 @@
+"""Check the hash chain of a journal line by line, wherever its lines come from.
+
+Each record carries `seq`, which counts from 1, and `prev`, the SHA-256 of the line before it
+(bs4_agent.journal). A change of a line therefore shows at the line behind it. What no chain shows:
+a change of the newest line that leaves it a record, newest lines that are missing, and a journal
+that was written anew from its beginning. Those show only against a copy, see `Anchor`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from bs4_agent.foreign_json import integer
+from bs4_agent.journal import GENESIS, digest
+from bs4_agent.streams.segments import parse
+
+Status = Literal["whole", "broken", "unknown"]
+Where = Literal["kept", "live", "directory"]
+
+#: Digests that are remembered, to recognise a pod that went on from an earlier record. A segment
+#: holds fewer records.
+_RECENT = 20_000
+#: Sentences that are kept for one journal; a hostile one could make as many as it has lines.
+_SENTENCES = 20
+
+
+@dataclass(frozen=True)
+class Break:
+    """The place at which a chain does not hold: `offset` is the byte at which the line begins that
+    shows it.
+    """
+
+    file: str
+    offset: int
+    detail: str
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """A record that was kept elsewhere: its number, and the digest of its line."""
+
+    seq: int
+    digest: str
+
+
+@dataclass(kw_only=True)
+class Checked:
+    """The result for one journal. `path` is where it lies, `pod` the pod's name or ""."""
+
+    where: Where
+    pod: str
+    path: str
+    files: int = 0
+    records: int = 0
+    first_seq: int | None = None
+    last_seq: int | None = None
+    breaks: int = 0
+    first_break: Break | None = None
+    unknown: list[str] = field(default_factory=list)
+    """Why the chain could not be checked everywhere."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def status(self) -> Status:
+        """Return "broken" if the chain does not hold somewhere, "unknown" if that cannot be said of
+        all of it or if there is no record, and "whole" otherwise.
+        """
+        if self.breaks:
+            return "broken"
+        if self.unknown or not self.records:
+            return "unknown"
+        return "whole"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as bs4.audit/1 shows it."""
+        return {
+            "status": self.status,
+            "where": self.where,
+            "pod": self.pod or None,
+            "path": self.path,
+            "files": self.files,
+            "records": self.records,
+            "first_seq": self.first_seq,
+            "last_seq": self.last_seq,
+            "breaks": self.breaks,
+            "first_break": self.first_break,
+            "unknown": self.unknown,
+            "notes": self.notes,
+        }
+
+
+class ChainCheck:
+    """Check lines in order. `checked` is the result so far; call `end` after the last line."""
+
+    def __init__(self, checked: Checked, anchor: Anchor | None = None) -> None:
+        """`anchor`: a record that this journal must hold as it was kept elsewhere."""
+        self.checked = checked
+        self._anchor = anchor
+        self._digest: str | None = None
+        """The digest of the line before. None where that line is not known."""
+        self._seq: int | None = None
+        self._recent: deque[str] = deque(maxlen=_RECENT)
+
+    @property
+    def last(self) -> Anchor | None:
+        """Return the newest record, or None if the newest line is none."""
+        if self._seq is None or self._digest is None:
+            return None
+        return Anchor(self._seq, self._digest)
+
+    def line(self, file: str, offset: int, line: bytes, *, first: bool = False) -> None:
+        """Check the next line, without its LF, which begins at byte `offset` of `file`. `first` is
+        True for the first line of the first file, which must be record 1.
+        """
+        record = parse(line) or {}
+        seq, prev = integer(record.get("seq")), record.get("prev")
+        if seq is None or seq < 1 or not isinstance(prev, str):
+            self.broken(file, offset, "The line is no record of a journal.")
+            self._seq = None
+        else:
+            problem = self._link(seq, prev, first=first)
+            if problem:
+                self.broken(file, offset, problem)
+            self._count(seq)
+            self._seq = seq
+        self._digest = digest(line)
+        self._recent.append(self._digest)
+        self._compare(file, offset)
+
+    def hole(self, reason: str) -> None:
+        """Note that lines are missing here for a reason that is no break. The chain begins anew."""
+        self.doubt(reason)
+        self._digest = self._seq = None
+
+    def doubt(self, reason: str) -> None:
+        """Note why something could not be checked."""
+        if len(self.checked.unknown) < _SENTENCES:
+            self.checked.unknown.append(reason)
+
+    def broken(self, file: str, offset: int, detail: str) -> None:
+        """Note a break. The first one is kept with its place."""
+        if self.checked.first_break is None:
+            self.checked.first_break = Break(file, offset, detail)
+        self.checked.breaks += 1
+
+    def end(self, file: str, offset: int) -> None:
+        """Check what only the end shows: `offset` is the end of the last file."""
+        anchor, last = self._anchor, self.checked.last_seq
+        if anchor is not None and last is not None and last < anchor.seq:
+            self.broken(
+                file,
+                offset,
+                f"The journal ends with record {last}, but this machine keeps its record "
+                f"{anchor.seq}: newer records were removed, or lost when the pod lost power.",
+            )
+
+    def _link(self, seq: int, prev: str, *, first: bool) -> str:
+        """Return why a record does not follow from the line before it, or "" if it does."""
+        if first and seq != 1:
+            return f"The first file begins with record {seq}; those before it are missing."
+        if self._digest is None:
+            return _beginning(seq, prev)
+        if prev == self._digest:
+            if self._seq is not None and seq != self._seq + 1:
+                return f"The record has the number {seq}, expected is {self._seq + 1}."
+            return ""
+        if self._seq is None:
+            return "The line before this record is not the one that was written."
+        if seq > self._seq + 1:
+            missing = seq - self._seq - 1
+            return f"Before record {seq} there are {missing} missing behind record {self._seq}."
+        if prev in self._recent:
+            return (
+                f"Record {seq} follows an earlier record than {self._seq}: the pod lost what came "
+                "between, as a loss of power does, or somebody removed it there."
+            )
+        return (
+            f"Record {seq} does not follow from record {self._seq} as it is here: one of the two "
+            "was changed."
+        )
+
+    def _count(self, seq: int) -> None:
+        """Count a record."""
+        self.checked.records += 1
+        if self.checked.first_seq is None:
+            self.checked.first_seq = seq
+            if seq > 1:
+                self.checked.notes.append(f"It begins with record {seq}; older ones have left.")
+        self.checked.last_seq = seq
+
+    def _compare(self, file: str, offset: int) -> None:
+        """Compare the last line with the record that was kept elsewhere."""
+        anchor = self._anchor
+        if anchor is None or self._seq != anchor.seq:
+            return
+        if self._digest == anchor.digest:
+            self.checked.notes.append(f"Record {anchor.seq} is the one that this machine keeps.")
+        else:
+            self.broken(
+                file, offset, f"Record {anchor.seq} differs from the one that this machine keeps."
+            )
+
+
+def _beginning(seq: int, prev: str) -> str:
+    """Return why a record cannot be the first that is known, or "" if it can."""
+    if seq == 1 and prev != GENESIS:
+        return "Record 1 names a record before it, and there is none before the first."
+    return ""
