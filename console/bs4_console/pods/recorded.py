@@ -224,10 +224,13 @@ class RecordedSession(PodSession):
         return MirroredStream(self._home / stream, kind, functools.partial(self._trail, stream))
 
     def _trail(self, stream: str) -> Trail:
-        """Made once: nothing is ever added to a recording."""
+        """Made once: nothing is ever added to a recording. Only logs of runs have one."""
+        words = stream.split("/")
+        if len(words) != 3 or words[0] != "log":
+            return []
         made = self._trails.get(stream)
         if made is None:
-            run = self.state.runs.get(stream.split("/")[1])
+            run = self.state.runs.get(words[1])
             made = []
             if run is not None:
                 mine = {}

@@ -292,9 +292,9 @@ class PodState:
             self.telemetry_seen = self._recorded(record)
         else:
             self.telemetry_seen = time.monotonic()
-        for entry in record.get("runs", []):
+        for entry in record.get("runs") or ():
             if run := self.runs.get(entry["run"]):
-                run.components, run.alive = entry.get("components", []), bool(entry.get("alive"))
+                run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
         if (state := self.runs.get(run)) is None:
