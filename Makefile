@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test test-long test-rounds test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test test-long test-rounds test-gpu test-vllm fuzz fuzz-proof score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -23,6 +23,16 @@ test-long: system $(STAMP) $(WHEELS)
 # All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
 test-rounds: system $(STAMP) $(WHEELS)
 	$(BIN)/python tools/rounds.py
+
+# Fuzzes our parsers for SECONDS each, or only TARGET; a line with the result goes to benchmarks/results/rounds.ndjson.
+SECONDS ?= 60
+TARGET ?=
+fuzz: $(STAMP)
+	$(BIN)/python tools/fuzz.py $(SECONDS) $(TARGET)
+
+# Puts old defects back into a copy of the tree, one at a time, and fails if the fuzzer does not find one.
+fuzz-proof: $(STAMP)
+	$(BIN)/python tools/fuzz_proof.py
 
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)

@@ -240,7 +240,7 @@ def _incidents(pod: PodState) -> list[Reason]:
 
 def _coverage(pod: PodState) -> list[str]:
     """Return a phrase for everything that the telemetry cannot see."""
-    seen = pod.latest.get("coverage", {})
+    seen = pod.latest.get("coverage") or {}
     rows = []
     for what, word in seen.items():
         if word not in ("visible", "by-pid"):
@@ -267,7 +267,7 @@ def _run(run: RunState, explained: bool) -> list[Reason]:
 
 def _gpus(pod: PodState) -> list[Reason]:
     """Return the entries for the GPUs: one per broken GPU, or one for all."""
-    gpus = pod.latest.get("gpus", {})
+    gpus = pod.latest.get("gpus") or {}
     if gpus.get("state") == "absent":
         return [
             Reason(WARNING, "GPUs", f"no GPU is visible: {gpus.get('detail', '')}".rstrip(": "))
@@ -276,7 +276,7 @@ def _gpus(pod: PodState) -> list[Reason]:
         return [
             Reason(WARNING, "GPUs", f"GPU telemetry is {gpus['state']}: {gpus.get('detail', '')}")
         ]
-    devices, found = gpus.get("devices", []), []
+    devices, found = gpus.get("devices") or [], []
     for d in devices:
         if d.get("error"):
             found.append(Reason(CRITICAL, f"GPU {d['index']}", f"GPU {d['index']}: {d['error']}"))
@@ -288,7 +288,7 @@ def _gpus(pod: PodState) -> list[Reason]:
 def _disks(pod: PodState) -> list[Reason]:
     """Return the entries for disks that are nearly full, or one for all disks."""
     found = []
-    disks = pod.latest.get("host", {}).get("disks", [])
+    disks = _measured_disks(pod)
     for disk in disks:
         used = 100.0 * disk["used"] / (disk["total"] or math.inf)
         if used >= DISK_WARNING:
@@ -299,6 +299,23 @@ def _disks(pod: PodState) -> list[Reason]:
     if disks and not found:
         found.append(Reason(OK, "disks", f"no disk is more than {DISK_WARNING:.0f} % full"))
     return found
+
+
+def _devices(pod: PodState) -> list[dict[str, Any]]:
+    """Return the GPUs of the newest telemetry."""
+    devices: list[dict[str, Any]] = (pod.latest.get("gpus") or {}).get("devices") or []
+    return devices
+
+
+def _measured_disks(pod: PodState) -> list[dict[str, Any]]:
+    """Return the disks of the newest telemetry whose size is known. An agent writes null where a
+    filesystem does not answer.
+    """
+    measured = []
+    for disk in (pod.latest.get("host") or {}).get("disks") or ():
+        if disk.get("used") is not None and disk.get("total") is not None:
+            measured.append(disk)
+    return measured
 
 
 def _samples(pod: PodState) -> list[Sample]:
@@ -312,7 +329,7 @@ def _samples(pod: PodState) -> list[Sample]:
             ("bs4_run_step_seconds", labels, run.step_seconds()),
             ("bs4_run_alive", labels, float(run.alive)),
         ]
-    for device in pod.latest.get("gpus", {}).get("devices", []):
+    for device in _devices(pod):
         labels = {"gpu": str(device["index"])}
         util = device.get("util")
         found += [
@@ -320,7 +337,7 @@ def _samples(pod: PodState) -> list[Sample]:
             ("bs4_gpu_memory_used_bytes", labels, device.get("mem_used")),
             ("bs4_gpu_memory_size_bytes", labels, device.get("mem_total")),
         ]
-    for disk in pod.latest.get("host", {}).get("disks", []):
+    for disk in _measured_disks(pod):
         labels = {"path": str(disk["path"])}
         found += [
             ("bs4_disk_used_bytes", labels, disk["used"]),
@@ -342,14 +359,14 @@ def _perfdata(pod: PodState) -> dict[str, str]:
             perf[f"{run.name}_step"] = f"{run.step};;;0;{run.view.max_steps or ''}"
         if (pace := run.step_seconds()) is not None:
             perf[f"{run.name}_step_seconds"] = f"{pace:.3f}s"
-    for device in pod.latest.get("gpus", {}).get("devices", []):
+    for device in _devices(pod):
         if device.get("util") is not None:
             perf[f"gpu{device['index']}_util"] = f"{device['util']:.0f}%"
         if device.get("mem_used") is not None:
             perf[f"gpu{device['index']}_mem"] = (
                 f"{device['mem_used']}B;;;0;{device.get('mem_total') or ''}"
             )
-    for disk in pod.latest.get("host", {}).get("disks", []):
+    for disk in _measured_disks(pod):
         perf[f"disk_{disk['path'].strip('/').replace('/', '_') or 'root'}"] = (
             f"{disk['used']}B;;;0;{disk['total']}"
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import tomlkit
-from tomlkit.exceptions import ParseError
+from tomlkit.exceptions import TOMLKitError
 
 from bs4_console import files, locations
 from bs4_console.errors import UsageError
@@ -21,6 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 # Text that is passed to ssh as a host, user or jump: no white space, no control characters, no
 # leading dash (an option), no quotes or shell signs.
 _WORD = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:%@\[\],+-]*")
+
+#: A number beyond it is no price, and may have too many digits for a float.
+_PRICE_MOST = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,13 +170,14 @@ class Inventory:
             return tomlkit.parse(self.path.read_text())
         except FileNotFoundError:
             return tomlkit.document()
-        except ParseError as error:
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{self.path} is not UTF-8 text.", "Save it as UTF-8.") from error
+        except (TOMLKitError, ArithmeticError, RecursionError, ValueError) as error:
+            # tomlkit raises its own errors only for some of what is no TOML.
             raise UsageError(
                 f"{self.path} is not valid TOML: {error}.",
                 "Correct that line, or move the file away.",
             ) from error
-        except UnicodeDecodeError as error:
-            raise UsageError(f"{self.path} is not UTF-8 text.", "Save it as UTF-8.") from error
 
     def _pods(self, document: tomlkit.TOMLDocument) -> Iterator[Pod]:
         pods = document.get("pods", {})
@@ -199,7 +203,7 @@ class Inventory:
                 )
             value = item.unwrap() if hasattr(item, "unwrap") else item
             wanted = _TYPES[key]
-            if wanted is float and type(value) is int:
+            if wanted is float and type(value) is int and abs(value) < _PRICE_MOST:
                 value = float(value)
             if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
                 raise UsageError(

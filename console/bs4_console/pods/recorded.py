@@ -254,11 +254,14 @@ class RecordedSession(PodSession):
 
     def _trail(self, stream: str) -> Trail:
         """Return when each line of a log was written. It is computed once, because nothing is ever
-        added to a recording.
+        added to a recording. The answer is empty for a stream that is no log of a run.
         """
         if stream in self._trails:
             return self._trails[stream]
-        run = self.state.runs.get(stream.split("/")[1])
+        words = stream.split("/")
+        if len(words) != 3 or words[0] != "log":
+            return []
+        run = self.state.runs.get(words[1])
         made: Trail = []
         if run is not None:
             mine = {}

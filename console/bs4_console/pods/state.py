@@ -296,9 +296,9 @@ class PodState:
         self.links.fill(record)
         self.telemetry.append(record)
         self.telemetry_seen = self._recorded(record) if kept else time.monotonic()
-        for entry in record.get("runs", []):
+        for entry in record.get("runs") or ():
             if run := self.runs.get(entry["run"]):
-                run.components, run.alive = entry.get("components", []), bool(entry.get("alive"))
+                run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
         """Put one checked step record of a run into the state. An unknown run is ignored."""

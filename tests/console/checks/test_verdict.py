@@ -95,6 +95,9 @@ def incident(severity: str, run: str = "r") -> dict[str, Any]:
         (pod(disks=[disk(86)]), WARNING, "/data is 86 % full"),
         (pod(disks=[disk(96)]), CRITICAL, "/data is 96 % full"),
         (pod(disks=[{"path": "/x", "used": 0, "total": 0}]), OK, "no run"),
+        # An agent writes null for a filesystem that does not answer.
+        (pod(disks=[{"path": "/x", "used": None, "total": None}]), OK, "no run"),
+        (pod(disks=[{"path": "/x"}, disk(96)]), CRITICAL, "/data is 96 % full"),
         (PodState(name="pod-a"), UNKNOWN, "there is no telemetry"),
     ],
 )

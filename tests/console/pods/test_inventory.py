@@ -123,6 +123,10 @@ def test_values_that_ssh_would_misread_are_refused(values: dict[str, object]) ->
         ("[pods.a]\nport = 22", "has no host"),
         ('[pods.a]\nhost = "h"\nport = "22"', "not of type int"),
         ('[pods.a]\nhost = "h"\nport = true', "not of type int"),
+        ('[pods.a]\nhost = "h"\nhost = "i"', "not valid TOML"),
+        ('[pods.a]\nhost = "h"\nprice = 1' + "0" * 400, "not of type float"),
+        ("a = " + "[" * 3_000, "not valid TOML"),
+        ("a = 1" + "0" * 5_000, "not valid TOML"),
     ],
 )
 def test_a_wrong_file_is_named_with_what_is_wrong(

@@ -67,6 +67,8 @@ async def test_the_agents_own_queries_answer(root: Path) -> None:
     ]
     assert (await session.query("log/r/trainer", "seek-time", t=12.5))["cursor"] == "1:13"
     assert (await session.query("journal", "seek-time", t=10.5))["t"] == 11.0
+    behind = await session.query("journal", "seek-time", t=99.0)
+    assert (behind["t"], behind["exact"]) == (None, False)
     names = [stream["name"] for stream in (await session.query("*", "list"))["streams"]]
     assert names == await session.streams() == ["journal", "log/r/trainer", "steps/r"]
 
