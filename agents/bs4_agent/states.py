@@ -52,7 +52,7 @@ Severity = Literal["critical", "warning", "info"]
 Role = Literal["root", "cascade", "symptom", "warning", "maintenance"]
 """How a failure relates to others. A cascade or symptom is not shown beside its root."""
 
-Danger = Literal["none", "move", "kill", "restart"]
+Danger = Literal["none", "restart", "move", "kill", "command"]
 """The worst thing that a playbook's fix does."""
 
 Where = Literal["pod", "console"]

@@ -29,6 +29,40 @@ POSITIVE = "is missing; add a log in which this failure must be found"
 NEGATIVE = "is missing; add a log that looks like this failure and must stay silent"
 LOG = "is missing; paste the lines as they stand in the log"
 
+#: The dangers of a fix, least first, and the least danger of a fix that has a step. Steps that are
+#: not named only look, wait, copy or tell.
+DANGERS = ("none", "restart", "move", "kill", "command")
+LEAST_DANGER = {
+    "stop_run": "restart",
+    "relaunch": "restart",
+    "relaunch_companion": "restart",
+    "edit_config": "restart",
+    "move_files": "move",
+    "move_run": "move",
+    "move_steps": "move",
+    "restore_set": "move",
+    "end_port_holder": "kill",
+    "end_processes": "kill",
+    "command": "command",
+}
+
+
+def understated_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (place, sentence) if a step of the fix does more than the playbook's danger says. By
+    its danger a person decides, and mode auto too.
+    """
+    danger = playbook.get("danger")
+    if danger not in DANGERS:
+        return
+    worst, step = danger, ""
+    for entry in _mappings(playbook.get("fix")):
+        for name in entry:
+            least = LEAST_DANGER.get(name, "none")
+            if DANGERS.index(least) > DANGERS.index(worst):
+                worst, step = least, name
+    if step:
+        yield "danger", f"is {danger}, but the step {step} is more; write {worst}"
+
 
 def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield (place, sentence) for each part without which no playbook is compiled. A key without
@@ -46,6 +80,7 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for index, signature in enumerate(_rows(playbook, "detect", "logs")):
         if _is_blank(signature.get("pattern")):
             yield f"detect/logs/{index}/pattern", PATTERN
+    yield from understated_danger(playbook)
 
 
 def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -67,7 +102,11 @@ def _rows(playbook: Mapping[str, Any], outer: str, inner: str) -> list[Mapping[s
     section = playbook.get(outer)
     if not isinstance(section, Mapping):
         return []
-    rows = section.get(inner)
+    return _mappings(section.get(inner))
+
+
+def _mappings(rows: Any) -> list[Mapping[str, Any]]:
+    """Return the mappings of a list; empty when it is no list."""
     if not isinstance(rows, list):
         return []
     return [row for row in rows if isinstance(row, Mapping)]

@@ -5,13 +5,22 @@ in.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
+from bs4_agent.states import Danger
 from bs4_console.errors import UsageError
-from bs4_console.failures.completeness import LOG, PATTERN, REMEDY, REQUIRED
+from bs4_console.failures.completeness import (
+    DANGERS,
+    LEAST_DANGER,
+    LOG,
+    PATTERN,
+    REMEDY,
+    REQUIRED,
+    understated_danger,
+)
 from bs4_console.failures.new_file import create
 from bs4_console.failures.playbooks import lint, schema
 
@@ -119,3 +128,28 @@ def test_the_longest_family_that_the_id_begins_with_is_taken(tmp_path: Path) -> 
     assert create(tmp_path, "weight-sync-made-up", None, "").parent.name == "weight-sync"
     (tmp_path / "disk-array").mkdir()
     assert create(tmp_path, "disk-array-lost", None, "").parent.name == "disk-array"
+
+
+@pytest.mark.parametrize(
+    ("danger", "steps", "wanted"),
+    [
+        ("none", ["stop_run", "archive_logs", "move_steps", "relaunch"], "the step move_steps"),
+        ("restart", ["stop_run", "move_files"], "the step move_files is more; write move"),
+        ("move", ["end_port_holder"], "the step end_port_holder is more; write kill"),
+        ("kill", ["stop_run", "move_steps", "relaunch"], ""),
+        ("none", ["set_limit", "notify"], ""),
+    ],
+)
+def test_a_fix_is_as_dangerous_as_its_steps(danger: str, steps: list[str], wanted: str) -> None:
+    """A person confirms by the danger, and mode auto acts by it."""
+    playbook = {"danger": danger, "fix": [{step: None} for step in steps]}
+    sentences = [sentence for _, sentence in understated_danger(playbook)]
+    assert bool(sentences) == bool(wanted)
+    assert wanted in "".join(sentences)
+
+
+def test_every_step_that_acts_has_a_least_danger() -> None:
+    steps = set(schema()["properties"]["fix"]["items"]["properties"])
+    quiet = {"archive_logs", "notify", "probe", "set_limit", "wait_gpu_free", "wait_until"}
+    assert steps - quiet == set(LEAST_DANGER) - {"command"}
+    assert set(LEAST_DANGER.values()) <= set(DANGERS) == set(get_args(Danger))
