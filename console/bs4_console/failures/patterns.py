@@ -226,8 +226,7 @@ def _choices(op: Any, value: Any) -> list[list[_Piece]]:
     if op is sre.BRANCH:
         rows = []
         for alternative in value[1]:
-            for way in _paths(alternative):
-                rows.append(way)
+            rows.extend(_paths(alternative))
         return rows
     if op in _LARGE_OPS:
         least, most, body = value
@@ -250,9 +249,7 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
     for piece in path[prefix:]:
         if not piece.long:
             gap += piece.least
-            if before is None or (piece.chars & before.chars) or not piece.least:
-                before = before
-            else:
+            if before is not None and piece.least and not piece.chars & before.chars:
                 before = None
             continue
         if (
@@ -299,17 +296,13 @@ def literals(pattern: str) -> list[str]:
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
     found, best = _needed(tree, folded)
-    options = [found, best] if found is not None else [best]
-    usable = []
-    for option in options:
-        if option:
-            usable.append(_usable(option))
+    usable = [_usable(found or frozenset()), _usable(best)]
     chosen = max((option for option in usable if option), key=_worth, default=frozenset())
     alone = []
     for text, fold in chosen:
         if not any(other in text and other != text for other, _ in chosen):
-            alone.append((text, fold))
-    return sorted(("(?i)" if fold else "") + text for text, fold in alone)
+            alone.append(("(?i)" if fold else "") + text)
+    return sorted(alone)
 
 
 _Text = tuple[str, bool]
@@ -358,8 +351,6 @@ def _needed(tree: Any, folded: bool) -> tuple[_Set | None, _Set]:
         if inner is not None:
             exact = set(inner)
         else:
-            exact = {("", folded)}
-        if inner is None:
             exact = {("", folded)}
     if exact:
         best = _better(best, frozenset(exact))
@@ -462,7 +453,8 @@ def relaxed(pattern: str) -> str:
         for letter, flag in (("i", re.IGNORECASE), ("s", re.DOTALL))
         if tree.state.flags & flag
     )
-    text = f"(?{flags}){text}" if flags else text
+    if flags:
+        text = f"(?{flags}){text}"
     try:
         check_cost(text)  # the expression without its anchor may be too expensive
     except Refused:
@@ -489,9 +481,7 @@ def _headless(nodes: list[Any], at_begin: bool) -> list[Any]:
     """
     while nodes and not _telling(nodes[0]):
         op, value = nodes[0]
-        if op in (sre.ASSERT, sre.ASSERT_NOT):
-            at_begin = at_begin
-        else:
+        if op not in (sre.ASSERT, sre.ASSERT_NOT):
             at_begin = op is sre.AT and value in _BEGINS
         nodes = nodes[1:]
     if not nodes:
