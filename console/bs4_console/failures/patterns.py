@@ -45,7 +45,8 @@ def _tree(pattern: str) -> Any:
     """Return the parsed tree of a pattern. Raises Refused if it is no regular expression."""
     try:
         return sre_parse.parse(pattern, int(FLAGS))
-    except re.error as bad:
+    except (re.error, OverflowError, RecursionError) as bad:
+        # The two others are raised for a repetition that is too large and for deep nesting.
         raise Refused(f"is no regular expression: {bad}") from None
 
 

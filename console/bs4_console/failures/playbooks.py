@@ -5,6 +5,7 @@ JSON that the agent reads.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,9 +77,7 @@ def lint(
     With `need_cases`, a log signature without a positive and a negative case is a problem too.
     """
     root = directory or find("playbooks")
-    validator = jsonschema.Draft202012Validator(
-        schema(root), format_checker=jsonschema.FormatChecker()
-    )
+    validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
     good: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in sorted(root.glob("*/*.yaml")):
@@ -93,6 +92,20 @@ def lint(
     return [
         entry for entry in good if root / entry["family"] / f"{entry['id']}.yaml" not in wrong
     ], problems
+
+
+def _formats() -> jsonschema.FormatChecker:
+    """Return the checks of formats, of which that of patterns takes every way in which Python
+    refuses one: re.error, OverflowError for a repetition, RecursionError for nesting.
+    """
+    checker = jsonschema.FormatChecker()
+    wrong = (re.error, OverflowError, RecursionError)
+
+    def is_pattern(value: object) -> bool:
+        return not isinstance(value, str) or bool(re.compile(value))
+
+    checker.checks("regex", raises=wrong)(is_pattern)
+    return checker
 
 
 def advice(identifier: str) -> tuple[str, ...]:

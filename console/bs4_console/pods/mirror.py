@@ -409,7 +409,7 @@ def _data_files(directory: Path) -> list[Path]:
         return []
     found = []
     for path in directory.iterdir():
-        if match := _DATA.fullmatch(path.name):
+        if (match := _DATA.fullmatch(path.name)) and path.is_file():
             found.append((match, path))
     return [
         path for _, path in sorted(found, key=lambda item: (int(item[0][1]), int(item[0][2] or 0)))

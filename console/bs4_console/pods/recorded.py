@@ -41,7 +41,9 @@ class MirroredStream:
     def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
         """`kind`: "log" or "records". `trail`: when which line was written, for logs."""
         found = (
-            (match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name))
+            (match, path)
+            for path in directory.iterdir()
+            if (match := _FILE.fullmatch(path.name)) and path.is_file()
         )
         self._paths = {int(match[1]): path for match, path in found}
         self._kind, self._trail = kind, trail
@@ -245,10 +247,11 @@ class RecordedSession(PodSession):
 
 
 def _found(home: Path) -> list[tuple[str, str]]:
-    """(stream, kind) of every directory that holds data."""
+    """(stream, kind) of every directory that holds data under a name that is read."""
     directories = set()
     for path in home.rglob("*.data"):
-        directories.add(path.parent)
+        if _FILE.fullmatch(path.name) and path.is_file():
+            directories.add(path.parent)
     names = sorted(str(directory.relative_to(home)) for directory in directories)
     rows = []
     for name in names:
