@@ -19,7 +19,7 @@ from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.playbooks.compiled import canonical
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
-from bs4_console.failures import completeness, patterns
+from bs4_console.failures import completeness, nested_yaml, patterns
 from bs4_console.failures.compiled_cache import cached
 from bs4_console.failures.completeness import missing_cases, missing_parts
 from bs4_console.failures.health import with_ranges
@@ -119,11 +119,8 @@ def advice(identifier: str) -> tuple[str, ...]:
 
 
 def _load(path: Path) -> Any:
-    """Return the content of a YAML file. libyaml is used if it is installed: two hundred files then
-    take a tenth of the time.
-    """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader)  # noqa: S506
+    """Return the content of a YAML file. Raises yaml.YAMLError, and UnicodeDecodeError."""
+    return nested_yaml.load(path.read_text())
 
 
 def _check(path: Path, validator: Any, need_cases: bool) -> Iterator[Problem]:
