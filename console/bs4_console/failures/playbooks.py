@@ -95,16 +95,15 @@ def lint(
 
 
 def _formats() -> jsonschema.FormatChecker:
-    """Return the checks of formats, of which that of patterns takes every way in which Python
-    refuses one: re.error, OverflowError for a repetition, RecursionError for nesting.
+    """Return the checks of formats. That of patterns knows every error by which Python refuses
+    one.
     """
     checker = jsonschema.FormatChecker()
-    wrong = (re.error, OverflowError, RecursionError)
 
     def is_pattern(value: object) -> bool:
         return not isinstance(value, str) or bool(re.compile(value))
 
-    checker.checks("regex", raises=wrong)(is_pattern)
+    checker.checks("regex", raises=patterns.NO_PATTERN)(is_pattern)
     return checker
 
 
