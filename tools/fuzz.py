@@ -97,8 +97,12 @@ def fuzz(
         )
     except subprocess.TimeoutExpired:
         raise FuzzerFailed(f"{target} did not end {SLACK_S} s after its time.") from None
+    current = directory / "current"
+    if done.returncode < 0 and current.exists():
+        # The input ended the process itself, by a segmentation fault for example.
+        current.rename(directory / "found" / f"signal-{-done.returncode}")
     found = tuple(sorted((directory / "found").glob("*")))
-    if done.returncode not in (0, *FOUND) or (done.returncode and not found):
+    if (done.returncode > 0 and done.returncode not in FOUND) or (done.returncode and not found):
         raise FuzzerFailed(f"{target} ended with {done.returncode}: {done.stderr[-2000:]}")
     told: dict[str, Any] = {"engine": engine(), "inputs": 0}
     for line in done.stdout.splitlines():

@@ -229,7 +229,7 @@ class Ledger:
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
         kind = record.get("type")
-        if kind in FOLDED:
+        if isinstance(kind, str) and kind in FOLDED:
             getattr(self, f"_{kind}")(record)
 
     def open_incidents(self, run: str | None = None) -> list[IncidentView]:

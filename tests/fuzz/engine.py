@@ -150,6 +150,8 @@ def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> i
         if time.monotonic() > end:
             return
         last = data
+        # If the input ends the process, this is what is left of it.
+        (directory / "current").write_bytes(data)
         counted(data)
 
     number = seed
@@ -158,10 +160,12 @@ def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> i
             hypothesis.seed(number)(batch)()
         # Whatever it is, it is what was looked for.
         except BaseException as error:  # noqa: BLE001
+            (directory / "current").unlink(missing_ok=True)
             counted.keep(last, error)
             counted.tell()
             return FOUND
         number += 1
+    (directory / "current").unlink(missing_ok=True)
     counted.tell()
     return 0
 

@@ -73,6 +73,7 @@ ATOMS = (
 )
 
 _VALUE = re.compile(rb'-?[0-9]+(?:\.[0-9]+)?|"(?:[^"\\\n]|\\.)*"|true|false|null')
+_OCTAL = re.compile(rb"(?<![0-9])[0-7]{11}(?=\0)")
 _LONGEST_CUT = 80
 #: What stands in a JSON text for the value that is then replaced. An atom need not be JSON.
 _MARK = "bs4-fuzz-mark"
@@ -141,6 +142,14 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             waiting.append(holder[key])
 
 
+def _set_octal(data: bytearray, choice: random.Random) -> None:
+    """Set a number of a tar header, which is octal and must keep its width."""
+    found = list(_OCTAL.finditer(bytes(data)))
+    if found:
+        place = choice.choice(found).start()
+        data[place : place + 11] = b"%011o" % (1 << choice.randrange(33))
+
+
 def _cut(data: bytearray, choice: random.Random) -> None:
     place = choice.randrange(len(data) + 1)
     del data[place : place + choice.randrange(1, _LONGEST_CUT)]
@@ -167,6 +176,7 @@ def _set_byte(data: bytearray, choice: random.Random) -> None:
 _CHANGES = (
     _insert,
     _replace_value,
+    _set_octal,
     _replace_field,
     _replace_field,
     _replace_field,

@@ -41,11 +41,23 @@ class Refused(ValueError):
 # --------------------------------------------------------------------------------------------------
 
 
+#: Characters. The longest pattern that ships has 559. The time of these checks grows with the
+#: square.
+LONGEST = 4_000
+#: What Python raises for a text that is no pattern: beside re.error for a repetition that is too
+#: large, for one of more than 4,300 digits, and for deep nesting.
+NO_PATTERN = (re.error, OverflowError, ValueError, RecursionError)
+
+
 def _tree(pattern: str) -> Any:
-    """Return the parsed tree of a pattern. Raises Refused if it is no regular expression."""
+    """Return the parsed tree of a pattern. Raises Refused if it is no regular expression, or is
+    too long.
+    """
+    if len(pattern) > LONGEST:
+        raise Refused(f"has {len(pattern):,} characters, of which {LONGEST:,} are allowed")
     try:
         return sre_parse.parse(pattern, int(FLAGS))
-    except re.error as bad:
+    except NO_PATTERN as bad:
         raise Refused(f"is no regular expression: {bad}") from None
 
 

@@ -5,6 +5,7 @@ JSON that the agent reads.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.playbooks.compiled import canonical
 from bs4_console.assets import find
 from bs4_console.errors import UsageError
-from bs4_console.failures import completeness, patterns
+from bs4_console.failures import completeness, nested_yaml, patterns
 from bs4_console.failures.compiled_cache import cached
 from bs4_console.failures.completeness import missing_cases, missing_parts
 from bs4_console.failures.health import with_ranges
@@ -76,9 +77,7 @@ def lint(
     With `need_cases`, a log signature without a positive and a negative case is a problem too.
     """
     root = directory or find("playbooks")
-    validator = jsonschema.Draft202012Validator(
-        schema(root), format_checker=jsonschema.FormatChecker()
-    )
+    validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
     good: list[dict[str, Any]] = []
     problems: list[Problem] = []
     for path in sorted(root.glob("*/*.yaml")):
@@ -95,6 +94,19 @@ def lint(
     ], problems
 
 
+def _formats() -> jsonschema.FormatChecker:
+    """Return the checks of formats. That of patterns knows every error by which Python refuses
+    one.
+    """
+    checker = jsonschema.FormatChecker()
+
+    def is_pattern(value: object) -> bool:
+        return not isinstance(value, str) or bool(re.compile(value))
+
+    checker.checks("regex", raises=patterns.NO_PATTERN)(is_pattern)
+    return checker
+
+
 def advice(identifier: str) -> tuple[str, ...]:
     """Return the advice lines of a failure's playbook, or an empty tuple if there is no such
     playbook. Only that one file is read.
@@ -106,11 +118,8 @@ def advice(identifier: str) -> tuple[str, ...]:
 
 
 def _load(path: Path) -> Any:
-    """Return the content of a YAML file. libyaml is used if it is installed: two hundred files then
-    take a tenth of the time.
-    """
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return yaml.load(path.read_text(), Loader=loader)  # noqa: S506
+    """Return the content of a YAML file. Raises yaml.YAMLError, and UnicodeDecodeError."""
+    return nested_yaml.load(path.read_text())
 
 
 def _check(path: Path, validator: Any, need_cases: bool) -> Iterator[Problem]:

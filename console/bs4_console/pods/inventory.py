@@ -4,6 +4,7 @@ comments and order stay.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -71,6 +72,11 @@ class Pod:
         if self.port is not None and not 1 <= self.port <= 65535:
             raise UsageError(
                 f"Pod {self.name}: port {self.port} does not exist.", "Give a port from 1 to 65535."
+            )
+        if self.price is not None and not math.isfinite(self.price):
+            raise UsageError(
+                f"Pod {self.name}: {self.price} is not a price.",
+                "Give price in US dollars an hour, such as 2.49.",
             )
 
     @property

@@ -404,7 +404,7 @@ def _data_files(directory: Path) -> list[Path]:
         return []
     found = []
     for path in directory.iterdir():
-        if match := _DATA.fullmatch(path.name):
+        if (match := _DATA.fullmatch(path.name)) and path.is_file():
             found.append((int(match[1]), int(match[2] or 0), path))
     return [path for _, _, path in sorted(found)]
 

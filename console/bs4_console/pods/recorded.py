@@ -41,7 +41,9 @@ class MirroredStream:
         of a log was written.
         """
         found = (
-            (match, path) for path in directory.iterdir() if (match := _FILE.fullmatch(path.name))
+            (match, path)
+            for path in directory.iterdir()
+            if (match := _FILE.fullmatch(path.name)) and path.is_file()
         )
         self._paths = {int(match[1]): path for match, path in found}
         self._kind, self._trail = kind, trail
@@ -274,8 +276,11 @@ class RecordedSession(PodSession):
 
 
 def _found(home: Path) -> list[tuple[str, str]]:
-    """Return (stream, kind) of every directory that holds data."""
-    names = {str(path.parent.relative_to(home)) for path in home.rglob("*.data")}
+    """Return (stream, kind) of every directory that holds data under a name that is read."""
+    names = set()
+    for path in home.rglob("*.data"):
+        if _FILE.fullmatch(path.name) and path.is_file():
+            names.add(str(path.parent.relative_to(home)))
     found = []
     for name in sorted(names):
         found.append((name, "log" if name.startswith("log/") else "records"))

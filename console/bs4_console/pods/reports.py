@@ -247,17 +247,20 @@ def not_seen(report: Report) -> list[str]:
 
 def _journal(report: Report) -> tuple[Ledger, list[str]]:
     """Return the report's journal, and for each record that was left out what is wrong with it."""
-    accepted, refused = [], []
+    ledger, refused = Ledger(), []
     for _, data in report.records.get("journal", ()):
         for line in data.splitlines():
             record = parse(line)
             if record is None:
                 continue
             try:
-                accepted.append(records.check("journal", record))
+                ledger.apply(records.check("journal", record))
             except records.RecordRefused as error:
                 refused.append(str(error))
-    return Ledger(accepted), refused
+            except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+                # What the check lets pass and the fold cannot take.
+                refused.append(f"{type(error).__name__}: {error}")
+    return ledger, refused
 
 
 async def _read(session: PodSession, stream: str) -> bytes:

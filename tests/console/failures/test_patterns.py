@@ -28,6 +28,9 @@ from bs4_console.failures.patterns import Refused, check_cost, literals
         (r"(x)\1", "refers back"),
         (r"x++yyyy", "possessive"),
         (r"((", "no regular expression"),
+        ("x" * 70_000, "has 70,000 characters, of which 4,000 are allowed"),
+        (r"ab{99999999999}", "no regular expression"),
+        ("(" * 1_500 + ")" * 1_500, "no regular expression"),
     ],
 )
 def test_what_would_hold_the_matcher_up_is_refused(pattern, says):

@@ -5,6 +5,8 @@ reads.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +167,18 @@ def test_what_a_pattern_needs_is_compiled_with_it(tmp_path: Path) -> None:
 def test_an_id_is_there_once(tmp_path: Path) -> None:
     _, problems = lint(library(tmp_path, BASE, BASE))
     assert [problem.message for problem in problems] == ["is defined twice"]
+
+
+@pytest.mark.parametrize("piece", ["[", "- ", "{a: ", "? "])
+def test_a_file_that_nests_too_deeply_is_refused(tmp_path: Path, piece: str) -> None:
+    """libyaml's loader ended Python with a segmentation fault, so another process tries it."""
+    root = library(tmp_path, BASE)
+    (root / "family" / "deep.yaml").parent.mkdir(exist_ok=True)
+    (root / "family" / "deep.yaml").write_text("id: deep\nlooks_like:\n  " + piece * 30_000)
+    script = "import sys; from pathlib import Path; from bs4_console.failures.playbooks import lint"
+    script += "\nprint(*lint(Path(sys.argv[1]))[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(root)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert "deep.yaml: is not YAML: It nests deeper than 64 levels" in done.stdout

@@ -141,6 +141,14 @@ def test_a_wrong_file_is_named_with_what_is_wrong(
     assert inventory.path.read_text() == text
 
 
+@pytest.mark.parametrize("price", ["nan", "inf", "-inf"])
+def test_a_price_is_a_finite_number(inventory: Inventory, price: str) -> None:
+    inventory.path.parent.mkdir()
+    inventory.path.write_text(f'[pods.a]\nhost = "h"\nprice = {price}')
+    with pytest.raises(UsageError, match=f"Pod a: {price} is not a price"):
+        inventory.list()
+
+
 def _add(path: Path, name: str) -> None:
     Inventory(path).add(Pod(name=name, host="192.0.2.1"))
 
