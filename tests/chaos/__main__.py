@@ -57,12 +57,12 @@ def main() -> int:
     always = tuple(asked.always.split(",")) if asked.always else ()
     started = time.time()
     outcomes = rounds(asked.seed, asked.rounds, always, first_failure=asked.first_failure)
-    entry = report.line(outcomes, asked.seed, started, time.time() - started)
-    print(f"met: {entry['met']}")
-    print(f"{entry['passed']} good, {entry['failed']} failed {entry['failed_seeds'] or ''}")
+    print(f"met: {report.counted(outcomes)}")
+    failed = [outcome.seed for outcome in outcomes if outcome.problems]
+    print(f"{len(outcomes) - len(failed)} good, {len(failed)} failed {' '.join(failed)}")
     if not asked.no_record:
-        report.record(entry)
-    return bool(entry["failed"])
+        report.record(report.line(outcomes, asked.seed, started, time.time() - started))
+    return bool(failed)
 
 
 if __name__ == "__main__":

@@ -130,7 +130,8 @@ async def _play(
     await until(lambda: first in console.told.get("ended", {}), "the end of the launch")
     if console.told["ended"][first] != "done":
         raise Failed(f"the launch ended as {console.told['ended'][first]}")
-    await until(lambda: console.told.get("cursor", "start") != "start", "the first lines")
+    await until(lambda: load.starts("out"), "the start of the run")
+    await until(lambda: ":" in console.told.get("cursor", ""), "the first lines")
     writer = await asyncio.to_thread(load.writer)
     await _synced(console, 0)
     before = await _holdings(load, console)
@@ -209,6 +210,9 @@ def _judge(world: faults.World, outcome: Outcome, directory: Path, writer: Any) 
         outcome.action = "accepted"
     if len(second) > 1 or len(load.starts("second")) > 1:
         found.append(f"one action was accepted {len(second)} times: {load.starts('second')}")
+    for refusal in console.refused:
+        if second and refusal.startswith(("submit: RefusedError", "submit: RemoteError")):
+            found.append(f"one action was accepted, and then refused as another: {refusal}")
     for key in console.accepted[1:]:
         if key not in second:
             found.append(f"the action {key} was accepted, and is not in the journal")
