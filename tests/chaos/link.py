@@ -21,6 +21,7 @@ class Link:
         self._target = (host, port)
         self._server: asyncio.Server | None = None
         self._cuts = 0
+        self._forgotten = 0
         self._near: set[asyncio.StreamWriter] = set()
         self._far: set[asyncio.StreamWriter] = set()
         self._flowing, self._hearing, self._closing = (asyncio.Event() for _ in range(3))
@@ -80,6 +81,7 @@ class Link:
         """Half open: the pod's ends are reset, and the console's stay open and silent until
         `remember`. New connections are carried.
         """
+        self._forgotten += 1
         self._closing.clear()
         self._reset(self._far)
 
@@ -123,6 +125,7 @@ class Link:
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, down: bool
     ) -> None:
+        forgotten = self._forgotten
         with contextlib.suppress(OSError):
             while data := await reader.read(_PIECE):
                 if self.delay:
@@ -130,6 +133,8 @@ class Link:
                 await self._flowing.wait()
                 if down:
                     await self._hearing.wait()
+                    if forgotten != self._forgotten:
+                        break  # what was on its way is lost with the connection
                     data = self._within_budget(data)
                 writer.write(data)
                 await writer.drain()
