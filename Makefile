@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test test-long test-rounds test-gpu test-vllm fuzz fuzz-proof score check format setup system lock wheel bench clean
+.PHONY: demo test test-long test-rounds chaos chaos-proof fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -33,6 +33,16 @@ fuzz: $(STAMP)
 # Puts old defects back into a copy of the tree, one at a time, and fails if the fuzzer does not find one.
 fuzz-proof: $(STAMP)
 	$(BIN)/python tools/fuzz_proof.py
+
+# Rounds of at least 30 s in which several things go wrong at once; a line with the result goes to benchmarks/results/rounds.ndjson.
+ROUNDS ?= 5
+SEED ?= $(shell date +%s)
+chaos: system $(STAMP) $(WHEELS)
+	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED)
+
+# Puts four defects into a copy of the tree, one at a time, and fails if one survives its rounds.
+chaos-proof: system $(STAMP) $(WHEELS)
+	$(BIN)/python -m tests.chaos.proof
 
 # How many of the labelled logs of a corpus are named right, per class; skipped where there is none.
 score: $(STAMP)

@@ -1,0 +1,265 @@
+"""The pod of a round and what goes on there: a run that writes its log, and what must stay as it
+is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from bs4_practice import tree, witness
+from tests.e2e import journals
+from tests.support.namespaced import NamespacedPod
+
+STREAM = "log/flood/trainer"
+LOG = "work/out/logs/trainer.stdout"
+TRAINER = "prime-rl-2026-01"
+HOME_SIZE = "256m"
+CLOCK = "/etc/bs4-pod/clock"
+_DECOY = (
+    "exec -a 'VLLM::EngineCore' python3 -c 'import time; time.sleep(3600)' "
+    "/root/work/out/flood rl.toml"
+)
+
+
+def sshd_lines(clock: Path | None) -> list[str]:
+    """Return the lines of sshd_config with which all that a login starts has a clock that can be
+    moved by the file CLOCK.
+    """
+    if clock is None:
+        return []
+    return [f"SetEnv LD_PRELOAD={clock} CHAOS_CLOCK={CLOCK}"]
+
+
+def moving_clock(directory: Path) -> Path | None:
+    """Compile the library that moves clocks; None where there is no C compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return None
+    made = directory / "clock.so"
+    source = Path(__file__).with_name("clock.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", made, source], check=True)
+    return made
+
+
+def run_body(run: str, output_dir: str) -> dict[str, object]:
+    """Return the body of a launch."""
+    return {
+        "run": run,
+        "trainer": TRAINER,
+        "config": "rl.toml",
+        "cwd": "work",
+        "output_dir": output_dir,
+        "wait": False,
+    }
+
+
+@dataclass(frozen=True)
+class Held:
+    """The memory in bytes and the open descriptors of a process, by what they refer to."""
+
+    memory: int
+    descriptors: dict[str, int]
+
+
+class Load:
+    """What a round does to a pod that is well, and what it sees of it from outside."""
+
+    def __init__(self, pod: NamespacedPod) -> None:
+        self.pod = pod
+        self.init = pod.init
+        """The host's pid of the pod's first process, which is its sshd."""
+        self.home = pod.root / pod.home.lstrip("/")
+        self.log = self.home / LOG
+        self.control = pod.root / "tmp" / "control"
+        self._before: witness.Snapshot | None = None
+        self._decoy: tree.Process | None = None
+
+    def furnish(self) -> None:
+        """Put a place to train in and the writer on the pod, and decoys beside them."""
+        (self.home / "work").mkdir()
+        (self.home / "work" / "rl.toml").write_text("max_steps = 10\n")
+        program = self.home / ".local" / "bin" / "uv"
+        program.parent.mkdir(parents=True)
+        program.write_text(Path(__file__).with_name("writer.py").read_text())
+        program.chmod(0o755)
+        self.control.mkdir()
+        (self.pod.root / CLOCK.lstrip("/")).write_text("+0\n")
+        for place in self._others():
+            step = place / "checkpoints" / "step_20"
+            step.mkdir(parents=True)
+            (step / "model.safetensors").write_bytes(os.urandom(64 * 1024))
+            (place / "trainer.stdout").write_text("somebody else's log\n")
+        known = {process.pid for process in self.processes()}
+        started = self.pod.run(
+            ["bash", "-c", f"cd /root/other; ({_DECOY}) >/dev/null 2>&1 </dev/null & disown"]
+        )
+        assert started.returncode == 0, started.stderr
+        deadline = time.monotonic() + 30
+        while self._decoy is None:
+            assert time.monotonic() < deadline, "the decoy process did not start"
+            for process in _inside(self.init):
+                if process.pid not in known and process.title.startswith("VLLM::EngineCore"):
+                    self._decoy = process
+        self._before = witness.Snapshot.take(self._others())
+
+    def damage(self) -> list[str]:
+        """Return what was done to files and processes that have nothing to do with the run."""
+        assert self._before is not None
+        assert self._decoy is not None
+        found = []
+        if witness.Snapshot.take(self._others()) != self._before:
+            found.append("files outside the run changed")
+        if not tree.alive(self._decoy):
+            found.append("a process outside the run was ended")
+        return found
+
+    def _others(self) -> list[Path]:
+        return [self.home / "other", self.home / "work" / "other"]
+
+    def processes(self) -> list[tree.Process]:
+        """Return every process of the pod."""
+        return _inside(self.init)
+
+    def agent(self) -> tree.Process | None:
+        """Return the living agent that started last, or None."""
+        for record in reversed(journals.records(self.home)):
+            if record["type"] == "agent" and record["event"] in ("started", "restarted"):
+                return self.process(record["pid"])
+        return None
+
+    def process(self, pid: int) -> tree.Process | None:
+        """Return the process that the pod itself calls `pid`, or None if it is gone."""
+        for process in self.processes():
+            if _own_pid(process.pid) == pid:
+                return process
+        return None
+
+    def writer(self) -> tree.Process | None:
+        """Return the process that writes the log, or None if it is gone."""
+        (pid,) = self.starts("out")
+        return self.process(pid)
+
+    def starts(self, output: str) -> list[int]:
+        """Return the pids of all programs that were ever started for this output directory."""
+        try:
+            lines = (self.pod.root / "tmp" / "starts").read_text().splitlines()
+        except FileNotFoundError:
+            return []
+        found = []
+        for line in lines:
+            name, pid = line.split()
+            if name == output:
+                found.append(int(pid))
+        return found
+
+    def stop(self) -> None:
+        """Tell the writer to stop."""
+        (self.control / "stop").touch()
+
+    @property
+    def written(self) -> int | None:
+        """How many lines were written; None before the writer has stopped."""
+        try:
+            return int((self.control / "written").read_text())
+        except FileNotFoundError:
+            return None
+
+    def launches(self) -> dict[str, list[str]]:
+        """Return the keys of all accepted launches by run."""
+        found: dict[str, list[str]] = {}
+        for record in journals.records(self.home):
+            if record["type"] == "action" and record["event"] == "accepted":
+                run = f"{record['kind']} {record.get('run')}"
+                found.setdefault(run, []).append(record["action"])
+        return found
+
+
+def held(pid: int) -> Held:
+    """Return what a process holds now. Raises OSError if it is gone."""
+    descriptors: dict[str, int] = {}
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = str(entry.readlink())
+        except FileNotFoundError:
+            continue
+        if target.startswith(("socket:", "pipe:")):
+            target = target.partition(":")[0]
+        descriptors[target] = descriptors.get(target, 0) + 1
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return Held(int(line.split()[1]) * 1024, descriptors)
+    raise ProcessLookupError(f"process {pid} has no memory left")
+
+
+def excess(before: Held, now: Held, memory: int) -> list[str]:
+    """Return what a process holds that it did not hold at the start, beyond `memory` bytes and one
+    descriptor of a kind.
+    """
+    found = []
+    if now.memory > before.memory + memory:
+        found.append(f"{now.memory >> 20} MiB of memory after {before.memory >> 20} MiB")
+    for target, count in now.descriptors.items():
+        most = max(before.descriptors.get(target, 0), 1) + 1
+        if count > most:
+            found.append(f"{count} descriptors of {target} after {most - 1}")
+    return found
+
+
+def _inside(init: int) -> list[tree.Process]:
+    """Return the processes in the pid namespace of `init`, wherever they descend from."""
+    namespace = Path(f"/proc/{init}/ns/pid").readlink()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            same = (entry / "ns" / "pid").readlink() == namespace
+        except OSError:
+            continue
+        process = tree.look(int(entry.name))
+        if same and process is not None and process.state not in "ZX":
+            found.append(process)
+    return found
+
+
+def _own_pid(pid: int) -> int:
+    """Return the pid that a process has in its own namespace; 0 if it is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        if line.startswith("NSpid:"):
+            return int(line.split()[-1])
+    return 0
+
+
+def journal_lines(home: Path) -> list[bytes]:
+    """Return the whole lines of a pod's journal, oldest first."""
+    found: list[bytes] = []
+    for path in sorted(journals.directory(home).glob("*.ndjson")):
+        found += path.read_bytes().split(b"\n")[:-1]
+    return found
+
+
+def kept_lines(mirror: Path) -> list[bytes]:
+    """Return the lines of the journal that a console has kept, oldest first."""
+    found: list[bytes] = []
+    (directory,) = (path for path in mirror.glob("*/journal") if path.is_dir())
+    for path in sorted(directory.glob("*.data"), key=lambda path: int(path.stem)):
+        found += path.read_bytes().split(b"\n")[:-1]
+    return found
+
+
+def gaps_kept(mirror: Path) -> list[dict[str, object]]:
+    """Return the gaps in the log that a console has kept."""
+    found = []
+    for path in mirror.glob(f"*/{STREAM}/gaps.ndjson"):
+        found += [json.loads(line) for line in path.read_text().splitlines()]
+    return found

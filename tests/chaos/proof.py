@@ -1,0 +1,149 @@
+"""Plant defects in a copy of the tree, one at a time, and fail if one survives its rounds.
+
+Usage:
+    python -m tests.chaos.proof [--rounds N] [--seed S] [NAME ...]
+
+Each defect replaces a piece of text that must be there exactly once. So the proof fails loudly
+when that place of the code has changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Defect:
+    """A defect: `old` becomes `new` in `path`. `always` names the kinds that each of its rounds
+    has, so that few rounds are enough; the other kinds are drawn. `seen` is what a round says that
+    has found it.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    always: str
+    seen: str
+
+
+_SESSION = "console/bs4_console/pods/session.py"
+DEFECTS = (
+    Defect(
+        "line-dropped-at-reconnect",
+        _SESSION,
+        "        if not chunk.repeats and not stream.startswith(FILE):\n",
+        "        if getattr(self, '_planted', self._channel) is not self._channel:\n"
+        "            import dataclasses\n"
+        "            rest = chunk.data.partition(b'\\n')[2]\n"
+        "            chunk = dataclasses.replace(chunk, data=rest)\n"
+        "        self._planted = self._channel\n"
+        "        if not chunk.repeats and not stream.startswith(FILE):\n",
+        "link-cut,link-flapping",
+        "are missing, and no gap",
+    ),
+    Defect(
+        "action-under-a-new-key",
+        _SESSION,
+        "            await self._submit_again(action, *secret)\n",
+        "            action = {**action, 'key': ulid()}\n"
+        "            await self._submit_again(action, *secret)\n",
+        "half-open",
+        "one action was accepted",
+    ),
+    Defect(
+        "descriptor-leaked",
+        "agents/bs4_agent/channel/server.py",
+        "            connection.serve()\n",
+        "            os.open(os.devnull, os.O_RDONLY)\n            connection.serve()\n",
+        "link-flapping,link-cut",
+        "descriptors of /dev/null",
+    ),
+    Defect(
+        "gap-not-in-the-mirror",
+        _SESSION,
+        "            if chunk.gap:\n                self.mirror.note_gap(stream, chunk.gap)\n",
+        "",
+        "log-truncated,pod-frozen",
+        "the mirror has no record of the gap",
+    ),
+)
+
+
+def planted(defect: Defect, directory: Path) -> Path:
+    """Return a copy of the tree below `directory` that has the defect. Raises SystemExit if its
+    place is not found once.
+    """
+    copy = directory / "tree"
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    for name in listed.stdout.decode().split("\0"):
+        if name and (ROOT / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    shutil.copytree(ROOT / "build" / "wheels", copy / "build" / "wheels")
+    place = copy / defect.path
+    text = place.read_text()
+    if text.count(defect.old) != 1:
+        raise SystemExit(
+            f"chaos-proof: {defect.path} has the place of {defect.name} {text.count(defect.old)} "
+            "times; correct it in tests/chaos/proof.py."
+        )
+    place.write_text(text.replace(defect.old, defect.new))
+    return copy
+
+
+def survives(defect: Defect, rounds: int, seed: str) -> bool:
+    """Whether no round says that it has found the defect."""
+    with tempfile.TemporaryDirectory(prefix="bs4-chaos-proof-") as directory:
+        copy = planted(defect, Path(directory))
+        words = ["--rounds", str(rounds), "--seed", seed, "--always", defect.always]
+        paths = f"{copy / 'console'}:{copy / 'agents'}:{copy}"
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.chaos", *words, "--first-failure", "--no-record"],
+            cwd=copy,
+            env={**os.environ, "PYTHONPATH": paths},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    print(done.stdout, done.stderr, sep="", flush=True)
+    if done.returncode not in (0, 1) or "good, " not in done.stdout:
+        raise SystemExit(f"chaos-proof: the rounds with {defect.name} did not run.")
+    return defect.seen not in done.stdout
+
+
+def main() -> int:
+    """Return 1 if a defect has survived."""
+    parser = argparse.ArgumentParser(prog="chaos-proof", description="Prove that rounds see.")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seed", default=str(round(time.time())))
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    asked = parser.parse_args()
+    alive = []
+    for defect in DEFECTS:
+        if asked.names and defect.name not in asked.names:
+            continue
+        print(f"== {defect.name}", flush=True)
+        if survives(defect, asked.rounds, asked.seed):
+            alive.append(defect.name)
+    print(f"survived: {', '.join(alive) or 'none'}")
+    return bool(alive)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""What rounds had in them and how they ended: printed, and one line in a file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from tests.chaos.faults import KINDS
+from tests.chaos.round import Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "rounds.ndjson"
+
+
+def counted(outcomes: list[Outcome]) -> dict[str, int]:
+    """Return how often each kind of fault was met, those that never were included."""
+    met = Counter(name for outcome in outcomes for name in outcome.met)
+    return {kind.name: met[kind.name] for kind in KINDS}
+
+
+def shown(outcome: Outcome) -> str:
+    """Return a round as text: one line, and one for each problem."""
+    verdict = "FAILED"
+    if not outcome.problems:
+        verdict = "good"
+    head = f"{outcome.seed} {verdict}: {'; '.join(outcome.drawn)}"
+    told = f"  {outcome.lines} lines, {outcome.gaps} gaps, action {outcome.action}"
+    return "\n".join([head, told, *(f"  - {problem}" for problem in outcome.problems)])
+
+
+def line(outcomes: list[Outcome], seed: str, started: float, seconds: float) -> dict[str, object]:
+    """Return the line for the file of results."""
+    failed = [outcome.seed for outcome in outcomes if outcome.problems]
+    return {
+        "t": round(started),
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "changed": bool(_git("status", "--porcelain")),
+        "rounds": f"chaos ROUNDS={len(outcomes)} SEED={seed}",
+        "passed": len(outcomes) - len(failed),
+        "failed": len(failed),
+        "skipped": 0,
+        "seconds": round(seconds),
+        "met": counted(outcomes),
+        "failed_seeds": failed,
+    }
+
+
+def record(entry: dict[str, object]) -> None:
+    """Add a line to the file of results."""
+    with RESULTS.open("a") as results:
+        results.write(json.dumps(entry) + "\n")
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
