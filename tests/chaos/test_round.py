@@ -18,7 +18,6 @@ SEEDS = ("a:0",)
 
 
 @pytest.mark.long
-@pytest.mark.beside
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_a_round(seed: str, pods: Pods, tmp_path: Path) -> None:
