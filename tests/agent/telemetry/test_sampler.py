@@ -51,6 +51,9 @@ def make(scope: Scope, tmp_path: Path) -> Iterator[Make]:
     yield build
     for sampler, gpus in made:
         sampler.close()
+        # `close` gives the thread one second. A source that stays open on a busy machine would take
+        # the events of the next test.
+        gpus._background.stop(30.0)
         gpus.close()
 
 
