@@ -47,13 +47,15 @@ LEAST_DANGER = {
 }
 
 
-def understated_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (place, sentence) if a step of the fix does more than the playbook's danger says. By
-    its danger a person decides, and mode auto too.
+def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield (place, sentence) if a step of the fix does more than the playbook's danger says, or if
+    there is no fix for it. By the danger a person decides, and mode auto too.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:
         return
+    if danger != "none" and "fix" not in playbook:
+        yield "danger", f"is {danger}, but there is no fix; write none"
     worst, step = danger, ""
     for entry in _mappings(playbook.get("fix")):
         for name in entry:
@@ -80,7 +82,7 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for index, signature in enumerate(_rows(playbook, "detect", "logs")):
         if _is_blank(signature.get("pattern")):
             yield f"detect/logs/{index}/pattern", PATTERN
-    yield from understated_danger(playbook)
+    yield from wrong_danger(playbook)
 
 
 def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ title:{title}
 role:
 # info | warning | critical
 severity:
-# The most dangerous thing that the fix does: none | restart | kill | move | command
+# The most dangerous thing that the fix does, least first: none | restart | move | kill | command
 danger: none
 # Where the failure is: pod | console
 where: pod

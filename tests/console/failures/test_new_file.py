@@ -19,7 +19,7 @@ from bs4_console.failures.completeness import (
     PATTERN,
     REMEDY,
     REQUIRED,
-    understated_danger,
+    wrong_danger,
 )
 from bs4_console.failures.new_file import create
 from bs4_console.failures.playbooks import lint, schema
@@ -138,12 +138,16 @@ def test_the_longest_family_that_the_id_begins_with_is_taken(tmp_path: Path) -> 
         ("move", ["end_port_holder"], "the step end_port_holder is more; write kill"),
         ("kill", ["stop_run", "move_steps", "relaunch"], ""),
         ("none", ["set_limit", "notify"], ""),
+        ("none", [], ""),
+        ("move", [], "there is no fix; write none"),
     ],
 )
 def test_a_fix_is_as_dangerous_as_its_steps(danger: str, steps: list[str], wanted: str) -> None:
     """A person confirms by the danger, and mode auto acts by it."""
-    playbook = {"danger": danger, "fix": [{step: None} for step in steps]}
-    sentences = [sentence for _, sentence in understated_danger(playbook)]
+    playbook: dict[str, Any] = {"danger": danger}
+    if steps:
+        playbook["fix"] = [{step: None} for step in steps]
+    sentences = [sentence for _, sentence in wrong_danger(playbook)]
     assert bool(sentences) == bool(wanted)
     assert wanted in "".join(sentences)
 
