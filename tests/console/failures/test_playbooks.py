@@ -133,6 +133,7 @@ def test_a_mistake_is_named_with_its_place_and_no_half_library_is_compiled(
 
 def test_a_person_is_told_what_to_do(tmp_path: Path) -> None:
     bare = {key: value for key, value in BASE.items() if key not in ("fix", "verify")}
+    bare["danger"] = "none"
     assert lint(library(tmp_path, bare))[0] == []
     for number, (key, value) in enumerate(
         (("advice", ["Look."]), ("leads_to", "save-release-replace"), ("role", "cascade"))
