@@ -16,14 +16,17 @@ from bs4_agent.pod import Pod
 
 
 class Attempts:
-    """Accepts launches and adoptions and carries them out; one per pod."""
+    """Accepts the actions that begin or take over an attempt, and carries them out: launches, and
+    adoptions of runs that were started by hand. There is one per pod.
+    """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Make and journal the plan of a launch on a thread of its own. Raises BadRequest if the
-        request is malformed.
+        """Journal the plan action `key` of the person `who`, and make and journal the plan of a
+        launch on a thread of its own. The body's `launch` holds the request. Raises BadRequest if
+        the request is malformed; why there is no plan otherwise is written into the journal.
         """
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
@@ -45,10 +48,13 @@ class Attempts:
         return sum(action.ended for action in self._executor.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a launch and start it: by the hash of a confirmed plan, or, without `plan_hash`,
-        exactly as the body says, moving nothing aside. `who` is the person, for the journal.
+        """Accept the launch `key` of the person `who` and start it on a thread of its own. With the
+        body's `plan_hash`, the confirmed plan is carried out. Without it, the run starts exactly as
+        the body says, and nothing is moved aside. `payload` is not used.
 
-        Raises Busy, BadRequest, Refused, PlanExpired or PlanChanged.
+        Raises Busy if another action holds the run, BadRequest if the body is malformed, Refused if
+        there is no such plan or a start is known to hang or to lose work, PlanExpired if the plan
+        is older than 15 minutes, and PlanChanged if the launch would do something else now.
         """
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
@@ -138,15 +144,19 @@ class Attempts:
         event("done", detail=f"{spec.run} {does}", result=result)
 
     def resume_launch(self, action: ActionView) -> None:
-        """Continue a launch that the agent began before it restarted."""
+        """Continue a launch that was under way when the agent restarted. Steps that are done
+        already are not repeated.
+        """
         self._executor.hold(action.run, action.key)
         self._executor.start(
             action.run, action.key, lambda: self._do_launch(action.key, action.body)
         )
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept an adoption and start it. The body's `pid` names a process; without it every run
-        that is found is adopted.
+        """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:
+        watch runs that were started by hand from now on. The body's `pid` names a process of one
+        run; without it, every run that is found is adopted. `payload` is not used. If nothing is
+        found, the action fails in the journal.
         """
         self._executor.accept(key, body, who, str(body.get("run", "")))
         self._executor.start("", key, lambda: self._do_adopt(key, body))

@@ -18,8 +18,9 @@ BOUNDARY_S = 60.0
 
 
 class Departure:
-    """Lets this agent leave; one per pod. `hand_over` is called with the request once no step is
-    under way.
+    """Lets this agent end so that a newer one takes its place; one per pod. `hand_over` is called
+    with the body of the newer agent's request as soon as no action is inside a step, and ends this
+    agent.
     """
 
     def __init__(
@@ -29,8 +30,10 @@ class Departure:
         self._leaving = threading.Lock()
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept that a newer agent replaces this one, and leave at the next safe point. Raises
-        Busy if another console is already replacing it.
+        """Accept the request of a newer agent to replace this one: leave at once, or as soon as the
+        step that is under way has ended. If that takes longer than 60 seconds, this agent stays,
+        and the journal says so. Raises Busy if another request to replace this agent is under way.
+        `payload` is not used.
         """
         if not self._leaving.acquire(blocking=False):
             raise Busy("Another console is replacing this agent already; wait a minute.")

@@ -26,32 +26,34 @@ ROTATION_S = 5.0
 
 
 class Plan(Protocol):
-    """What every kind of plan has: its hash, the attempt it was made for, and the monotonic second
-    until which it may be confirmed.
+    """What plans of all kinds (launch, playbook, set-up, restore, merge) have in common, so that
+    the executor can journal them.
     """
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms."""
+        """Return the hash by which a person confirms the plan."""
 
     @property
     def attempt(self) -> int:
-        """Return the number of the attempt that the plan was made for."""
+        """Return the number of the run's newest attempt when the plan was made, or 0 if it had
+        none.
+        """
 
     @property
     def expires_m(self) -> float:
-        """Return the monotonic second after which the plan may no longer be confirmed."""
+        """Return the monotonic second until which the plan may be confirmed."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled."""
+        """Return the plan in the form in which it is journalled."""
 
 
 P = TypeVar("P", bound=Plan)
 
 
 class ActionExecutor:
-    """Runs actions, one at a time for each run, and journals what they do; one per pod. Hold `lock`
-    while accepting a submission.
+    """Runs actions, one at a time for each run, and journals what they do; one per pod. Whoever
+    accepts a submitted action must hold `lock` meanwhile.
     """
 
     def __init__(self, book: Book) -> None:
@@ -67,8 +69,9 @@ class ActionExecutor:
         self._threads: list[threading.Thread] = []
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, run: str, **fields: Any) -> None:
-        """Journal that the action is accepted, and wait until the record is on disk. `who` is the
-        person. `fields` are added to the record.
+        """Journal that the action `key` on `run` is accepted, and return once the record is on
+        disk. `body` is the action as it was submitted, `who` is the person, and `fields` are added
+        to the record.
         """
         self.book(
             "action",
@@ -83,12 +86,14 @@ class ActionExecutor:
         )
 
     def event(self, key: str, run: str, event: str, *, sync: bool = False, **fields: Any) -> None:
-        """Journal one event of an action. `sync` waits until the record is on disk."""
+        """Journal one event of the action `key`, for example "step-done". With `sync`, return only
+        once the record is on disk. `fields` are added to the record.
+        """
         self.book("action", sync=sync, action=key, run=run, event=event, **fields)
 
     def unreadable(self, key: str, run: str, error: Exception) -> None:
-        """Journal that an action of an earlier version cannot be resumed because its plan cannot be
-        read.
+        """Journal that the action `key` is interrupted, because its plan (of an earlier version of
+        the agent) cannot be read any more. `error` says why.
         """
         self.event(
             key,
@@ -100,8 +105,10 @@ class ActionExecutor:
     # Plans
 
     def journal_plan(self, key: str, playbook: str, run: str, make: Callable[[], P]) -> P | None:
-        """Make a plan, journal it and return it. If `make` raises AgentError, journal why there is
-        no plan and return None.
+        """Call `make`, journal the plan that it returns, and return that plan. If `make` raises
+        AgentError, journal the error as the reason why there is no plan, and return None. The
+        action `key` that asked for the plan ends as done or failed. `playbook` is the name of the
+        plan's kind in the journal.
         """
         try:
             plan = make()
@@ -126,8 +133,8 @@ class ActionExecutor:
         return plan
 
     def kept_plan(self, plan_hash: object, command: str) -> PlanView:
-        """Return the journalled plan with this hash. Raises Refused if no plan has it. `command` is
-        the command that makes a plan, for the message.
+        """Return the journalled plan with the hash `plan_hash`. Raises Refused if no plan has it.
+        `command` is the console command that makes such a plan; the error message names it.
         """
         view = self.ledger.plans.get(str(plan_hash))
         if view is None or view.refused:
@@ -138,8 +145,8 @@ class ActionExecutor:
         return view
 
     def must_live(self, view: PlanView) -> None:
-        """Raise PlanExpired if the plan is too old to be confirmed, or was made before the pod's
-        last boot.
+        """Raise PlanExpired if the plan is older than 15 minutes or was made before the pod was
+        last booted.
         """
         if view.boot != boot_id() or time.monotonic() > view.expires_m:
             raise PlanExpired(
@@ -150,8 +157,9 @@ class ActionExecutor:
     # Holding runs
 
     def hold(self, run: str, key: str) -> None:
-        """Let only the action `key` work on `run` until `let_go`. Raises Busy, which names the
-        present action, if another action holds the run.
+        """Let the action `key` hold `run`: until `let_go` no other action works on the run. Raises
+        Busy, which names the other action, if another one holds the run or a stop waits for it. The
+        agent's own short freeing of checkpoints is waited for, for up to 5 seconds.
         """
         self._let_rotation_pass(run)
         with self._released:
@@ -161,8 +169,9 @@ class ActionExecutor:
             self._take(run, key)
 
     def succeed(self, run: str, key: str) -> None:
-        """Let the stop `key` hold `run` now, or as soon as the present holder lets go. Raises Busy
-        if another stop holds the run or waits for it.
+        """Let the stop `key` hold `run` now if no action holds it, or else as soon as the present
+        action lets go. Returns at once in both cases. Raises Busy if another stop holds the run or
+        waits for it.
         """
         with self._released:
             present = self._heirs.get(run) or self._holding.get(run)
@@ -175,24 +184,29 @@ class ActionExecutor:
             self._heirs[run] = key
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` for the action to hold `run`. Return True once it does."""
+        """Wait up to `seconds` until the action `key` holds `run`. Return True if it does, and
+        False if the time has passed.
+        """
         with self._released:
             return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
 
     def holder(self, run: str) -> ActionView | None:
-        """Return the action that holds `run`, or None."""
+        """Return the action that holds `run` now, or None if no action does."""
         key = self._holding.get(run)
         if key is None:
             return None
         return self.ledger.actions[key]
 
     def turn(self, key: str) -> Turn:
-        """Return the turn of an action that holds a run."""
+        """Return the Turn of the action `key`, with which it marks its safe points and learns that
+        it is to end. Raises KeyError if the action holds no run.
+        """
         return self._turns[key]
 
     def cancel(self, key: str, stop: str, who: str) -> None:
-        """Journal that the stop `stop` ends the action `key` early, then end it. An action that has
-        ended already stays as it is.
+        """Journal that `stop` (the key of a stop, submitted by `who`) ends the action `key` early,
+        and tell that action to end at its next safe point. Does nothing if the action has ended
+        already.
         """
         if not self.ledger.actions[key].cancelled_by:
             self.book.append_unless_ended(
@@ -207,12 +221,15 @@ class ActionExecutor:
             turn.cancel(who)
 
     def end_cancelled(self, key: str, run: str, error: Cancelled) -> None:
-        """Journal that a cancelled action has ended."""
+        """Journal that the action `key` ended early because a stop cancelled it. `error` names who
+        stopped it.
+        """
         self.event(key, run, "interrupted", detail=error.message, result={"error": error.type})
 
     def let_go(self, run: str, key: str) -> None:
-        """End the action's hold on `run`, and its wait for one. A stop that waits for the run holds
-        it from now on.
+        """End the hold of the action `key` on `run`, or its waiting for that hold. A stop that
+        waits for the run then holds it. Does nothing if the action neither holds the run nor waits
+        for it.
         """
         with self._released:
             self._turns.pop(key, None)
@@ -231,8 +248,9 @@ class ActionExecutor:
 
     @contextlib.contextmanager
     def holding(self, run: str, key: str) -> Iterator[None]:
-        """Hold `run` for the work that is started inside the block. The work lets go at its end; an
-        error inside the block lets go at once. Raises Busy.
+        """Hold `run` for the action `key`, which is started inside the block and lets go when its
+        work ends. If the block raises an error, let go at once. Raises Busy if another action holds
+        the run.
         """
         self.hold(run, key)
         try:
@@ -259,8 +277,8 @@ class ActionExecutor:
     # Work
 
     def start(self, run: str, key: str, work: Callable[[], object]) -> None:
-        """Do `work` on a thread of its own and let go of the run at its end. An empty `run` holds
-        nothing.
+        """Call `work` on a thread of its own, journal how the action `key` failed if it raises an
+        error, and let go of `run` at its end. `run` is "" for an action that holds no run.
         """
         thread = threading.Thread(
             target=self._guarded, args=(run, key, work), name=f"action {key}", daemon=True
@@ -276,11 +294,11 @@ class ActionExecutor:
         steps: Sequence[Mapping[str, str]],
         work: Callable[[str], None],
     ) -> str:
-        """Carry out an action of the agent itself: call `work(key)` on the caller's thread while
-        holding the run. It is journalled like any other action.
+        """Carry out an action that the agent itself began: hold `run`, journal the action as
+        accepted with `body`, `who` and `steps`, and call `work(key)` on the caller's thread.
 
-        Returns the action's key, or "" if it failed. Raises Busy if the run is held; the caller may
-        try again later.
+        Returns the action's key, or "" if the journal shows at the end that the action failed.
+        Raises Busy if another action holds the run; the caller may try again later.
         """
         key = ulid()
         with self.lock, self.holding(run, key):
@@ -291,7 +309,9 @@ class ActionExecutor:
         return key
 
     def join(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds for each thread that carries out an action."""
+        """Wait until the threads of all actions have ended, up to `timeout` seconds for each of
+        them.
+        """
         for thread in self._threads:
             thread.join(timeout)
 
@@ -317,7 +337,9 @@ class ActionExecutor:
 
 
 def step_fields(steps: Iterable[Planned]) -> list[dict[str, str]]:
-    """Return the steps of a plan as the record of an accepted action holds them."""
+    """Return the `title` and `command` of each step of a plan, as the record of an accepted action
+    holds them.
+    """
     found = []
     for step in steps:
         found.append({"title": step.title, "command": step.command})

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 def hold_of(run: str) -> str:
-    """Return the name under which a merge of `run` holds what it works on. It is not the run's
-    name, because the run may continue training, and no run can have it.
+    """Return the name that a merge of `run` holds in the executor, so that one merge of a run
+    happens at a time. It is not the run's own name, because the run may train meanwhile, and no run
+    can be called so.
     """
     return f"the merge of {run}"
 
 
 class Merges:
-    """Plans, accepts and carries out merges; one per pod. They use the shim for long commands of
-    `set_ups`.
+    """Plans, accepts and carries out merges (a checkpoint's shards are made into one model); one
+    per pod. Long commands are started through the shim that `set_ups` uses.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
@@ -34,16 +35,17 @@ class Merges:
 
     @functools.cached_property
     def work(self) -> Merging:
-        """Return the object that carries out merges. It is imported at the first use, to keep an
-        idle agent small.
+        """Return the object that prepares and carries out merges. Its module is imported at the
+        first use, so that an agent without merges stays small.
         """
         from bs4_agent.checkpoints.merging.merge import Merging
 
         return Merging(self._pod.runs.home, self._pod.runs, self._set_ups.work.jobs)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Make and journal the plan of a merge on a thread of its own. Raises BadRequest if the
-        request is malformed.
+        """Journal the plan action `key` of the person `who`, and make and journal the plan of a
+        merge on a thread of its own. The body's `merge` holds the request. Raises BadRequest if it
+        is malformed.
         """
         from bs4_agent.checkpoints.merging import action as merge_action
         from bs4_agent.checkpoints.merging import merge
@@ -61,8 +63,12 @@ class Merges:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a merge by the hash of its plan and start it. Raises Refused, PlanExpired,
-        PlanChanged or Busy.
+        """Accept the merge `key` of the person `who`, whose plan has the body's `plan_hash`, and
+        start it on a thread of its own. `payload` is not used.
+
+        Raises Refused if no merge has such a plan, PlanExpired if it is older than 15 minutes or
+        the pod was rebooted, PlanChanged if the merge would do something else now, and Busy if
+        another merge of the run is under way.
         """
         from bs4_agent.checkpoints.merging import action as merge_action
 
@@ -99,7 +105,9 @@ class Merges:
         )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a merge that the agent began before it restarted."""
+        """Continue a merge that was under way when the agent restarted. If its plan cannot be read
+        any more, journal that it is interrupted.
+        """
         from bs4_agent.checkpoints.merging.action import MergePlan
 
         try:

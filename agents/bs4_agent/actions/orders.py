@@ -16,8 +16,9 @@ MODES = ("observe", "ask", "auto")
 
 
 class Orders:
-    """Accepts modes, orders and notes; one per pod. `on_keep` and `on_sync` are called after such
-    an order was given or withdrawn.
+    """Accepts the modes of playbooks, the standing orders (how many checkpoints stay, where they
+    are copied) and a person's notes; one per pod. `on_keep` and `on_sync` are called after an order
+    to keep or to sync was given or taken back.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
@@ -26,8 +27,10 @@ class Orders:
         self.on_sync: Callable[[], None] = lambda: None
 
     def mode(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Set the mode of one playbook for one run. Raises BadRequest for an unknown mode, and
-        Refused for `auto` if the playbook requires a person to look first.
+        """Set the mode (observe, ask or auto) of the body's `playbook` for the body's `run`, on
+        behalf of `who`. `payload` is not used. Raises UnknownRun or UnknownPlaybook, BadRequest for
+        another mode, and Refused for `auto` if a person must look first before this playbook is
+        carried out.
         """
         run, playbook = self._run(body), self._library.get(str(body.get("playbook")))
         mode = body.get("mode")
@@ -42,8 +45,9 @@ class Orders:
         self._executor.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Set how many checkpoints of the run are kept. Retention applies the order from now on,
-        also after a restart. Raises BadRequest.
+        """Give the standing order how many complete checkpoints of the body's `run` stay on the
+        disk (`last`), or with `off` take it back. Retention follows it from now on, also after a
+        restart. `payload` is not used. Raises UnknownRun, or BadRequest if the body is malformed.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
@@ -57,8 +61,9 @@ class Orders:
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Set where the run's checkpoints are copied to. The agent applies the order from now on,
-        also after a restart. Raises BadRequest.
+        """Give the standing order that the checkpoints of the body's `run` are copied to the store
+        `to`, or with `off` take it back. The agent follows it from now on, also after a restart.
+        `payload` is not used. Raises UnknownRun, or BadRequest if the body is malformed.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 
@@ -71,7 +76,9 @@ class Orders:
         self.on_sync()
 
     def note(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Journal a person's note about the run; the first 2,000 characters are kept."""
+        """Journal the body's `text` as a note of the person `who` about the body's `run`. Text
+        after the first 2,000 characters is left out. `payload` is not used. Raises UnknownRun.
+        """
         run, text = self._run(body), str(body.get("text", ""))[:2000]
         self._executor.accept(key, body, who, run)
         self._executor.book("note", run=run, text=text, who=who)

@@ -32,14 +32,17 @@ _AUTO_DANGERS = ("none", "restart")
 
 
 class Recoveries:
-    """Plans, accepts and carries out playbooks; one per pod."""
+    """Plans, accepts and carries out playbooks, whether a person or the mode `auto` asks for them;
+    one per pod.
+    """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, library: Library) -> None:
         self._executor, self._pod, self._library = executor, pod, library
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Make and journal the plan of a playbook for a run on a thread of its own. Raises
-        UnknownPlaybook or UnknownRun.
+        """Journal the plan action `key` of the person `who`, and make and journal the plan of the
+        body's `playbook` for the body's `run` on a thread of its own. Raises UnknownPlaybook or
+        UnknownRun.
         """
         playbook = self._library.get(str(body.get("playbook")))
         run = self._pod.runs.get(str(body.get("run"))).name
@@ -56,10 +59,14 @@ class Recoveries:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
-        """Accept a playbook by the hash of its plan and start it.
+        """Accept the playbook action `key` of the person `who`, whose plan has the body's
+        `plan_hash`, and start it on a thread of its own. `payload` is not used.
 
-        Raises Refused, PlanExpired, PlanChanged or Busy. If the playbook moves everything that the
-        run has written, the body's `confirm_run` must be the run's name.
+        Raises UnknownPlaybook, PlanExpired if the plan is older than 15 minutes or the pod was
+        rebooted, PlanChanged if the run has started another attempt, and Busy if another action
+        holds the run. Raises Refused if there is no such plan, if the last recoveries brought no
+        new step, or if the playbook moves all output of the run and the body's `confirm_run` is not
+        its name.
         """
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
@@ -119,7 +126,9 @@ class Recoveries:
             self._pod.resolved(plan.run, plan.playbook.id, plan.incident)
 
     def resume(self, action: ActionView) -> None:
-        """Continue a playbook that the agent began before it restarted."""
+        """Continue a playbook that was under way when the agent restarted. If its plan cannot be
+        read any more, journal that it is interrupted.
+        """
         try:
             plan = plans.Plan.from_dict(
                 action.body["plan"], self._library.get(action.playbook), 0.0
@@ -133,8 +142,10 @@ class Recoveries:
         )
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on a new incident by the mode of its playbook: `ask` prepares the plan, `auto` also
-        carries it out if the rules allow it.
+        """Act on the new incident `incident` of `run` as the mode of its playbook says: with `ask`,
+        make and journal a plan; with `auto`, also carry the plan out if its dangers allow that. Do
+        nothing in mode `observe` or without a playbook. If a plan is refused, a note in the journal
+        says why.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

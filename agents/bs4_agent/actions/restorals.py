@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Restorals:
-    """Plans, accepts and carries out restores; one per pod. They use the shim for long commands of
-    `set_ups`.
+    """Plans, accepts and carries out restores (checkpoints are fetched back from the store); one
+    per pod. Long commands are started through the shim that `set_ups` uses.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod, set_ups: SetUpActions) -> None:
@@ -26,8 +26,8 @@ class Restorals:
 
     @functools.cached_property
     def work(self) -> Restores:
-        """Return the object that carries out restores. It is imported at the first use, to keep an
-        idle agent small.
+        """Return the object that plans and carries out restores. Its module is imported at the
+        first use, so that an agent without restores stays small.
         """
         from bs4_agent.checkpoints.restoring.action import Restores
         from bs4_agent.checkpoints.restoring.restore import Restoring
@@ -37,8 +37,9 @@ class Restorals:
         return Restores(restoring, runs, self._executor.book, self._executor.ledger)
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Make and journal the plan of a restore on a thread of its own. Raises BadRequest if the
-        request is malformed.
+        """Journal the plan action `key` of the person `who`, and make and journal the plan of a
+        restore on a thread of its own. The body's `restore` holds the request. Raises BadRequest if
+        it is malformed.
         """
         from bs4_agent.checkpoints.restoring import action as restore_action
         from bs4_agent.checkpoints.restoring import restore
@@ -50,8 +51,10 @@ class Restorals:
         self._executor.start("", key, lambda: self.work.plan(key, asked))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a restore by the hash of its plan and start it. Raises Refused, PlanExpired or
-        Busy.
+        """Accept the restore `key` of the person `who`, whose plan has the body's `plan_hash`, and
+        start it on a thread of its own. `payload` is not used. Raises Refused if no restore has
+        such a plan, PlanExpired if it is older than 15 minutes or the pod was rebooted, and Busy if
+        another action holds the run.
         """
         plan = self.work.confirmed(body)
         run = plan.asked.run
@@ -65,7 +68,9 @@ class Restorals:
             )
 
     def resume(self, action: ActionView) -> None:
-        """Continue a restore that the agent began before it restarted."""
+        """Continue a restore that was under way when the agent restarted. If its plan cannot be
+        read any more, journal that it is interrupted.
+        """
         from bs4_agent.checkpoints.restoring.action import RestorePlan
 
         try:

@@ -12,11 +12,9 @@ from bs4_agent.errors import Cancelled
 
 
 class SafePoints:
-    """The safe points of all actions; one per pod. It counts the threads that are inside a step.
-    `hold` waits until there is none and lets no other one begin.
-
-    Everything that an action has done up to a safe point is in the journal, so either agent can
-    continue it.
+    """The safe points of all actions of a pod; one per pod. It counts the threads that are inside a
+    step of an action. At a safe point, everything that the action has done is in the journal, so
+    this agent or a newer one can continue it.
     """
 
     def __init__(self) -> None:
@@ -26,8 +24,9 @@ class SafePoints:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Enter a step for the block. Every piece of code that acts is inside one. Entering blocks
-        while `hold` is in force, for ever if this agent leaves.
+        """Count this thread as inside a step for the block. All code that changes something on the
+        pod runs in such a block. Entering waits while `hold` is in force, for ever if this agent is
+        about to end.
         """
         self._enter()
         try:
@@ -37,8 +36,9 @@ class SafePoints:
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Leave the step for the block. The block must change nothing and be repeatable. An empty
-        block marks the point between two steps.
+        """Count this thread as outside a step for the block, which is inside a `step` block. What
+        the block does must change nothing and bear repetition, because a newer agent may take over
+        meanwhile. An empty block marks the point between two steps.
         """
         self._leave()
         try:
@@ -47,8 +47,9 @@ class SafePoints:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Wait up to `seconds` until no thread is inside a step. Return True if that happened; then
-        no step begins until `release`.
+        """Let no further step begin, and wait up to `seconds` until no thread is inside one. Return
+        True if that is so; then no step begins until `release` is called. Return False if a step
+        took longer; then steps may begin again.
         """
         with self._changed:
             self._held = True
@@ -75,8 +76,9 @@ class SafePoints:
 
 
 class Turn:
-    """The time during which one action holds a run. `cancel` may be called from any thread, every
-    other method only from the action's own thread.
+    """The time during which one action holds a run. The action uses it to mark its safe points and
+    to learn that it is to end. `cancel` may be called from any thread, every other method only from
+    the action's own thread.
     """
 
     def __init__(self, safe_points: SafePoints) -> None:
@@ -85,27 +87,29 @@ class Turn:
         self._by = ""
 
     def cancel(self, who: str) -> None:
-        """End the action at its next safe point, or in the wait that it is in. `who` is named in
-        the journal.
+        """Tell the action to end at its next safe point, or at once if it waits at one. `who` is
+        the person who stopped it, for the journal.
         """
         self._by = who
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise Cancelled if the action is to end."""
+        """Raise Cancelled if `cancel` was called before, and do nothing otherwise."""
         if self._cancelled.is_set():
             raise Cancelled(self._by)
 
     @contextmanager
     def rest(self) -> Iterator[None]:
-        """Mark a safe point for the block (see `SafePoints.rest`). Raises Cancelled at its end if
-        the action is to end.
+        """Let a newer agent take over, or a stop end this action, during the block (see
+        `SafePoints.rest`). Raises Cancelled after the block if `cancel` was called.
         """
         with self._boundaries.rest():
             yield
         self.check()
 
     def pause(self, seconds: float) -> None:
-        """Sleep for `seconds`. Raises Cancelled as soon as the action is to end."""
+        """Sleep for `seconds`. Raises Cancelled as soon as `cancel` is called, also if that was
+        before.
+        """
         self._cancelled.wait(seconds)
         self.check()

@@ -23,8 +23,8 @@ HOLD = "the set-up of this pod"
 
 
 class SetUpActions:
-    """Plans, accepts and carries out set-ups; one per pod. `log` returns the stream of everything
-    that they print.
+    """Plans, accepts and carries out set-ups of the pod (checkouts, packages, secrets); one per
+    pod. `log` returns the log stream that gets everything which the commands of a set-up print.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
@@ -33,8 +33,8 @@ class SetUpActions:
 
     @functools.cached_property
     def work(self) -> SetUps:
-        """Return the object that carries out set-ups. It is imported at the first use, to keep an
-        idle agent small.
+        """Return the object that plans and carries out set-ups. Its module is imported at the first
+        use, so that an agent without set-ups stays small.
         """
         from bs4_agent.setup.work import SetUps
 
@@ -51,8 +51,9 @@ class SetUpActions:
         )
 
     def plan(self, key: str, body: Mapping[str, Any], who: str) -> None:
-        """Make and journal the plan of a set-up on a thread of its own. Raises BadRequest if the
-        recipe is malformed.
+        """Journal the plan action `key` of the person `who`, and make and journal the plan of a
+        set-up on a thread of its own. The body's `setup` is the recipe. Raises BadRequest if it is
+        malformed.
         """
         from bs4_agent.setup import plan, recipe
 
@@ -63,10 +64,12 @@ class SetUpActions:
         self._executor.start("", key, lambda: self.work.plan(key, wanted))
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a set-up by the hash of its plan and start it. `payload` holds the secrets and is
-        not journalled.
+        """Accept the set-up `key` of the person `who`, whose plan has the body's `plan_hash`, and
+        start it on a thread of its own. `payload` holds the secrets and is not journalled.
 
-        Raises Refused, PlanExpired or Busy; the secrets are forgotten then.
+        Raises Refused if no set-up has such a plan, PlanExpired if it is older than 15 minutes or
+        the pod was rebooted, BadRequest if the secrets do not fit the plan, and Busy if another
+        set-up is under way. In each case the agent keeps none of these secrets.
         """
         with self._executor.holding(HOLD, key):
             try:
@@ -81,7 +84,9 @@ class SetUpActions:
             self._executor.start(HOLD, key, lambda: self.work.carry_out(key, plan))
 
     def stop(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept that the running set-up is ended, and end it on a thread of its own."""
+        """Accept the action `key` of the person `who` that ends the running set-up, and end it on a
+        thread of its own. The journal says how it ended. `payload` is not used.
+        """
         self._executor.accept(key, body, who, "")
         self._executor.start("", key, lambda: self._do_stop(key))
 
@@ -93,12 +98,16 @@ class SetUpActions:
         self._executor.event(key, "", "done", detail=detail)
 
     def forget_ended(self) -> None:
-        """Remove the secrets of set-ups that have ended meanwhile."""
+        """Delete from the pod the secrets of set-ups that have ended, for example while no agent
+        ran.
+        """
         if any(self._pod.runs.home.credentials.glob("incoming/*")):
             self.work.forget_ended()
 
     def resume(self, action: ActionView) -> None:
-        """Continue a set-up that the agent began before it restarted."""
+        """Continue a set-up that was under way when the agent restarted. If its plan cannot be read
+        any more, journal that it is interrupted and delete its secrets.
+        """
         from bs4_agent.setup.plan import SetupPlan
 
         try:

@@ -20,16 +20,18 @@ _CANCELLED = frozenset({"launch", "playbook", "restore"})
 
 
 class Stops:
-    """Accepts stops, carries them out, and continues them after a restart of the agent; one per
-    pod.
+    """Accepts stops of runs, carries them out, and continues them after a restart of the agent; one
+    per pod.
     """
 
     def __init__(self, executor: ActionExecutor, pod: Pod) -> None:
         self._executor, self._pod = executor, pod
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept a stop and start it. Raises Busy only while another stop of the same run is under
-        way.
+        """Accept the stop `key` of the body's `run` for the person `who`, and carry it out on a
+        thread of its own. An action that holds the run is ended early, or waited for; if its
+        present step takes longer than 30 seconds, the journal says that the stop is refused.
+        `payload` is not used. Raises UnknownRun, or Busy if another stop of the run is under way.
         """
         run = self._pod.runs.get(str(body.get("run"))).name
         self._executor.succeed(run, key)
@@ -47,15 +49,16 @@ class Stops:
             raise
 
     def resume(self, action: ActionView) -> None:
-        """Continue a stop that the agent began before it restarted."""
+        """Continue a stop that was under way when the agent restarted."""
         self._executor.hold(action.run, action.key)
         self._executor.start(
             action.run, action.key, lambda: self._carry_out(action.key, action.run, action.who)
         )
 
     def cancel_interrupted(self) -> None:
-        """After a start of the agent, end every action that an unfinished stop was to end, so that
-        it is not resumed.
+        """End in the journal every action of a run whose stop was under way when the agent
+        restarted, so that the action is not resumed. Call it once after the start of the agent,
+        before actions are resumed.
         """
         actions = list(self._executor.ledger.actions.values())
         for stop in self._executor.ledger.unfinished("stop"):
@@ -101,8 +104,8 @@ class Stops:
 
 
 def stopped_since(ledger: Ledger, run: str) -> ActionView | None:
-    """Return the newest stop of `run` that was submitted since the newest attempt began, or None.
-    The stop may still be under way.
+    """Return the newest stop of `run` that is under way, or has ended since the run's newest
+    attempt began. Returns None if there is no such stop or the run has no attempt.
     """
     view = ledger.runs.get(run)
     if view is None or view.attempt is None:

@@ -30,10 +30,8 @@ Take = Callable[[str, Mapping[str, Any], str, bytes], None]
 
 
 class Actions:
-    """Accepts all actions of a pod and gives each to the code that carries it out.
-
-    `submit` returns at once. The work happens on a thread of its own, and its progress is in the
-    journal.
+    """Accepts every action that consoles submit to a pod, and gives it to the code that carries it
+    out. The work happens on threads of its own, and its progress is in the journal.
     """
 
     def __init__(
@@ -95,12 +93,13 @@ class Actions:
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action and return `{"action": key, "state": "accepted"}`. A repeated
-        submission with the same key and body returns the same and does nothing.
+        """Accept one action and return `{"action": key, "state": "accepted"}` at once. `who` is the
+        person, for the journal. `payload` holds the secrets of a set-up and is not journalled. A
+        second submission with the same key and body returns the same and does nothing.
 
-        `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
-        journalled. Raises KeyReused, Busy, BadRequest, UnknownPlaybook, PlanExpired or Refused;
-        nothing was done then.
+        Raises BadRequest for a malformed body, KeyReused if the key belongs to another action, and
+        the errors of the kind of action: Busy, UnknownPlaybook, UnknownRun, PlanExpired,
+        PlanChanged or Refused. If it raises, nothing was done.
         """
         key, kind = body.get("key"), body.get("kind")
         if not isinstance(key, str) or not is_key(key):
@@ -124,8 +123,9 @@ class Actions:
         return {"action": key, "state": "accepted"}
 
     def resume(self) -> None:
-        """Finish the actions that the agent began before it restarted, or journal that they were
-        interrupted. Call it once after the start.
+        """Continue the actions that were under way when the agent restarted, or journal that they
+        are interrupted if their kind cannot be continued. Call it once after the start of the
+        agent.
         """
         self.set_ups.forget_ended()
         self.stops.cancel_interrupted()

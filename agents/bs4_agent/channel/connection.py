@@ -36,20 +36,24 @@ Hello = Callable[[], dict[str, Any]]
 
 
 class Cancelled(AgentError):
-    """Raised inside a call that the client has cancelled."""
+    """The error with which a read or query is answered that the console has cancelled."""
 
     type = "cancelled"
 
 
 class TooManyCalls(AgentError):
-    """Raised when a client has more calls under way than the agent allows."""
+    """The error with which a call is answered if the connection already has 16 reads that wait, or
+    4 queries.
+    """
 
     type = "too-many-calls"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """The answer to a call: its header without the id, and its payload."""
+    """The answer to one call of a console: the frame's header without the call's id, and the bytes
+    after the header.
+    """
 
     header: dict[str, Any]
     payload: bytes = b""
@@ -64,8 +68,8 @@ class _Running:
 
 
 class Connection:
-    """One console's connection. A client that does not read blocks only its own threads, each with
-    one reply.
+    """The agent's end of one console's connection: it answers reads, queries, submissions and
+    pings. A console that does not read its replies blocks only the threads of its own connection.
     """
 
     def __init__(self, peer: socket.socket, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -81,8 +85,8 @@ class Connection:
         self._who = ""
 
     def serve(self) -> None:
-        """Answer calls until the client leaves or breaks the protocol. An error of ours ends this
-        connection and never the agent.
+        """Answer calls until the console leaves or breaks the protocol, then close the connection.
+        An unexpected error ends this connection only; the agent continues.
         """
         try:
             self._serve()
@@ -99,7 +103,9 @@ class Connection:
             self._socket.close()
 
     def close(self) -> None:
-        """End the connection, from any thread. All work and waits for this client stop."""
+        """End the connection; may be called from any thread. Calls of this console that still run
+        or wait are stopped and get no answer.
+        """
         try:
             # This comes first, so that stopped calls cannot answer "cancelled" to a client that
             # cancelled nothing.

@@ -17,17 +17,17 @@ _UCRED = struct.Struct("3i")
 
 
 class SocketInUse(AgentError):
-    """Raised when another agent listens at the socket."""
+    """Raised if another agent already listens at the socket."""
 
     type = "socket-in-use"
 
 
 def listen(path: Path, backlog: int = 16) -> socket.socket:
-    """Return a listening socket at `path`, mode 0600 in a directory of mode 0700. A dead agent's
-    socket is replaced.
+    """Return a listening Unix socket at `path`, with mode 0600 in a directory of mode 0700. At most
+    `backlog` connections wait to be accepted. A socket file that a dead agent has left is replaced.
 
-    Raises SocketInUse if a live agent listens. Two agents that start in the same instant are kept
-    apart by `handover.claim`, not here.
+    Raises SocketInUse if a live agent listens there. Two agents that start in the same instant are
+    kept apart by `handover.claim`, not here.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.chmod(0o700)
@@ -49,8 +49,8 @@ def listen(path: Path, backlog: int = 16) -> socket.socket:
 
 
 def connect(path: Path) -> socket.socket:
-    """Return a connection to the agent at `path`. Raises FileNotFoundError or
-    ConnectionRefusedError if none listens.
+    """Return a connection to the agent that listens at `path`. Raises FileNotFoundError if there is
+    no socket, and ConnectionRefusedError if nobody listens at it.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -64,7 +64,9 @@ def connect(path: Path) -> socket.socket:
 
 
 def peer_uid(connection: socket.socket) -> int:
-    """Return the user id of the process at the other end, as the kernel reports it."""
+    """Return the user id of the process at the other end of a Unix socket, as the kernel reports
+    it.
+    """
     uid: int = _UCRED.unpack(
         connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
     )[1]

@@ -23,16 +23,18 @@ EXHAUSTED_S = 0.2
 
 
 class TooManyConsoles(AgentError):
-    """Raised when more consoles are connected than the agent allows."""
+    """The error that a console gets if 16 consoles are connected to the agent already."""
 
     type = "too-many-consoles"
 
 
 class Server:
-    """Serves `streams` to consoles at `socket_path`, with one thread for each console.
+    """Serves the pod's streams to consoles at the Unix socket `socket_path`, with one thread for
+    each console.
 
-    `submit(action, who)` returns the fields of the reply (`action`, `state`) or raises AgentError;
-    it must not block. `hello()` returns the fields of the handshake's answer without the protocol.
+    `submit(action, who)` accepts an action and returns the fields of the reply (`action`, `state`),
+    or raises AgentError; it must not block. If an action comes with a payload, that is the third
+    argument. `hello()` returns the fields of the handshake's answer, except the protocol's version.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:
@@ -45,21 +47,23 @@ class Server:
         self._lock = threading.Lock()
 
     def bind(self) -> None:
-        """Listen at the socket, so that consoles can connect from now on. Raises SocketInUse if
-        another agent listens there.
+        """Begin to listen at the socket, so that consoles can connect from now on; `serve_forever`
+        answers them. Raises SocketInUse if another agent listens there.
         """
         self._listener = listen(self.path)
         self._inode = self.path.stat().st_ino
 
     def serve_forever(self) -> None:
-        """Accept consoles until `stop` is called."""
+        """Accept consoles until `stop` is called, then return. Calls `bind` first if nobody did."""
         if self._listener is None:
             self.bind()
         while (peer := self._accept()) is not None:
             self._welcome(peer)
 
     def stop(self) -> None:
-        """End every connection and wait for its threads. May be called from any thread."""
+        """Close the socket and every connection, and wait up to 5 seconds for each console's
+        thread. May be called from any thread.
+        """
         self._stopping.set()
         if self._listener is not None:
             self._remove_socket()

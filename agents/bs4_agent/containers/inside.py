@@ -55,11 +55,12 @@ _SCRIPT = (
 def command(
     spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return (argv, additions to the client's environment) that start `argv` in the container of
-    `spec`. The paths in `argv` are those of the host.
+    """Return (argv, environment) with which Docker's client on the host starts `argv` in the
+    container of `spec`. The paths in the given `argv` and `environment` are the host's; those in
+    the result are the container's.
 
-    Names of variables stand in the argv, values never: Docker's client takes the values from its
-    own environment. Raises LaunchFailed if the container does not run, or does not see the run's
+    The returned argv holds the names of variables and no values, which Docker's client takes from
+    its own environment. Raises LaunchFailed if the container does not run or does not see the run's
     directories.
     """
     box = Box(spec.container)
@@ -71,8 +72,8 @@ def command(
 
 
 class Box:
-    """A running container, by the name that `docker exec` takes. Making one raises LaunchFailed if
-    the container does not run or its files may not be read.
+    """A running container, by the name that `docker exec` takes. The constructor raises
+    LaunchFailed if the container does not run or this user may not read its files.
     """
 
     def __init__(self, container: str) -> None:
@@ -80,8 +81,8 @@ class Box:
         self.init, self.view = _first_of(container)
 
     def place(self, path: Path) -> str:
-        """Return the container's name for our `path`. Raises LaunchFailed if the path is not
-        mounted.
+        """Return the path under which the container sees the host's `path`. Raises LaunchFailed if
+        that path is not mounted into the container.
         """
         found = self.view.inside(path)
         if found is None:
@@ -92,7 +93,9 @@ class Box:
         return str(found)
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Return `environment` with the paths of the container, without PATH."""
+        """Return `environment` with each path of the host replaced by the container's path for it.
+        PATH is left out, because the container has its own.
+        """
         inner = dict(zip(environment, self.view.words_inside(environment.values()), strict=True))
         inner.pop("PATH", None)  # the container has its own
         return inner
@@ -105,10 +108,11 @@ class Box:
         names: Iterable[str],
         flags: Sequence[str] = (),
     ) -> list[str]:
-        """Return the argv that runs `words` in the container. Paths in `words` are the container's.
-        `cwd` is a directory of the host, or None for the image's own. `names` are the variables
-        whose values Docker's client takes from its own environment, because no value may stand in
-        an argv.
+        """Return the argv for `docker exec` that runs `words` in the container. Paths in `words`
+        are the container's. `cwd` is a directory of the host, or None for the image's own. `flags`
+        are options of `docker exec`. `names` are the variables to pass on; Docker's client takes
+        their values from its own environment, so that no value stands in the argv. Raises
+        LaunchFailed if `cwd` is not mounted.
         """
         where = [] if cwd is None else ["-w", self.place(cwd)]
         return [
@@ -131,12 +135,14 @@ class Box:
         more: Mapping[str, str],
         cwd: str | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run a probe script with the container's own interpreter and environment; see
-        probes.asking.Ask. `python` is the host's path of an interpreter in a mounted directory, or
-        the container's name for one.
+        """Run the probe `script` (a path on the host) in the container, with `question` as its
+        standard input, `more` as additional variables, and in the host's directory `cwd` if one is
+        given. `python` is an interpreter: the host's path of one in a mounted directory, or the
+        container's own name for one.
 
-        Returns the exit code and standard output; a negative exit code is a signal. Raises
-        StepFailed if nothing was started, and TimeoutExpired after `timeout` seconds.
+        Returns the exit code (negative: the number of a signal) and the standard output. Raises
+        StepFailed if the interpreter cannot be started, LaunchFailed if `cwd` is not mounted, and
+        TimeoutExpired after `timeout` seconds.
         """
         program = str(self.view.inside(python) or python) if python.startswith("/") else python
         inner = self.variables(more)
@@ -179,28 +185,32 @@ class Box:
         return subprocess.CompletedProcess(argv[:2], ended, done.stdout)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment variables that every program in the container gets, from the image
-        and from its start. Empty if they cannot be read.
+        """Return the variables of the container's first process by name: those from the image and
+        from the container's start, which programs started in the container get too. Empty if they
+        cannot be read.
         """
         pairs = processes.environment(self.init) or ()
         return {os.fsdecode(name): os.fsdecode(value) for name, value in pairs}
 
     def nofile(self) -> dict[str, int | None]:
-        """Return `{"soft", "hard"}`: how many files a program in the container may open. None means
-        that the limit is unknown.
+        """Return `{"soft": ..., "hard": ...}`: how many files the container's first process may
+        have open. A value is None if it is unlimited or cannot be read.
         """
         soft, hard = processes.nofile(self.init)
         return {"soft": soft, "hard": hard}
 
 
 def mark() -> str:
-    """Return a random word that no other launch has."""
+    """Return a new random word. It is put into the environment of the processes of one launch in a
+    container, so that they can be told from all others.
+    """
     return os.urandom(16).hex()
 
 
 def claim(runs: Runs, snapshot: Snapshot) -> None:
-    """Record, for every attempt that was started into a container, which process in the container
-    is its own, unless that is recorded already.
+    """Find the processes of attempts that were started into a container, by the mark in their
+    environment, and record them in the attempt's directory. Attempts whose process is recorded
+    already are left alone. `snapshot` holds the pod's processes.
     """
     waiting = _waiting(runs)
     if not waiting:
@@ -223,8 +233,9 @@ def claim(runs: Runs, snapshot: Snapshot) -> None:
 
 
 def await_start(runs: Runs, run: str, number: int) -> None:
-    """Wait until the process in the container is known, or until Docker's client has ended (its
-    output then says why). Raises LaunchFailed after 30 seconds.
+    """Wait until the process of the run's attempt `number` is seen in its container, or until
+    Docker's client has ended (the attempt's output then says why). Raises LaunchFailed if neither
+    happens within 30 seconds.
     """
     directory, deadline = runs.attempt_directory(run, number), time.monotonic() + _START_S
     while time.monotonic() < deadline:

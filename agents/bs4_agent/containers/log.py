@@ -54,8 +54,9 @@ _ENDED = ["docker", "inspect", "--type", "container", "--format", "{{.State.Fini
 
 
 class ContainerLog:
-    """The container log of one attempt. `directory` is the attempt's directory. Lines from the wall
-    second `since_t` on belong to the attempt. Thread-safe.
+    """A copy of what a container prints (`docker logs`) during one attempt, in a file of the
+    attempt's `directory`. Only lines that were printed from the wall second `since_t` on belong to
+    the attempt. All methods may be called from any thread.
     """
 
     def __init__(self, container: str, directory: Path, since_t: float) -> None:
@@ -88,14 +89,14 @@ class ContainerLog:
 
     @property
     def trainers(self) -> bool:
-        """Return True if the trainer prints to this log, because its standard output is that of the
-        container's first process.
+        """Return True if the trainer is known to print to this log: its standard output is that of
+        the container's first process.
         """
         return self._trainers
 
     def printed_by(self, pid: int, init: int) -> None:
-        """Record that the trainer prints to this log, if its process `pid` does. `init` is the
-        host's pid of the container's first process.
+        """Check if the trainer's process `pid` prints to this log, and if so, record that for
+        `trainers`. `init` is the host's pid of the container's first process.
         """
         with self._lock:
             if not self._trainers and _one_output(pid, init):
@@ -103,9 +104,10 @@ class ContainerLog:
                 self._save()
 
     def poll(self, *, ended: bool) -> bool:
-        """Start the next question to Docker if it is due, and write the lines that have arrived.
-        Return True if lines of an attempt that has `ended` are still expected, for at most `ASK_S`
-        seconds. A disk that takes no lines is reported in `problem` until it does.
+        """Start `docker logs` if the pause since the last time is over, and append the lines that
+        have arrived to the attempt's file. `ended` says that the attempt is over; then the result
+        is True while its last lines are still expected. Otherwise the result is False. If the disk
+        or Docker fails, `problem` says so until it works again.
         """
         with self._lock:
             if not self._over:
@@ -117,8 +119,9 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Poll until everything up to the attempt's end is written, for at most `seconds`. Return
-        True if that is done or can no longer be done.
+        """Poll, for at most `seconds`, until every line up to the attempt's end is in the file.
+        Return True if nothing more is expected: all is written, or Docker does not give it any
+        more.
         """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:

@@ -42,14 +42,14 @@ _MOST_LINKS = 40
 
 
 class HiddenFiles(AgentError):
-    """Raised when this user may not read the files of a container."""
+    """Raised if this agent's user may not read the files of a container."""
 
     type = "hidden-files"
 
 
 class Mount(NamedTuple):
-    """One line of /proc/PID/mountinfo: directory `root` of file system `device` (major:minor) is
-    seen at `point`.
+    """One line of /proc/PID/mountinfo: the directory `root` of the file system `device`
+    ("major:minor") is seen by the process at the path `point`.
     """
 
     device: str
@@ -58,8 +58,8 @@ class Mount(NamedTuple):
 
 
 def mounts(text: str) -> list[Mount]:
-    """Return the mounts in the text of /proc/PID/mountinfo, in the order in which they were
-    mounted. Of two at one point, the later one is seen.
+    """Return the mounts in `text`, the contents of /proc/PID/mountinfo, in the order in which they
+    were mounted. If two have the same point, only the later one can be seen.
     """
     result = []
     for line in text.splitlines():
@@ -70,8 +70,8 @@ def mounts(text: str) -> list[Mount]:
 
 
 def numbers(status: str) -> tuple[int, ...]:
-    """Return the pids of one process from the text of /proc/PID/status: the host's first, that of
-    its innermost namespace last. Empty if the text has none.
+    """Return all pids of one process from `status`, the text of its /proc/PID/status: first the
+    host's pid, last the pid in the innermost pid namespace. Empty if the text has none.
     """
     for line in status.splitlines():
         if line.startswith("NSpid:"):
@@ -80,8 +80,9 @@ def numbers(status: str) -> tuple[int, ...]:
 
 
 def pids(pid: int) -> tuple[int, ...]:
-    """Return the pids of a live process as `numbers` does, or () if it is gone. More than one means
-    that it lives in a pid namespace of its own.
+    """Return all pids of the live process `pid`: first the host's, last the one in the innermost
+    pid namespace. More than one means that it lives in a pid namespace of its own, as in a
+    container. Empty if the process is gone.
     """
     try:
         with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as handle:
@@ -91,8 +92,8 @@ def pids(pid: int) -> tuple[int, ...]:
 
 
 def environment(pid: int) -> list[list[bytes]] | None:
-    """Return the environment variables of a process as [name, value], or None if they cannot be
-    read.
+    """Return the environment variables of a process as a list of [name, value], or None if the
+    process is gone or they may not be read.
     """
     try:
         raw = Path(f"/proc/{pid}/environ").read_bytes()
@@ -106,8 +107,8 @@ def environment(pid: int) -> list[list[bytes]] | None:
 
 
 def nofile(pid: int) -> tuple[int | None, int | None]:
-    """Return (soft limit, hard limit) of the open files of a process. None means unlimited, or that
-    the limit cannot be read.
+    """Return (soft limit, hard limit): how many files the process may have open. A limit is None if
+    it is unlimited or cannot be read.
     """
     try:
         limits = Path(f"/proc/{pid}/limits").read_text()
@@ -121,9 +122,9 @@ def nofile(pid: int) -> tuple[int | None, int | None]:
 
 
 def first_of(pid: int) -> int:
-    """Return the host's pid of the container's first process from which this process descends.
-    Returns 0 for a process on the host, and for a process that was started into a container from
-    outside (`docker exec`).
+    """Return the host's pid of the first process of the container in which `pid` was born, found by
+    its ancestors. Returns 0 for a process on the host, and for one that was started into a
+    container from outside (`docker exec`), which has no such ancestor.
     """
     while len(inner := pids(pid)) > 1:
         if inner[-1] == 1:
@@ -137,16 +138,17 @@ def first_of(pid: int) -> int:
 
 
 def name_in(cgroup: str) -> str:
-    """Return the name of the Docker container in the text of /proc/PID/cgroup, in the form that
-    `docker exec` takes, or "" if it names none.
+    """Return the name of the Docker container in `cgroup`, the text of a /proc/PID/cgroup, in the
+    form that `docker exec` takes. Returns "" if the text names no container.
     """
     match = _DOCKER.search(cgroup)
     return "" if match is None else match.group(1)
 
 
 def name_of(pid: int) -> str:
-    """Return the name of the container that a process lives in, "" for a process on the host, and
-    UNNAMED for a container that is not Docker's. Raises HiddenFiles.
+    """Return the name of the Docker container that a process lives in. Returns "" for a process on
+    the host, and UNNAMED for a container that is not Docker's. Raises HiddenFiles if the
+    container's files may not be read.
     """
     try:
         found = name_in(Path(f"/proc/{pid}/cgroup").read_text(errors="replace"))
@@ -156,7 +158,9 @@ def name_of(pid: int) -> str:
 
 
 class View:
-    """The file system as another process sees it, for a process in another mount namespace."""
+    """The file system as a process in another mount namespace (usually in a container) sees it. It
+    translates between that process's paths and the host's.
+    """
 
     def __init__(self, pid: int, inside: Sequence[Mount], here: Sequence[Mount]) -> None:
         self.pid = pid
@@ -165,8 +169,9 @@ class View:
 
     @classmethod
     def of(cls, pid: int) -> View | None:
-        """Return the view of a process, or None if it sees the same files as we do or is gone.
-        Raises HiddenFiles if its files may not be read. A view is reused for a minute.
+        """Return the view of the process `pid`, or None if it sees the same files as this agent or
+        is gone. Raises HiddenFiles if its files may not be read. The same view is returned again
+        for a minute.
         """
         identity = Identity.of(pid)
         try:
@@ -194,36 +199,38 @@ class View:
         return known[1]
 
     def here(self, path: str | Path) -> Path | None:
-        """Return where the process's `path` is on the host, or None if no mount of ours shows the
-        same file.
+        """Return the host's path of the file that the process sees at `path`, or None if the host
+        cannot see that file under any path.
         """
         return self._other_side(str(path), self._inside, self._root, self._here, "")
 
     def inside(self, path: str | Path) -> Path | None:
-        """Return the process's name for our `path`, or None if it is not mounted there."""
+        """Return the path under which the process sees the host's `path`, or None if the process
+        does not see that file.
+        """
         return self._other_side(str(path), self._here, "", self._inside, self._root)
 
     def has(self, path: str | Path) -> bool:
-        """Return True if the process sees a file or directory at `path`, on a disk of the host or
-        in its container alone.
+        """Return True if the process sees a file or directory at its path `path`, whether it is on
+        a disk of the host or exists in the container alone.
         """
         return _stat(self._root + _resolved(str(path), self._root)) is not None
 
     def raw(self, path: str | Path) -> Path:
-        """Return the kernel's own name for the process's `path`, which reaches places that no
-        directory of the host shows.
+        """Return a path below /proc/PID/root with which the host can open the process's `path`,
+        even if the file is in no directory of the host.
         """
         return Path(self._root + _resolved(str(path), self._root))
 
     def words_here(self, words: Iterable[str]) -> list[str]:
-        """Return command line words with every absolute path of the process replaced by its name on
-        the host, if there is one.
+        """Return the words of a command line, with each absolute path of the process replaced by
+        the host's path of the same file. A path that the host does not see stays as it is.
         """
         return _renamed(words, self.here)
 
     def words_inside(self, words: Iterable[str]) -> list[str]:
-        """Return command line words with every absolute path of the host replaced by the process's
-        name for it, if there is one.
+        """Return the words of a command line, with each absolute path of the host replaced by the
+        process's path of the same file. A path that the process does not see stays as it is.
         """
         return _renamed(words, self.inside)
 
@@ -260,8 +267,8 @@ _views: dict[Identity, tuple[float, View]] = {}
 
 
 def here(pid: int, path: Path) -> Path | None:
-    """Return where a process's `path` is on the host, or None if it is not visible or may not be
-    read.
+    """Return the host's path of the file that the process `pid` sees at `path`, or None if the host
+    cannot see that file or the process's files may not be read.
     """
     try:
         view = View.of(pid)
@@ -273,7 +280,9 @@ def here(pid: int, path: Path) -> Path | None:
 
 
 def share_files(one: int, other: int) -> bool:
-    """Return True if two processes share a mount namespace, and False if that cannot be read."""
+    """Return True if two processes share a mount namespace, so that they see the same files.
+    Returns False also if that cannot be read.
+    """
     try:
         return os.stat(f"/proc/{one}/ns/mnt").st_ino == os.stat(f"/proc/{other}/ns/mnt").st_ino
     except OSError:
@@ -281,12 +290,11 @@ def share_files(one: int, other: int) -> bool:
 
 
 def open_file(pid: int, descriptor: int) -> Path | None:
-    """Return the host's path of the regular file that a process has open under this descriptor.
-    Returns None for anything else, and for a file that has no name.
+    """Return the host's path of the regular file that the process has open under the number
+    `descriptor`. Returns None if it is no regular file, has no path on the host, or cannot be read.
 
-    The kernel shows the name that the file has where it was opened. A file of the host that a
-    process took into its container is already shown with the host's name. The inode decides which
-    of the two it is.
+    The kernel names the file as the process or as the host sees it; the inode decides which of the
+    two it is.
     """
     link = f"/proc/{pid}/fd/{descriptor}"
     try:

@@ -78,8 +78,9 @@ _RELATIVE = re.compile(
 
 @dataclass(frozen=True)
 class Exposed:
-    """A credential in a command line. `kind` describes it in words. `option` is the option that it
-    stands in, or "" if there is none.
+    """A credential that stands in a command line. `kind` says in words what it is, for example "a
+    Hugging Face token". `option` is the option or variable whose value it is, or "" if it has none.
+    The credential itself is not stored.
     """
 
     kind: str
@@ -104,7 +105,9 @@ class _Setting:
 
 
 def exposures(words: Sequence[str]) -> list[Exposed]:
-    """Return the credentials that a command line shows, each kind and option once."""
+    """Return the credentials that stand in the command line `words`, at most 8. A kind under one
+    option is listed once. Empty if there are none.
+    """
     found: dict[Exposed, None] = {}
     for one in _exposures(words, _DEPTH):
         found.setdefault(one)
@@ -114,7 +117,9 @@ def exposures(words: Sequence[str]) -> list[Exposed]:
 
 
 def exposed_in(words: Sequence[str]) -> str | None:
-    """Return a description of the first credential in a command line, or None if it shows none."""
+    """Return a description of the first credential in the command line `words`, for example "a W&B
+    key in --key", or None if there is none. The description does not hold the credential.
+    """
     first = next(_exposures(words, _DEPTH), None)
     return None if first is None else str(first)
 

@@ -71,8 +71,8 @@ _USER_INFO = re.compile(r"://[^/\s:@]{0,80}:([^/\s:@]{1,200})@")
 
 
 def form_of(text: str) -> str | None:
-    """Return the kind of the first credential in a text that has a named service's own form, or
-    None.
+    """Return the kind of a credential in the text, for example "a GitHub token", or None if there
+    is none. Only credentials whose form is that of a known service are found.
     """
     for kind, form in _FORMS:
         if form.search(text):
@@ -81,17 +81,16 @@ def form_of(text: str) -> str | None:
 
 
 def names_secret(name: str) -> bool:
-    """Return True if people keep secrets under this name, as under `api_key` or
-    `env-vars.HF_TOKEN`.
+    """Return True if a variable or setting of this name usually holds a secret, for example
+    `api_key` or `env-vars.HF_TOKEN`.
     """
     return _NAME.search(name.rpartition(".")[2].replace("-", "_")) is not None
 
 
 def secret_in(line: str) -> str | None:
-    """Return the kind of the first text that has the form of a key, or None.
-
-    It finds rather too much than too little, because its callers leave such a text out and warn
-    nobody.
+    """Return the kind of a credential in the line, for example "a W&B key", or None if there is
+    none. It also reports texts that only look like a key, because its callers leave such a line out
+    without a warning to anybody.
     """
     kind = form_of(line)
     if kind is None and _BEGINS_LIKE_A_KEY.search(line):
@@ -102,9 +101,9 @@ def secret_in(line: str) -> str | None:
 
 
 def secret_held(text: str) -> str | None:
-    """Return the kind of the first secret in a text, or None. Besides the forms of `secret_in`,
-    every value under the name of a secret counts, however short. Use it for text that leaves the
-    machine.
+    """Return the kind of a secret in the text, or None if there is none. Besides everything that
+    `secret_in` finds, each value under the name of a secret (`password=...`) counts, however short.
+    Use it for text that leaves the pod.
     """
     if kind := secret_in(text):
         return kind
@@ -114,10 +113,8 @@ def secret_held(text: str) -> str | None:
 
 
 def shown_command(cmdline: Sequence[str], length: int) -> str:
-    """Return a command line for evidence and plans, cut to `length` characters.
-
-    If the command line holds a key, whatever the key is for, only the program's name and the kind
-    of the key are returned.
+    """Return a command line as text for evidence and plans, cut to `length` characters. If it seems
+    to hold a secret, the result is only the program's name and the kind of the secret.
     """
     line = " ".join(cmdline)
     kind = secret_held(line)

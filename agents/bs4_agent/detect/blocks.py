@@ -19,8 +19,9 @@ LINE_CAP = 64 * 1024
 
 @dataclass
 class Block:
-    """A piece of a file that holds whole lines. `offset` (bytes) and `line` (0-based) belong to its
-    first line; `t` is the log's time before the block, in seconds, or None if unknown.
+    """A piece of a log file that holds whole lines. `offset` (bytes) and `line` (counted from 0)
+    are the place of its first line in the file. `t` is the time of the last dated line before the
+    block, in seconds, or None if no line had a time.
     """
 
     data: bytes
@@ -34,7 +35,9 @@ class Block:
 
 
 class Lines:
-    """The lines of a block by number. The line starts are computed at first use."""
+    """The lines of a block, each found by its number in the block, counted from 0. The places of
+    the lines are computed at the first use.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -52,17 +55,18 @@ class Lines:
         return self._starts
 
     def any(self, find: Callable[[bytes, int, int], object], first: int, last: int) -> bool:
-        """Return True if `find` finds a match in the lines `first` to `last`, or if these lines
-        hold an escape sequence, which could hide words. `find(data, begin, end)` searches a range
-        of bytes and returns None for no match.
+        """Return True if `find` finds a match in the lines `first` to `last`. Returns True also if
+        these lines hold a terminal's escape sequence, because it could split a word. `find(data,
+        begin, end)` searches a range of bytes and returns None for no match.
         """
         starts = self._index()
         begin, end = starts[first] + first, starts[last + 1] + last
         return find(self.data, begin, end) is not None or self.data.find(b"\x1b", begin, end) >= 0
 
     def at(self, number: int) -> tuple[int, bytes]:
-        """Return (byte offset in the block, the line without LF) of one line. A line longer than
-        LINE_CAP is cut to the first LINE_CAP bytes of what a terminal would show.
+        """Return (byte offset in the block, the line without its line feed) of the line `number`.
+        Of a line longer than 64 KiB, only the first 64 KiB of what a terminal would show are
+        returned.
         """
         starts = self._index()
         start = starts[number] + number
@@ -72,7 +76,9 @@ class Lines:
         return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
     def index(self, offset: int) -> int:
-        """Return the number of the first line that begins at or after `offset` in the block."""
+        """Return the number of the first line that begins at or after the byte `offset` of the
+        block.
+        """
         starts = self._index()
         return bisect_left(range(len(starts)), offset, key=lambda number: starts[number] + number)
 
@@ -83,8 +89,8 @@ class Lines:
         return self._count
 
     def last_written(self) -> int:
-        """Return the number of the last line that holds more than white space, or -1 if there is
-        none.
+        """Return the number of the last line that holds more than white space, or -1 if all lines
+        are blank.
         """
         end = len(self.data.rstrip())
         if end:
@@ -92,14 +98,17 @@ class Lines:
         return -1
 
     def all(self) -> Iterator[tuple[int, bytes]]:
-        """Yield (byte offset in the block, line without LF) for every line in order."""
+        """Yield (byte offset in the block, the line without its line feed) of each line, first to
+        last, with long lines cut as in `at`.
+        """
         for number in range(self.count()):
             yield self.at(number)
 
 
 def blocks(handle: BinaryIO, size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield (offset, whole lines) for the whole file, about `size` bytes each. Only the first
-    LINE_CAP bytes of an overlong line are kept, so memory stays bounded.
+    """Read a file and yield (byte offset, data) for one piece after the other. Each piece has about
+    `size` bytes and ends at the end of a line. Of a line longer than a piece, only the first 64 KiB
+    are kept.
     """
     offset, rest, dropped = 0, b"", 0
     while True:

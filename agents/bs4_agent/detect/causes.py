@@ -35,8 +35,8 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding with its playbook. `t` is when the finding began, in the time of its log, or None
-    if no log shows it.
+    """A finding together with the playbook of its failure. `t` is the time, in seconds as the log
+    counts it, at which the finding began, or None if no log shows it.
     """
 
     finding: Finding
@@ -47,8 +47,9 @@ class Cause:
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Return the sorting key that puts causes first: root findings, then the newest attempt, then
-    the process that ended first, then the role, then the time.
+    """Return a sorting key for findings, by which the likeliest cause comes first: role `root`
+    before all others, then the newest attempt, the process that ended badly first, the other roles,
+    and the earlier time.
     """
     item = cause.finding
     return (
@@ -71,8 +72,8 @@ def _exit_t(item: Finding, facts: Facts) -> float:
 
 
 def first_exit(run: RunFacts, source: str) -> float:
-    """Return the wall second at which the first process that writes `source` ended badly, or
-    infinity if none did. A bad end is a signal or an exit code that is not 0.
+    """Return the wall second at which a process that writes the log `source` first ended badly (by
+    a signal, or with an exit code other than 0). Returns infinity if none did.
     """
     writers = _WRITERS.get("env" if source.startswith("env") else source, ())
     return min(
@@ -82,11 +83,12 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
-    """Return the findings that no other finding of the same attempt explains, causes first. `found`
-    maps incident ids to findings.
+    """Return those findings in `found` (by incident id) that no other finding of the same attempt
+    explains, sorted so that the likeliest cause comes first. One finding explains another if its
+    playbook lists the other failure and the other did not come long before it.
 
-    If two findings explain each other, the one that comes first in `order` stays. A dropped finding
-    still explains others, so only the head of a chain remains.
+    If two findings explain each other, the one that comes first in `order` stays. A finding that is
+    left out still explains others, so only the first of a chain remains.
     """
     keys = sorted(found, key=lambda key: order(found[key], facts))
     by_attempt: dict[tuple[str, int], list[str]] = {}

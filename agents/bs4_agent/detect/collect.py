@@ -58,8 +58,9 @@ class _Sizes:
 
 
 class Collector:
-    """Scans the environment of all runs in a background thread; one per pod. `of` and `disks`
-    return at once with the result of the last round.
+    """Scans in a background thread what changes slowly: the filesystems, and for each run its
+    settings, directories, processes and caches. There is one per pod. `of` and `disks` return the
+    result of the last scan at once.
     """
 
     def __init__(self, runs: Runs) -> None:
@@ -73,7 +74,9 @@ class Collector:
         self._background: Background[None] | None = None
 
     def start(self) -> None:
-        """Start the background thread. Without it, a caller must call `round` itself."""
+        """Start the background thread, which calls `round` every 5 seconds. Does nothing if it runs
+        already.
+        """
         if self._background is None:
             self._background = Background("surroundings", self.round, ROUND_S)
 
@@ -83,8 +86,9 @@ class Collector:
             self._background.stop()
 
     def round(self) -> None:
-        """Scan the disks, and each run whose last scan is old enough. A run that cannot be read
-        keeps the result of its last scan.
+        """Measure the filesystems, and scan each run that is new or whose last scan is old enough
+        (15 seconds for a young attempt, otherwise 60). A run that cannot be read keeps the result
+        of its last scan.
         """
         now = time.monotonic()
         runs = [(run, run.attempt) for run in self._runs.all()]
@@ -102,8 +106,10 @@ class Collector:
     def of(
         self, run: str, attempt: int
     ) -> tuple[Mapping[str, Any] | None, int | None, RunEnvironment | None]:
-        """Return (settings, the step to resume from, surroundings) of one attempt. All three are
-        None until the attempt has been scanned.
+        """Return (the run's settings by dotted key, the step that it was to resume from, everything
+        else of the scan) for one attempt. All three are None until the attempt has been scanned.
+        The settings are also None if the config is unknown, and the step is None for a start
+        afresh.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:
@@ -111,17 +117,18 @@ class Collector:
         return look.config, look.resume, look.environment
 
     def disks(self) -> tuple[Sequence[Disk] | None, Disk | None]:
-        """Return (the filesystems of the runs, the shared memory). Both are None if the last
-        readings are older than 60 seconds.
+        """Return (the filesystems that hold the output of runs, the pod's shared memory). Both are
+        None if they were not measured in the last 60 seconds.
         """
         if self._disks is None or time.monotonic() - self._disks[0] > STALE_S:
             return None, None
         return self._disks[1:]
 
     def oom_kills(self) -> tuple[int | None, float | None]:
-        """Return (how many times the kernel has killed in our control group since this object was
-        made, the monotonic second at which that count was last seen to grow). The count is None if
-        the kernel does not show it, and the time is None if the count has not grown.
+        """Return (how often the kernel's out-of-memory killer has acted in our control group since
+        this object was made, the monotonic second at which a call of this method last saw the
+        number grow). The first is None if the kernel does not show it, and the second if the number
+        has not grown.
         """
         count = environment_probes.oom_kills()
         if count is not None and self._oom_last is not None and count > self._oom_last:

@@ -51,7 +51,9 @@ class _Held:
 
 @dataclass(frozen=True)
 class Transition:
-    """A change of one incident: opened, updated or cleared. `incident` is its stable id."""
+    """A change of one incident: `event` says if it was opened, updated or cleared. `incident` is
+    its id, which stays the same.
+    """
 
     event: Transit
     incident: str
@@ -60,8 +62,8 @@ class Transition:
 
 
 def incident_id(item: Finding) -> str:
-    """Return the id of the incident that a finding belongs to: a hash of run, attempt, failure id
-    and first evidence. Two observers of one cause get the same id.
+    """Return the id of the incident that a finding belongs to: a hash of run, attempt, failure and
+    first evidence. Two programs that see the same cause compute the same id.
     """
     text = "\0".join((item.run, str(item.attempt), item.failure, item.anchor))
     return sha256(text.encode()).hexdigest()[:16]
@@ -79,8 +81,8 @@ def _overtaking(facts: Facts) -> dict[str, int]:
 
 
 class Engine:
-    """Turns facts and log lines into incidents. Call `feed` for every log line and `evaluate` after
-    every scan.
+    """Turns the facts of scans and the lines of logs into incidents. Call `feed` for every log line
+    and `evaluate` after every scan.
     """
 
     def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
@@ -103,8 +105,8 @@ class Engine:
         self._reasons = EndReasons(list(self._for.values()))
 
     def rules(self, trainer: str, source: str) -> SourceRules:
-        """Return the signatures that apply to one log. With `trainer` "", those of every trainer
-        generation are included.
+        """Return the signatures that apply to the log `source` of runs of `trainer`. If `trainer`
+        is "", the signatures of all trainers are included.
         """
         family = "env" if source.startswith("env-") else source
         key = (trainer, family)
@@ -118,8 +120,9 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """Return the matcher of one log, and create it at the first call. `anchor` is that of
-        `Matcher` and is used at the first call only.
+        """Return the matcher of one log of an attempt, which is created at the first call. `anchor`
+        is a wall second near the log's first line, for lines that show only a time of day (None
+        means now); it is used at the first call only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:
@@ -139,8 +142,9 @@ class Engine:
         line: LogLine,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Match one log line. A match counts at the next `evaluate`. Returns True if a signature
-        has fired, so that evaluating now is worthwhile.
+        """Match one line of the log `source` of an attempt. `evidence` is the line in the form of
+        evidence. Returns True if a signature has fired, so that it is worthwhile to call `evaluate`
+        now; only that changes incidents.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -148,8 +152,8 @@ class Engine:
         return matcher.news
 
     def due(self) -> float | None:
-        """Return the monotonic second at which the next running hold time ends, or None if no
-        finding is being held.
+        """Return the monotonic second at which the hold time of some finding ends, so that
+        `evaluate` should be called then. Returns None if no finding waits for its hold time.
         """
         ends = (
             held.first_m + self._for[held.finding.failure].hold_s
@@ -159,8 +163,8 @@ class Engine:
         return min(ends, default=None)
 
     def seen(self, run: str, attempt: int) -> frozenset[str]:
-        """Return the log sources of an attempt that have delivered at least one line that is not
-        blank.
+        """Return the sources of an attempt's logs that have delivered at least one line which is
+        not blank, for example "trainer".
         """
         return frozenset(
             key[2]
@@ -169,8 +173,9 @@ class Engine:
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """Return the incidents that changed, causes first. With `complete`, nothing more will come
-        (the files are finished), so no finding waits for its hold time.
+        """Return the incidents that were opened, updated or cleared since the last call, sorted so
+        that the likeliest cause comes first. With `complete`, the logs are finished and nothing
+        more will come, so no finding waits for its hold time.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -347,8 +352,8 @@ class Engine:
         return out
 
     def forget(self, incident: str) -> None:
-        """Forget an incident that an action has resolved. If it is seen again, its hold time starts
-        again.
+        """Forget an incident that an action has resolved, and what its logs have shown of it. If
+        the failure is seen again, its hold time begins anew. Does nothing for an unknown incident.
         """
         held = self._held.pop(incident, None)
         if held is None:
@@ -361,9 +366,9 @@ class Engine:
             items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """Take over an incident that was open before the agent restarted. It stays fired and clears
-        in its own time. An incident of a log keeps the duration that it would have had, by the line
-        that fired it.
+        """Take over, at the start of the agent, an incident that an earlier agent had opened, with
+        `item` as its finding. It counts as opened, is reported as cleared when it is over, and
+        waits for no hold time. Does nothing if no playbook knows the failure.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:
@@ -410,7 +415,9 @@ def _anchor(place: Mapping[str, Any]) -> str:
 
 
 def transition_fields(transition: Transition, coverage: Sequence[str]) -> dict[str, Any]:
-    """Return the journal fields of one transition, for a record of type `incident`."""
+    """Return the fields of the journal's record of type `incident` for one transition. `coverage`
+    lists what could not be seen in the scan.
+    """
     item, playbook = transition.finding, transition.playbook
     return {
         "event": transition.event,

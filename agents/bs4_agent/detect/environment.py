@@ -17,9 +17,9 @@ from bs4_agent.identity import Identity
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """One filesystem, in bytes. `free` is what an ordinary user may still write. `growth` is the
-    bytes per second by which `used` grew over the last minutes. `runs` are the runs whose output is
-    on it; it is empty for the agent's own home and for shared memory.
+    """One filesystem, measured in bytes. `free` is what an ordinary user may still write. `growth`
+    is by how many bytes a second `used` has grown in the last five minutes. `runs` are the runs
+    that write their output to it. None means that a value is unknown.
     """
 
     path: str
@@ -32,8 +32,8 @@ class Disk:
 
     @property
     def share(self) -> float | None:
-        """Return the used share in percent, as `df` counts it: of the space that an ordinary user
-        can have. Returns None if it is unknown.
+        """Return how full the filesystem is, in percent of the space that an ordinary user can have
+        (as `df` counts it), or None if that is unknown.
         """
         if self.used is None or self.free is None or self.used + self.free <= 0:
             return None
@@ -42,8 +42,9 @@ class Disk:
 
 @dataclass(frozen=True)
 class Heap:
-    """A directory with one entry for each step (`root/step_N`): the bytes of each step, and the
-    wall second of its newest file.
+    """A directory with one entry for each step (`root/step_N`), for example of weights or rollouts.
+    `bytes` has the size of each step's entry, and `changed` the wall second of the newest file in
+    it.
     """
 
     root: Path
@@ -52,16 +53,17 @@ class Heap:
 
     @property
     def total(self) -> int:
-        """Return the bytes of all steps together."""
+        """Return the size of all steps together, in bytes."""
         return sum(self.bytes.values())
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessFacts:
-    """What /proc shows of one living process of a run. `nofile` is its soft limit of open files.
-    `names` are the names of its environment variables, never their values. `wandb_id` is a digest
-    of WANDB_RUN_ID, used only for comparison. `shared` is True if W&B's shared mode is on, in which
-    several processes are meant to use one id.
+    """What /proc shows of one living process of a run; None means unknown. `component` is its part
+    in the run, for example "trainer". `nofile` is its soft limit of open files. `names` are the
+    names of its variables, never their values. `wandb_id` is a digest of WANDB_RUN_ID, only to
+    compare processes. `shared` is True if W&B's shared mode is on, in which several processes may
+    write to one W&B run.
     """
 
     identity: Identity
@@ -76,10 +78,10 @@ class ProcessFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
-    """A local run directory of W&B. `synced` is True if `wandb sync` left its marker. `changed` is
-    the wall second of its last write. `began` is the stamp in its name, in the pod's own time.
-    `step` is the newest step that the client has recorded there, sent or not; it is read for the
-    newest attempt only.
+    """A local directory of one W&B run. `synced` is True if `wandb sync` has uploaded it. `changed`
+    is the wall second of its last write. `began` is the date and time in its name. `step` is the
+    newest step that W&B's client has recorded in it, uploaded or not; it is None for earlier
+    attempts, where it is not read.
     """
 
     path: Path
@@ -93,8 +95,9 @@ class WandbDirectory:
 
 @dataclass(frozen=True)
 class Tracked:
-    """The place where W&B tracks one side of a run, in W&B's own names. `entity` "" means the
-    entity of the API key, and `server` "" means W&B's own server.
+    """The place on W&B where one side of a run (the trainer or the orchestrator) is tracked, in
+    W&B's own words. If `entity` is "", it is the one of the API key. If `server` is "", it is W&B's
+    own server.
     """
 
     side: str
@@ -106,8 +109,8 @@ class Tracked:
 
 @dataclass(frozen=True)
 class DatasetCache:
-    """One entry of a dataset cache. `ready` is True if its completion marker exists. `changed` is
-    the wall second of its newest file.
+    """One dataset in a cache of the `datasets` library. `ready` is True if it was written
+    completely. `changed` is the wall second of its newest file.
     """
 
     path: Path
@@ -117,9 +120,9 @@ class DatasetCache:
 
 @dataclass(frozen=True)
 class EnvironmentVersion:
-    """An environment that the config's header pins (`# env: owner/name@1.2.3`). `wanted` is the
-    pinned version. `installed` is None if no such package was found. `where` is the path that shows
-    it.
+    """A training environment (a package with tasks and rewards) whose version a comment at the top
+    of the config names, as in `# env: owner/name@1.2.3`. `wanted` is that version, and `installed`
+    the one found, or None if there is none. `where` is the path that shows it.
     """
 
     name: str
@@ -130,7 +133,9 @@ class EnvironmentVersion:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA adapter that the config starts from, with the names of its missing files."""
+    """A LoRA adapter that the settings of a run load from `path`. `missing` has the names of files
+    that it lacks, and is empty if it is whole.
+    """
 
     path: Path
     missing: Sequence[str]
@@ -138,8 +143,9 @@ class Adapter:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnvironment:
-    """Everything of one run that is scanned at long intervals. `looked_t` is the wall second of the
-    scan. Every other field may be unknown.
+    """What is scanned of one run at long intervals: sizes, processes, W&B directories, caches,
+    adapters. `looked_t` is the wall second of the scan. None in another field means that it is
+    unknown.
     """
 
     looked_t: float
@@ -172,21 +178,26 @@ class RunEnvironment:
 
 @dataclass(frozen=True, kw_only=True)
 class ConsoleFacts:
-    """What only the console can see. Rows are plain dictionaries; a missing key is unknown, and a
-    list that is None was not requested.
+    """What only the console can see, as lists of rows. A row is a dictionary; a key that it lacks
+    is unknown. A list that is None was not supplied. `t` is wall seconds, and `run` the name of a
+    run.
 
-    `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown),
-    `samples` (polls in a row with this state), `reachable`, `steps` (new steps since the last
-    poll), `running_s`, `launcher` (alive), `gpu_util`, `start_log`, `missing_names`. `instances`:
-    the provider's listing: `id`, `label`, `state`, `price`. `searches`: `t`, `run`, `cap`,
-    `offers`, `text`. `creations`: `t`, `run`, `label`, `error`. `actions`: `t`, `run`, `kind`,
-    `label` (requested), `instance`, `instance_label`. `recoveries`: `t`, `run`, `instance`,
-    `step_before`, `step_after`. `remote`: the object store: `run`, `prefix`, `step`, `files`,
-    `local_files`, `bytes`, `missing` (as a phrase), `uploading`. `sync`: `run`, `alive`, `owners`
-    (daemons), `marker`, `skipped`, `vanished`, `removed` (steps), `rounds`, `why` (the reason for
-    skipping), `pointer`, `interval_s`, `error`, `detail`, `failures` (in a row), `listed` (True if
-    `remote` covers this run too). `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`,
-    `last_step`, `updated_t`, `state`.
+    - `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown),
+      `samples` (polls in a row with this state), `reachable`, `steps` (new steps since the last
+      poll), `running_s`, `launcher` (True if it lives), `gpu_util` (percent), `start_log` (text),
+      `missing_names` (of variables that the start needs).
+    - `instances`, the provider's list: `id`, `label`, `state`, `price` ($ an hour).
+    - `searches` for offers: `t`, `run`, `cap` ($ an hour at most), `offers` (found), `text`.
+    - `creations` of instances: `t`, `run`, `label`, `error`.
+    - `actions` on instances: `t`, `run`, `kind`, `label` (requested), `instance`, `instance_label`.
+    - `recoveries`: `t`, `run`, `instance`, `step_before`, `step_after`.
+    - `remote`, steps in the store: `run`, `prefix`, `step`, `files`, `local_files`, `bytes`,
+      `missing` (as a phrase), `uploading`.
+    - `sync`: `run`, `alive`, `owners` (processes that sync), `marker` (the file that it waits for),
+      `skipped`, `vanished` (during the upload) and `removed` (steps), `rounds`, `why` (it skips),
+      `pointer` (the step that the store names as newest), `interval_s`, `error`, `detail`,
+      `failures` (in a row), `listed` (True if `remote` covers this run too).
+    - `wandb`: `run`, `found`, `id`, `name`, `entity`, `project`, `last_step`, `updated_t`, `state`.
     """
 
     pods: Sequence[Mapping[str, Any]] | None = None
@@ -200,8 +211,8 @@ class ConsoleFacts:
     wandb: Sequence[Mapping[str, Any]] | None = None
 
     def of(self, what: str, run: str) -> list[Mapping[str, Any]]:
-        """Return the rows of one run in the list named `what`, for example "pods". Empty if the
-        list was not requested.
+        """Return the rows about one run in the list that has the field name `what`, for example
+        "pods". Empty if there are none, or if the console has not supplied that list.
         """
         found = []
         for row in getattr(self, what) or ():

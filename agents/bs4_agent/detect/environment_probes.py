@@ -67,9 +67,10 @@ _HEADER = 8192
 
 
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the settings as flat dotted keys, with the words of `argv` (what was really started)
-    laid over them. Returns None if the config is unknown. An empty table has the value True,
-    because `[ckpt]` alone switches checkpoints on.
+    """Return the settings of a run by dotted key, for example `{"ckpt.interval": 20}`. The words of
+    `argv`, the command that was really started, replace those of the config file. An empty table
+    has the value True, because a bare `[ckpt]` switches checkpoints on. Returns None if the config
+    is unknown or cannot be read.
     """
     if spec.trainer == "verl":
         # Hydra's words count, with or without a config file behind them.
@@ -89,9 +90,9 @@ def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] 
 
 
 def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None, RunEnvironment]:
-    """Return (settings, environment) as far as a finished run's directory shows them: the configs
-    that its launcher wrote, a config's refusal, and W&B runs. The settings are None if no config
-    was written.
+    """Return (settings by dotted key, RunEnvironment) of a finished run, as far as its directory
+    shows them: the configs that its launcher wrote, the trainer's refusal of a config, adapters and
+    W&B directories. The settings are None if no config was written.
     """
     flat: dict[str, Any] = {}
     configs = layout.run_dir / "configs"
@@ -115,8 +116,9 @@ def of_files(spec: LaunchSpec, layout: RunLayout) -> tuple[dict[str, Any] | None
 
 
 def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested settings with flat dotted keys: `{"a": {"b": 1}, "c": [{"d": 2}]}` becomes
-    `{"a.b": 1, "c.0.d": 2}`. Lists of plain values stay lists. Null values are left out.
+    """Return nested settings as one level with dotted keys: `{"a": {"b": 1}, "c": [{"d": 2}]}`
+    becomes `{"a.b": 1, "c.0.d": 2}`. `prefix` is put before each key. Lists of plain values stay
+    lists, an empty table becomes True, and values that are None are left out.
     """
     flat: dict[str, Any] = {}
     for key, value in data.items():
@@ -132,8 +134,9 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def processes(members: Sequence[Member]) -> list[ProcessFacts]:
-    """Return the limits, environment names and directories of the run's own processes. At most 64
-    processes are read.
+    """Return what /proc shows of a run's own processes: limit and number of open files, names of
+    variables, working directory. At most 64 processes are read, and only those with a known part in
+    the run. Of a process that has ended, only the identity and the component are set.
     """
     chosen = (_process(member) for member in members if member.component in _COMPONENTS)
     return list(islice(chosen, _MAX_PROCESSES))
@@ -184,8 +187,8 @@ def _environment(pid: int) -> tuple[frozenset[str] | None, str | None, bool]:
 
 
 def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirectory]:
-    """Return the local W&B runs from the places where W&B puts them: below the working directory or
-    the output directory. The directories of the newest attempt also have their step.
+    """Return the local W&B directories of a run, oldest first, from the places where W&B puts them.
+    For those of the newest attempt, `step` is read, too.
     """
     found = wandb_files.directories(wandb_roots(spec, layout))
     for one in wandb_files.together(found):
@@ -194,17 +197,16 @@ def wandb_directories(spec: LaunchSpec, layout: RunLayout) -> list[WandbDirector
 
 
 def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
-    """Return the directories in which W&B may keep this run's data. The trainers name their own
-    directory; without a name W&B takes the working directory.
+    """Return the directories called `wandb` in which W&B may keep this run's data: in the working
+    directory, the output directory and the run's own directory. They need not exist.
     """
     places = dict.fromkeys((spec.cwd, layout.output_dir, layout.run_dir))
     return [place / "wandb" for place in places]
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Return the cache entries of the `datasets` library for the processes of a run, or None if the
-    cache cannot be found. An unfinished entry is named `<hash>.incomplete`; a complete one has
-    `dataset_info.json`.
+    """Return the entries of the `datasets` library's cache that the processes of a run use, or None
+    if the cache cannot be found or does not exist.
     """
     root = _datasets_root(members)
     if root is None:
@@ -213,8 +215,9 @@ def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
 
 
 def dataset_caches_in(root: Path) -> list[DatasetCache] | None:
-    """Return the `datasets` entries of one cache directory, or None if the directory does not
-    exist.
+    """Return the entries of one cache directory of the `datasets` library, or None if the directory
+    does not exist. An entry is complete if it holds `dataset_info.json`; an unfinished one is named
+    `<hash>.incomplete`.
     """
     if not root.is_dir():
         return None
@@ -256,8 +259,9 @@ def _datasets_root(members: Sequence[Member]) -> Path | None:
 def environment_versions(
     spec: LaunchSpec, config: Mapping[str, Any] | None
 ) -> list[EnvironmentVersion] | None:
-    """Return the environments that the comments at the top of the config pin, each with the version
-    in the run's own `.venv`. Returns None if the config cannot be read.
+    """Return the training environments whose versions the comments at the top of the run's config
+    name, each with the version that is installed in `.venv` of the working directory. `config` has
+    the run's settings. Returns None if the config file is unknown or cannot be read.
     """
     if spec.config == UNKNOWN_CONFIG:
         return None
@@ -294,8 +298,8 @@ def _installed(cwd: Path, name: str) -> tuple[str | None, Path]:
 
 
 def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter] | None:
-    """Return the LoRA adapters that the settings load from a local path, each with its missing
-    files. Returns None if the settings are unknown.
+    """Return the LoRA adapters that the settings in `config` load from a path on the pod, each with
+    the names of its missing files. Returns None if `config` is None.
     """
     if config is None:
         return None
@@ -314,8 +318,8 @@ def adapters(spec: LaunchSpec, config: Mapping[str, Any] | None) -> list[Adapter
 
 
 def text_file(path: Path) -> tuple[str | None, float]:
-    """Return (at most 4096 bytes of a file as text, its mtime in wall seconds), or (None, 0.0) if
-    it cannot be read.
+    """Return (the first 4096 bytes of a file as text, its mtime in wall seconds), or (None, 0.0) if
+    the file cannot be read.
     """
     try:
         with path.open("rb") as handle:
@@ -325,8 +329,9 @@ def text_file(path: Path) -> tuple[str | None, float]:
 
 
 def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
-    """Return True if a log from before this attempt is still in the run's log directories or in the
-    archive, False if all logs are newer, and None if there are no logs.
+    """Return True if a log from before this attempt still exists, in the run's log directories or
+    in the archive of logs on the pod. Returns False if all logs are newer, and None if there are no
+    logs.
     """
     layout = trainer.layout(run.spec)
     places = [*log_directories(trainer, run.spec), storage(layout.output_dir, run.name) / "logs"]
@@ -344,9 +349,10 @@ def logs_kept(run: Run, attempt: Attempt, trainer: Trainer) -> bool | None:
 def lineage(
     directory: Path, config: Mapping[str, Any] | None
 ) -> tuple[dict[str, str] | None, dict[str, str] | None]:
-    """Return (the names that this attempt runs under, the names that the newest earlier attempt
-    recorded). Each is None if unknown. The names of this attempt are written once, to
-    `lineage.json` in `directory`, the attempt's directory.
+    """Return (names of this attempt, names of the newest earlier attempt that recorded any). They
+    are the names that a run must keep when it is continued: model, adapter and W&B run, from the
+    settings in `config`. A value is None if it is unknown. This attempt's names are saved in
+    `lineage.json` in `directory`, the attempt's directory, unless they are there already.
     """
     if config is None or not directory.is_dir():
         return None, None
@@ -358,8 +364,9 @@ def lineage(
 
 
 def names_before(attempts: Path, number: int) -> dict[str, str] | None:
-    """Return the names that the newest attempt before `number` recorded, or None if none of the
-    last 19 attempts recorded any. `attempts` is the directory of all attempts.
+    """Return the names (model, adapter, W&B run) that the newest attempt before `number` has saved
+    in its `lineage.json`. `attempts` is the directory with one directory for each attempt. Returns
+    None if none of the last 19 attempts has saved any.
     """
     for earlier in range(number - 1, max(0, number - 20), -1):
         before = read_passing(attempts / str(earlier) / "lineage.json")
@@ -369,8 +376,8 @@ def names_before(attempts: Path, number: int) -> dict[str, str] | None:
 
 
 def names(config: Mapping[str, Any]) -> dict[str, str]:
-    """Return the names in the settings that a run must keep when it continues another run, by their
-    lineage key. Names that are not set are left out.
+    """Return the names in the settings that a run must keep when it is continued, by key:
+    `model.name`, `lora_name` and `wandb.name`. A name that is not set is left out.
     """
     found = {}
     for name, keys in _LINEAGE.items():
@@ -381,8 +388,9 @@ def names(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return how many times the kernel's out-of-memory killer has acted in our control group, or
-    None if the kernel does not show it. Reads memory.events (cgroup v2) or memory.oom_control (v1).
+    """Return how often the kernel's out-of-memory killer has acted in our control group, or None if
+    the kernel does not show it. `proc` and `groups` are the places of procfs and of the control
+    groups.
     """
     lines = _lines(proc / "self" / "cgroup")
     own = next((line[3:] for line in lines if line.startswith("0::")), "/")

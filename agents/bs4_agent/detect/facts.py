@@ -18,8 +18,8 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True, kw_only=True)
 class LogEvent:
-    """An event of a log with its place. `m` is the monotonic second at which it was read (live) or
-    the line's own time (offline).
+    """Something that a log line reports, and the place of that line. `m` is the monotonic second at
+    which a live line was read; in a finished log it is the line's own time in seconds.
     """
 
     event: Event
@@ -33,7 +33,7 @@ class LogEvent:
     line: int = 0
 
     def evidence(self) -> dict[str, Any]:
-        """Return the event as evidence of an incident."""
+        """Return the line in the form of evidence: source, file, offset, line number and text."""
         return {
             "source": self.source,
             "stream": self.stream,
@@ -47,8 +47,9 @@ class LogEvent:
 
 @dataclass(frozen=True)
 class Side:
-    """The progress of one side (trainer or orchestrator) in this attempt: its last step, the
-    monotonic second of it, and the number of steps seen.
+    """How far one side of the run (trainer or orchestrator) has come in this attempt: its last
+    step, the monotonic second of that step, and how many steps it has made. None means that it has
+    made no step.
     """
 
     last_step: int | None = None
@@ -58,9 +59,9 @@ class Side:
 
 @dataclass(frozen=True)
 class Stop:
-    """A stop that the logs of a finished run show. `t` is when it began, in wall seconds of the
-    logs' own time. `ordered` is True if somebody signalled the launcher; otherwise a child may have
-    failed, so that the launcher ended the others.
+    """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when it
+    began, in wall seconds as the logs count them. `ordered` is True if somebody signalled the
+    launcher. If it is False, the launcher may have ended the processes because one of them failed.
     """
 
     t: float
@@ -69,8 +70,8 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerProbe:
-    """The last answers of the run's inference server. None means not probed or not known. Times are
-    monotonic seconds.
+    """What probes of the run's inference server answered last. A time is in monotonic seconds, and
+    None if there was no such answer.
     """
 
     url: str = ""
@@ -89,7 +90,9 @@ class ServerProbe:
 
 @dataclass(frozen=True)
 class StepFiles:
-    """The steps of the 2026-01 file hand-off on each side, each with its mtime in wall seconds."""
+    """The step files of the 2026-01 hand-off between orchestrator and trainer. Each field has the
+    mtime of a step's file, in wall seconds, by step.
+    """
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
     rollouts: Mapping[int, float] = field(default_factory=dict)
@@ -98,8 +101,8 @@ class StepFiles:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Everything known about one attempt of a run. Fields that end in `_m` are monotonic seconds,
-    fields that end in `_t` are wall seconds.
+    """Everything that detectors may know of one attempt of a run. Fields that end in `_m` are
+    monotonic seconds, and fields that end in `_t` are wall seconds.
     """
 
     name: str
@@ -157,8 +160,8 @@ class RunFacts:
         return self.state in ("ended", "lost")
 
     def setting(self, *keys: str) -> Any:
-        """Return the first of these settings that has a value, or None if none is set or the
-        settings are unknown.
+        """Return the value of the first of these dotted keys that the run's settings have. Returns
+        None if they have none of them, or if the settings are unknown.
         """
         for key in keys:
             if self.config is not None and key in self.config:
@@ -166,8 +169,8 @@ class RunFacts:
         return None
 
     def under(self, prefix: str) -> dict[str, Any]:
-        """Return the settings below a table, with their full keys. Empty if there are none or the
-        settings are unknown.
+        """Return the settings whose dotted keys begin with `prefix` and a dot, by their full keys.
+        Empty if there are none or the settings are unknown.
         """
         given = (self.config or {}).items()
         found = {}
@@ -177,7 +180,9 @@ class RunFacts:
         return found
 
     def alive(self, *components: str) -> list[Member]:
-        """Return the living processes of these components, for example "trainer", by component."""
+        """Return the living processes with these parts in the run (components such as "trainer" or
+        "inference"), in the order of the arguments.
+        """
         found = []
         for component in components:
             found += [m for m in self.living if m.component == component]
@@ -189,19 +194,25 @@ class RunFacts:
         return [m for m in self.members if m.alive]
 
     def exit_of(self, member: Member) -> Exit | None:
-        """Return how a process ended, or None if that is unknown."""
+        """Return how a process of the run ended, or None if it lives or that is unknown."""
         return next((end for end in self.exits if end.identity == member.identity), None)
 
     def first(self, component: str) -> Member | None:
-        """Return the first process of this component, alive or ended, or None if there was none."""
+        """Return the first process with this part in the run (a component such as "trainer"), alive
+        or ended. Returns None if there was none.
+        """
         return next((m for m in self.members if m.component == component), None)
 
     def ever(self, component: str) -> bool:
-        """Return True if this attempt has, or had, a process of this component."""
+        """Return True if this attempt has or had a process with this part in the run (a component
+        such as "trainer").
+        """
         return self.first(component) is not None
 
     def events_of(self, kind: str, side: str | None = None) -> list[LogEvent]:
-        """Return the events of this kind, from this side if one is given, oldest first."""
+        """Return the events of the kind `kind`, for example "step", oldest first. With `side`, only
+        those that this side wrote.
+        """
         found = []
         for e in self.events:
             if e.event.kind == kind and side in (None, e.event.side):
@@ -209,8 +220,9 @@ class RunFacts:
         return found
 
     def last_event(self, kind: str, side: str | None = None, **values: Any) -> LogEvent | None:
-        """Return the newest event of this kind, from this side if one is given, with these values,
-        or None if there is none.
+        """Return the newest event of the kind `kind`, for example "step", or None if there is none.
+        With `side`, only events that this side wrote count; with `values`, only those that have
+        these values.
         """
         for event in reversed(self.events_of(kind, side)):
             if values.items() <= event.event.values.items():
@@ -219,17 +231,19 @@ class RunFacts:
 
     @property
     def steps(self) -> list[int]:
-        """Return the steps of all checkpoints, complete or not, oldest first."""
+        """Return the steps of all checkpoints on the disk, complete or not, oldest first."""
         return [c.step for c in self.checkpoints]
 
     @property
     def complete(self) -> dict[int, Checkpoint]:
-        """Return the complete checkpoints by step, oldest first."""
+        """Return the complete checkpoints on the disk by their step, oldest first."""
         return {c.step: c for c in self.checkpoints if c.complete}
 
     @property
     def newest_complete(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint, or None if none is complete."""
+        """Return the complete checkpoint with the highest step, or None if no checkpoint is
+        complete.
+        """
         complete = self.complete
         if complete:
             return complete[max(complete)]
@@ -237,18 +251,17 @@ class RunFacts:
 
     @property
     def fallback(self) -> str | None:
-        """Return "start-afresh", the playbook for a run that cannot resume, or None if a checkpoint
-        is complete.
+        """Return "start-afresh", the playbook to use instead of one that resumes, if no checkpoint
+        is complete. Returns None if one is.
         """
         return None if self.complete else "start-afresh"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """A process that holds GPU memory. `mem` is bytes, or None if unknown (NVML reports foreign
-    pids). `run` is the run that the process belongs to while its attempt lives. `dead_run` is the
-    run of ours to whose ended attempt the process provably belonged. Both are None if the process
-    is not known.
+    """A process that holds memory of a GPU. `mem` is bytes, or None if unknown. `run` is the run
+    that it belongs to, if that run's attempt lives. `dead_run` is the run of this pod whose ended
+    attempt it is proved to have belonged to. Both are None for a process of no known run.
     """
 
     identity: Identity
@@ -263,8 +276,8 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuFacts:
-    """The GPUs of a pod in the last sample. `state` is that of the telemetry. `used` and `total`
-    are bytes by device index.
+    """What the last sample of telemetry shows of the pod's GPUs. `state` says if they could be read
+    ("ok") or why not. `used` and `total` are bytes of memory by device index.
     """
 
     state: str = "absent"
@@ -289,14 +302,16 @@ class GpuFacts:
     """Percent over the last ten minutes, only for devices that were seen for most of them."""
 
     def held_by(self, run: RunFacts, components: Sequence[str]) -> set[int]:
-        """Return the devices on which processes of these components of a run hold memory."""
+        """Return the indices of the devices on which processes of `run` with these parts in it
+        (components such as "trainer") hold memory.
+        """
         return {h.gpu for h in self.holders if h.run == run.name and h.component in components}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """One scan of a pod. `coverage` lists what could not be seen, as short phrases, and is part of
-    every verdict.
+    """Everything that one scan of a pod has found, for the detectors. `coverage` lists in words
+    what could not be seen, and is part of every verdict.
     """
 
     now_m: float
@@ -313,12 +328,14 @@ class Facts:
     console: ConsoleFacts | None = None
 
     def disk(self, run: str) -> Disk | None:
-        """Return the filesystem that holds a run's output, or None if it is unknown."""
+        """Return the filesystem that the run `run` writes its output to, or None if that is
+        unknown, for example because it could not be measured lately.
+        """
         return next((disk for disk in self.disks or () if run in disk.runs), None)
 
     def rows(self, what: str, run: RunFacts) -> list[Mapping[str, Any]]:
-        """Return the console's rows of one run in its list `what`, for example "pods". Empty if the
-        console has not supplied that list.
+        """Return what the console knows of a run in its list `what`, for example "pods", as rows.
+        Empty if there are none, or if the console has not supplied that list.
         """
         if self.console is not None:
             return self.console.of(what, run.name)
@@ -327,8 +344,9 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """A failure that a detector or a log signature reports now. `anchor` names the first evidence
-    and makes the incident's id stable, so that the same cause seen again is the same incident.
+    """A failure of a run that a detector or a log signature reports at one moment. `anchor` is a
+    text that names its first evidence. The incident's id is made from it, so that the same cause,
+    seen again, is the same incident.
     """
 
     failure: str
@@ -349,7 +367,9 @@ class Finding:
 
 
 def file_evidence(path: Path, text: str) -> dict[str, Any]:
-    """Return evidence that is a file or directory as a whole, not one of its lines."""
+    """Return a whole file or directory in the form of evidence. `text` says what is remarkable
+    about it.
+    """
     return {
         "source": "files",
         "stream": "",
@@ -362,7 +382,7 @@ def file_evidence(path: Path, text: str) -> dict[str, Any]:
 
 
 def process_evidence(identity: Identity, text: str) -> dict[str, Any]:
-    """Return evidence that is a process, described by its identity and `text`."""
+    """Return a process in the form of evidence. `text` says what is remarkable about it."""
     return {
         "source": "process",
         "stream": "",

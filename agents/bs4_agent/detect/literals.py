@@ -52,9 +52,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Literals(Generic[Key]):
-    """The words of many keys, searched for in one pass. `needs` has, for each key, the literals of
-    which every line of that key holds at least one. A literal that begins with `(?i)` ignores case.
-    A key without usable literals is in `always`.
+    """Searches a text in one pass for the literals of many keys, and finds the keys that may match.
+    `needs` has (key, literals) pairs: every line that matches a key holds at least one of its
+    literals. A literal that begins with `(?i)` ignores case. Keys that cannot be searched for in
+    this way are in `always`.
     """
 
     def __init__(self, needs: Iterable[tuple[Key, Iterable[str]]]) -> None:
@@ -86,16 +87,17 @@ class Literals(Generic[Key]):
         return bool(self._words) or bool(self.always)
 
     def expression(self) -> str:
-        """Return a regular expression that finds every place where a word may begin, or "" if there
-        are no words.
+        """Return a regular expression that finds every place where the distinctive part of a
+        literal may begin, or "" if there are no literals.
         """
         if self._words:
             return _trie(self._words)
         return ""
 
     def raw(self) -> dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]]:
-        """Return the words as bytes, grouped by their first letters. Each is (literal, offset in it
-        at which the word begins, True if case is ignored, keys).
+        """Return the literals as bytes, for a search in raw data, grouped by the first letters of
+        their distinctive part. Each entry is (literal, offset in it of that part, True if case is
+        ignored, the keys that have it).
         """
         rows: dict[bytes, list[tuple[bytes, int, bool, tuple[Key, ...]]]] = {}
         for first, found in self._buckets.items():
@@ -105,7 +107,7 @@ class Literals(Generic[Key]):
         return rows
 
     def keys(self, text: str) -> set[Key]:
-        """Return the keys whose words `text` holds, and all keys without words."""
+        """Return the keys of which the text holds a literal, and all keys in `always`."""
         if self._text is None:
             self._text = re.compile(self.expression() or r"(?!)")
         found = set(self.always)
@@ -137,9 +139,8 @@ def _cost(char: str, folded: bool) -> float:
 
 
 def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
-    """Return a few rare characters such that every literal holds at least one. A greedy cover takes
-    the character that is cheapest per literal first. `literals` are (text, True if case is
-    ignored).
+    """Return a small set of rare characters such that every literal holds at least one of them; a
+    search then has few places to try. `literals` are (text, True if case is ignored).
     """
     options = {(text, folded): {text[i] for i in _starts(text)} for text, folded in literals}
     cost: dict[str, float] = {}
@@ -166,8 +167,9 @@ def beginnings(literals: Iterable[tuple[str, bool]]) -> frozenset[str]:
 
 
 def beginning(text: str, folded: bool, begins: frozenset[str]) -> int:
-    """Return the offset in a literal at which its word begins: at the rarest of the characters in
-    `begins`. Raises ValueError if the literal holds none of them.
+    """Return the offset in a literal from which on it is searched for: that of the rarest of the
+    characters in `begins` that it holds. `folded` is True if case is ignored. Raises ValueError if
+    the literal holds none of them.
     """
     return min(
         (i for i in _starts(text) if text[i] in begins), key=lambda i: (_cost(text[i], folded), i)

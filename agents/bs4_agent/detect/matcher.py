@@ -46,8 +46,8 @@ _BLANK = " \t\r\n\v\f"
 
 
 class SourceRules:
-    """The signatures that apply to one log source, with the words to search for. They are shared by
-    all attempts and all runs of a trainer.
+    """The signatures that apply to the logs of one source, prepared for the search. All attempts
+    and runs of a trainer share them.
     """
 
     def __init__(self, rules: Sequence[tuple[Signature, Playbook]]) -> None:
@@ -62,8 +62,8 @@ class SourceRules:
         """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Return the signatures that a line matches, as (index of the signature, roles of its
-        matching expressions). Results are remembered, because the lines of a failure repeat.
+        """Return which signatures a line matches: (index of the signature, roles of its expressions
+        that match, for example "pattern" or "near"). Empty if the line matches nothing.
         """
         key = (text, level, logger)
         if key in self._known:
@@ -81,12 +81,16 @@ class SourceRules:
 
 
 def blank(line: LogLine) -> bool:
-    """Return True if a line has no level and no text. Such a line ends no silence."""
+    """Return True if a line has no level and no text. Such a line is no sign of life of its
+    program.
+    """
     return not line.level and not line.text.strip(_BLANK)
 
 
 def dated(line: LogLine) -> bool:
-    """Return True if a line shows a valid time. 99:99:99 has the right form and is not a time."""
+    """Return True if a line shows a valid time, with or without a date. A time such as 99:99:99 is
+    not valid.
+    """
     clock = line.clock
     return line.timestamp is not None or (
         clock is not None
@@ -99,9 +103,9 @@ def dated(line: LogLine) -> bool:
 def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
     """Yield (text, level, logger) for each line that a plain log would have for this record.
 
-    A JSON record holds all lines of its message and the traceback after it. Only the first line has
-    a header. The other lines have no level, unless the record reports no failure: what stands below
-    the INFO line of its own record is a quotation.
+    A JSON record holds all lines of its message and of the traceback after it. Only the first of
+    them gets the record's level and logger, and the others get "". In a record that reports no
+    failure (its level is, for example, INFO) all lines get them, because they are quoted text.
     """
     level, logger = line.level, line.logger
     for part in line.text.split("\n"):
@@ -111,8 +115,8 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 
 class LineClock:
-    """The time of the newest dated line of a log. `anchor` is a wall time in seconds near the first
-    line, for lines that show only a time of day. `tz` is their UTC offset in seconds.
+    """Computes the time of the newest line of a log that shows one. For lines with a time of day
+    only, `anchor` is a wall second near the first line, and `tz` their UTC offset in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -122,9 +126,7 @@ class LineClock:
         self._t: float | None = None
 
     def date(self, line: LogLine) -> None:
-        """Remember the newest time. The time is computed when the hour changes (otherwise midnights
-        would be lost) and when `time` is called.
-        """
+        """Take note of a line's time, if it shows one. Call it for the lines in order."""
         if not dated(line):
             return
         self._dated = line
@@ -135,11 +137,13 @@ class LineClock:
 
     @property
     def tz(self) -> int:
-        """Return the UTC offset, in seconds, in which times of day are read."""
+        """Return the UTC offset, in seconds, that is assumed for times of day without a date."""
         return self._clock.tz
 
     def time(self) -> float | None:
-        """Return the time of the newest dated line in seconds, or None if no line had one."""
+        """Return the time of the newest line that shows one, in seconds, or None if no line did. A
+        kernel log may count from the boot instead of from 1970.
+        """
         line, self._dated = self._dated, None
         if line is None:
             return self._t
@@ -154,8 +158,9 @@ class LineClock:
 
 
 class Matcher:
-    """Matches the lines of one log against `rules`. Call `feed` for every line in order, or at
-    least for every line that holds a word of `rules`. Then call `fired`.
+    """Matches the lines of one log of one attempt against the signatures in `rules`. Call `feed`
+    for every line in order, or at least for every line that holds a word of `rules`. Then `fired`
+    returns the signatures that hold.
     """
 
     def __init__(self, rules: SourceRules, *, live: bool, anchor: float | None = None) -> None:
@@ -191,7 +196,7 @@ class Matcher:
         """A signature has fired since this was last set to False."""
 
     def wants(self, line: LogLine) -> bool:
-        """Return True if a line by itself matches any expression of the rules."""
+        """Return True if a line by itself matches an expression of any signature."""
         return any(self._rules.matched(text, level, logger) for text, level, logger in parts(line))
 
     def feed(
@@ -201,9 +206,9 @@ class Matcher:
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """Match one line. `place` is the line as evidence. Two arguments are for a reader that does
-        not feed every line: `back` reads the lines above, and `date_above` calls `date` with the
-        last of them that shows a time.
+        """Match one line. `place` is the line in the form of evidence. The other two are for a
+        reader that does not feed every line: `back` searches the lines above this one for an
+        expression, and `date_above` passes to `date` the last line above that shows a time.
         """
         number, source = int(place["line"]), str(place["source"])
         if not blank(line):
@@ -230,15 +235,17 @@ class Matcher:
 
     @property
     def doubting(self) -> bool:
-        """Return True if the next line with a header will decide about lines that were held back. A
-        reader that does not feed every line must then feed all lines up to that header.
+        """Return True if lines are held back that may be quoted text, until the next line with a
+        header (a level) decides that. A reader that leaves lines out must then feed all lines up to
+        that header.
         """
         return bool(self._quotes.held)
 
     def header_above(self, line: LogLine | None, number: int, source: str, *, opened: bool) -> None:
-        """Report the nearest line with a header above the next line to be fed. Only a reader that
-        does not feed every line needs this. `line` is None if that header was reported before. With
-        `opened`, a line between the two begins a quotation.
+        """Report the nearest line with a header (a level) above the line that is fed next. Only a
+        reader that leaves lines out needs to call it. `number` is the header's line number. `line`
+        is None if that header was reported before. `opened` says that a line between the two begins
+        a quotation.
         """
         if line is not None:
             self._quotes.header(line, number, source)
@@ -246,8 +253,9 @@ class Matcher:
             self._quotes.open()
 
     def sample_above(self, line: LogLine | None, number: int) -> None:
-        """Report the nearest part of a printed sample above the next line to be fed, or None for
-        the sample's end. See `header_above`.
+        """Report that the line `line` above the one that is fed next belongs to a printed sample of
+        a model's output, or with None that the sample is over. Only a reader that leaves lines out
+        needs to call it. `number` is the line's number.
         """
         self._quotes.begin(line, number)
 
@@ -302,7 +310,7 @@ class Matcher:
                 self.armed.add(key)
 
     def date(self, line: LogLine) -> None:
-        """Take the time from a line that is not matched."""
+        """Take note of the time of a line that is not fed."""
         self._clock.date(line)
 
     def time(self) -> float | None:
@@ -310,19 +318,19 @@ class Matcher:
         return self._clock.time()
 
     def clock_at(self, t: float | None) -> LineClock:
-        """Return a clock that continues from `t` (None: from the anchor), to read some lines a
-        second time.
+        """Return a new clock that begins at the time `t` in seconds (None: at this log's anchor),
+        for a reader that goes through some lines a second time.
         """
         return LineClock(self._anchor if t is None else t, self._clock.tz)
 
     @property
     def rules(self) -> SourceRules:
-        """Return the signatures that this log is matched against."""
+        """Return the prepared signatures that this log is matched against."""
         return self._rules
 
     def fired(self, *, complete: bool) -> Iterator[tuple[Playbook, Track]]:
-        """Yield the signatures that hold now, each with its playbook. With `complete`, no more
-        lines will come.
+        """Yield the signatures that have fired and still hold, each as its playbook and its track.
+        With `complete`, the log is finished, so nothing waits for further lines.
         """
         if self._quotes.held and (
             complete or not self.live or time.monotonic() - self._quotes.since_m >= WAIT_S
@@ -337,8 +345,8 @@ class Matcher:
             yield self._rules.rules[index][1], track
 
     def restore(self, failure: str, evidence: Mapping[str, Any]) -> None:
-        """Mark the signatures of a failure as fired by the line in `evidence`. It restores an
-        incident of this log that was open before a restart.
+        """Mark the signatures of the failure `failure` that match the line in `evidence` as fired
+        by it. This restores an incident of this log that was open before the agent restarted.
         """
         text = str(evidence.get("text", ""))
         for index, (signature, _) in enumerate(self._rules.rules):
@@ -346,7 +354,7 @@ class Matcher:
                 self._tracks.setdefault(index, Track(signature)).restore(evidence)
 
     def forget(self, failure: str) -> None:
-        """Forget what was seen of a failure, so that it can fire again."""
+        """Forget all matches of the signatures of a failure, so that they can fire again."""
         for track in self._tracks.values():
             if track.signature.failure == failure:
                 track.clear()

@@ -34,8 +34,9 @@ EXPECTED = ("launcher", "trainer", "orchestrator", "inference")
 
 @dataclass(frozen=True)
 class Loose:
-    """A log that belongs to no run directory. `name` is the path as the person gave it, or "-" for
-    standard input.
+    """A log file that a person gave by itself, outside any run directory. `source` says which log
+    it is, for example "trainer". `name` is its path as the person gave it, or "-" for standard
+    input.
     """
 
     source: str
@@ -44,11 +45,8 @@ class Loose:
 
 
 def guess_trainer(directory: Path) -> str | None:
-    """Return the trainer id of the run that wrote a directory, or None if the directory does not
-    show it.
-
-    A 2026-01 run has run_default or *.stdout logs. The current generation keeps logs/attempt_N and
-    one flat run directory. verl has its tracker, its steps, or a metrics file for each attempt.
+    """Return the id of the trainer that wrote the run directory `directory` ("prime-rl",
+    "prime-rl-2026-01" or "verl"), or None if its files do not show that.
     """
     if (directory / "run_default").is_dir() or list((directory / "logs").glob("*.stdout")):
         return "prime-rl-2026-01"
@@ -60,8 +58,9 @@ def guess_trainer(directory: Path) -> str | None:
 
 
 def directory_logs(directory: Path, trainer_id: str) -> dict[int, list[LogSource]]:
-    """Return the existing logs of a run directory, by attempt number. The current generation of
-    prime-rl keeps the logs of all attempts, 2026-01 only those of the last one.
+    """Return the existing logs of a run directory by attempt number. For trainers that keep only
+    the last attempt's logs (prime-rl of 2026-01), that attempt has the number 1. An attempt whose
+    logs are gone has an empty list.
     """
     found: dict[int, list[LogSource]] = {}
     if trainer_id == "prime-rl":
@@ -85,11 +84,12 @@ def directory_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Read a run directory and return its facts: the output_dir of a 2026-01 run, or
-    output_dir/<run name> of the current generation.
+    """Read a finished run's directory and return the facts of its newest attempt. `directory` is
+    the output_dir of a 2026-01 run, or output_dir/<run name> of the current generation.
 
-    The logs of earlier attempts are fed to the engine only. `extra` are further logs in the
-    directory that are not the run's own. `thorough` parses every line.
+    The logs of all attempts are matched by `engine`. `extra` are further logs, which count to the
+    newest attempt. With `thorough`, every line is parsed, not only those that may matter. Raises
+    OSError if a log cannot be read.
     """
     trainer = registry.get(trainer_id)
     spec = spec_of(directory, trainer_id)
@@ -152,8 +152,9 @@ def _stop(reads: Iterable[Read]) -> Stop | None:
 def loose_facts(
     logs: Iterable[Loose], trainer_id: str, engine: Engine, *, thorough: bool = False
 ) -> RunFacts:
-    """Read loose logs as one attempt of one run and return its facts. `trainer_id` is "" if the
-    trainer generation is unknown. `thorough` parses every line.
+    """Read single log files as the logs of one attempt, match their lines with `engine`, and return
+    the facts. `trainer_id` is "" if it is unknown which trainer wrote them. With `thorough`, every
+    line is parsed, not only those that may matter. Raises OSError if a log cannot be read.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
     reads = []
@@ -176,8 +177,10 @@ def log_facts(
     *,
     thorough: bool = False,
 ) -> RunFacts:
-    """Read a single log (or standard input, name "-") as it comes and return its facts.
-    `trainer_id` is "" if the trainer generation is unknown.
+    """Read one log from `handle` (a file or standard input), match its lines with `engine`, and
+    return the facts. `name` is its name in evidence, `source` says which log it is, and
+    `trainer_id` is "" if it is unknown which trainer wrote it. With `thorough`, every line is
+    parsed. Raises OSError if it cannot be read.
     """
     trainer = registry.get(trainer_id or UNKNOWN)
     read = _read(
@@ -187,8 +190,8 @@ def log_facts(
 
 
 def spec_of(directory: Path, trainer_id: str) -> LaunchSpec:
-    """Return the launch spec of a finished run as far as its directory shows it: the paths, and
-    nothing of its config.
+    """Return a launch spec for a finished run's directory: its name and its paths. Its config is
+    not read and counts as unknown.
     """
     return LaunchSpec(
         run=directory.name,
@@ -300,9 +303,9 @@ def _side(log: RunLog, name: str, reads: Sequence[Read]) -> Side:
 
 
 def as_facts(runs: Sequence[RunFacts], engine: Engine | None = None, idle_s: float = 0.0) -> Facts:
-    """Return the facts of one scan of finished files. `idle_s` is how many seconds ago the last
-    line was written. The coverage names what files cannot show, and the logs that were missing if
-    `engine` is given.
+    """Return the facts of finished runs in the form of one scan, for `Engine.evaluate`. `idle_s` is
+    how many seconds ago the last line was written. The coverage names what files cannot show. With
+    `engine`, it also names the usual logs of which the engine has got no line.
     """
     now = (
         max((run.last_activity_m for run in runs if run.last_activity_m is not None), default=0.0)

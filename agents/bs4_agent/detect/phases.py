@@ -46,12 +46,12 @@ _PHASES: dict[str, Phase] = {
 
 @dataclass(frozen=True)
 class Activity:
-    """What one side of a run is doing now.
+    """What one side of a run (trainer or orchestrator) is doing now.
 
-    `since_m` is the monotonic second at which its present work began (it got what it needed) or, if
-    later, at which it gave its last sign of life. `waits_for` is the other side's name, or "" if
-    the side itself has to move. `awaits` says in words what it waits for or works on. `last` is its
-    newest log line that shows work.
+    `since_m` is the monotonic second of its last sign of life or, if later, that at which it got
+    what it had waited for. `waits_for` is the name of the side that it waits for, or "" if it has
+    to move itself. `awaits` says in words what it waits for or works on. `last` is its newest log
+    line that shows work, or None.
     """
 
     side: str
@@ -63,8 +63,8 @@ class Activity:
 
 
 def activities(run: RunFacts) -> dict[str, Activity]:
-    """Return what each side of a run is doing, by side name. A run without an orchestrator (verl)
-    has only the trainer. The result depends on the facts only.
+    """Return what each side of a run is doing now, by its name ("trainer", "orchestrator"), as far
+    as logs and steps show it. A verl run has only the trainer.
     """
     events = _by_side(run.events)
     trainer, orchestrator = run.trainer_side, run.orchestrator_side
@@ -77,8 +77,8 @@ def activities(run: RunFacts) -> dict[str, Activity]:
 
 
 def start_up(run: RunFacts) -> str:
-    """Return a phrase that says where a run is that has not finished a step yet, for example
-    `trainer: start-up (its model), orchestrator: rollout (the first batch)`.
+    """Return a phrase that says what each side of a run is doing that has not finished a step yet,
+    for example `trainer: start-up (its model), orchestrator: rollout (the first batch)`.
     """
     if run.spec.component == "inference":
         return "inference: start-up (its model)"
@@ -105,8 +105,9 @@ def _by_side(events: Iterable[LogEvent]) -> dict[str, list[LogEvent]]:
 
 
 def next_step(run: RunFacts) -> int | None:
-    """Return the number of the step that the trainer works on now: the step after its last one, or
-    the step at which it said that it starts. Returns None if neither is known.
+    """Return the number of the step that the trainer works on now: the one after its last step, or,
+    before the first step, the one at which its log says that it starts. Returns None if neither is
+    known.
     """
     if run.trainer_side.last_step is not None:
         return run.trainer_side.last_step + 1

@@ -40,7 +40,9 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Prefilter(Generic[Key]):
-    """A prefilter that finds the lines of a block that could matter to any of its keys."""
+    """Finds the lines of a block of a log that may match one of many expressions (each named by a
+    key), so that only these lines have to be parsed.
+    """
 
     def __init__(
         self, needs: Iterable[tuple[Key, Iterable[str], str]], *, shapes: bool = False
@@ -86,13 +88,15 @@ class Prefilter(Generic[Key]):
         """How many times a word was found whose keys are all done."""
 
     def skip(self, done: Container[Key]) -> None:
-        """Stop searching for the keys in `done`, and search for all others."""
+        """Search no longer for the keys in `done`, and search for all others, also for those that
+        an earlier call left out.
+        """
         self._done = done
         self._vain.clear()
 
     def next_line(self, view: bytes, place: int) -> int:
-        """Return the offset of the first line at or after `place` that is worth parsing, or the end
-        of `view` if there is none. `place` is the beginning of a line.
+        """Return the byte offset in `view` of the first line, at or after the line that begins at
+        `place`, that may match a key. Returns the length of `view` if there is no such line.
         """
         if self._all:
             return place

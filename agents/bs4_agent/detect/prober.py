@@ -34,8 +34,9 @@ _COUNTER = "vllm:generation_tokens_total"
 
 @dataclass(frozen=True)
 class Watched:
-    """A run whose inference server is probed. `quiet_s` is the seconds since either side finished a
-    step; `pace_s` is the run's median step time in seconds, or None if unknown.
+    """A run whose inference server at `url` is probed. `quiet_s` is how many seconds ago the
+    trainer or the orchestrator last finished a step. `pace_s` is how many seconds a step of the run
+    takes (the median), or None if unknown.
     """
 
     run: str
@@ -46,8 +47,9 @@ class Watched:
 
 
 class Prober:
-    """Probes the inference servers of the runs that `watched` returns, and keeps each last answer.
-    It uses one thread, so a server that hangs only delays the next probe.
+    """Probes the inference servers of those runs that `watched` returns, and keeps the last answers
+    of each. `run` does all the work on one thread, so a server that hangs only delays the other
+    probes.
     """
 
     def __init__(self, watched: Callable[[], Sequence[Watched]]) -> None:
@@ -56,13 +58,16 @@ class Prober:
         self._counter: dict[str, float] = {}
 
     def probe(self, run: str, attempt: int) -> ServerProbe:
-        """Return the last answers of a run's server. All fields are unset if it has not been
-        probed.
+        """Return what the inference server of an attempt answered last. If it was not probed, all
+        fields have their defaults ("unknown" or None).
         """
         return self._last.get((run, attempt), ServerProbe())
 
     def run(self, stop: threading.Event) -> None:
-        """Probe the watched servers every two seconds until `stop` is set."""
+        """Go through the watched servers every two seconds until `stop` is set. A server's health
+        is probed if that is due. A healthy server whose run is suspiciously quiet is also asked for
+        one token.
+        """
         while not stop.wait(ROUND_S):
             watched = self._watched()
             current = {(w.run, w.attempt) for w in watched}

@@ -68,8 +68,10 @@ WAIT_S = 30.0
 
 @dataclass
 class QuotedOutput:
-    """The quotation state of one log. `announced` is the record that announces quoted text. `held`
-    are the lines that wait for the next header, with the arguments that their feeder wants back.
+    """Tells lines of a model's output that a program prints into its log from lines of the program
+    itself. There is one object for each log. `announced` is the record after which quoted text is
+    expected. `held` are lines that wait for the next header, each with the arguments given to
+    `hold`.
     """
 
     announced: LogLine | None = None
@@ -81,7 +83,9 @@ class QuotedOutput:
     since_m: float = 0.0
 
     def header(self, line: LogLine, number: int, source: str) -> None:
-        """Report a line with a header. `number` is its line number."""
+        """Report a line that has a header (a level). It ends the text before it, and it may
+        announce quoted text. `number` is its line number, and `source` the log's.
+        """
         if number < self.line or not source.startswith(_WRITERS):
             return
         text = line.text
@@ -96,29 +100,34 @@ class QuotedOutput:
         self.line = number
 
     def open(self) -> None:
-        """Report that a line below the header begins a quotation."""
+        """Report that a line below the last header looks like the beginning of quoted text."""
         self.announced = self.announced or self.record
 
     def begin(self, line: LogLine | None, number: int) -> None:
-        """Report that a part of a printed sample begins, or, with None, that the sample is over."""
+        """Report that the line `line`, which begins a part of a printed sample, was seen, or with
+        None that the sample is over. `number` is its line number.
+        """
         self.announced = None if line is None else replace(line, level="INFO")
         self.line = self.line if line is None else number
 
     def may_be(self, line: LogLine, number: int) -> bool:
-        """Return True if a line may belong to the announced quotation. A line that names its own
-        writer belongs to that writer.
+        """Return True if a line may belong to quoted text that was announced: it shows neither a
+        writer nor a time, and is at most 200 lines below the header.
         """
         return self.announced is not None and headless(line) and number - self.line <= MOST_LINES
 
     def hold(self, number: int, now_m: float, *more: Any) -> None:
-        """Hold a line back until `decide` is called. `more` is returned with it."""
+        """Hold a line back until `decide` is called, which passes `number` (its line number) and
+        `more` on. `now_m` is the present monotonic second.
+        """
         self.since_m = now_m if not self.held else self.since_m
         self.held.append((number, *more))
 
     def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
         """Release the lines that are held back. `line` is the next header or the end of a sample,
-        or None if neither came in time. `take(level, logger, *held)` is called for each line: with
-        the level of the announcing record for a quotation, and with "" otherwise.
+        or None if neither came in time. `take(level, logger, number, *more)` is called for each
+        held line. Level and logger are those of the announcing record if the line is quoted text,
+        and "" if not.
         """
         record = self.announced
         quoted = (
@@ -136,12 +145,12 @@ class QuotedOutput:
 
 
 def opens(line: LogLine) -> bool:
-    """Return True if a line has no header and begins a quotation."""
+    """Return True if a line has no header and looks like the beginning of quoted text."""
     return headless(line) and _OPENS.match(line.text) is not None
 
 
 def headless(line: LogLine) -> bool:
-    """Return True if a line shows neither its writer nor its time."""
+    """Return True if a line shows neither its writer (level, rank, logger) nor a time."""
     return (
         not line.level
         and line.rank is None
@@ -152,20 +161,26 @@ def headless(line: LogLine) -> bool:
 
 
 def sample(line: LogLine) -> bool:
-    """Return True if a line begins a part of a printed sample that may hold any text."""
+    """Return True if a line begins a prompt or a response in a printed sample, whose text may be
+    anything.
+    """
     return headless(line) and _SAMPLE.match(line.text) is not None
 
 
 def sample_over(line: LogLine) -> bool:
-    """Return True if a line is one of the parts that end a printed sample."""
+    """Return True if a line is one of those that end a printed sample: its true answer, score or
+    reward.
+    """
     return headless(line) and _SAMPLE_OVER.match(line.text) is not None
 
 
 def samples(source: str) -> bool:
-    """Return True if samples are printed in the log of this source."""
+    """Return True if samples of a model's output are printed in the log `source`."""
     return source.startswith(_SAMPLERS)
 
 
 def asks(source: str) -> bool:
-    """Return True if headers matter in the log of this source."""
+    """Return True if lines in the log `source` can only be judged with the header above them,
+    because its program prints models' output.
+    """
     return source.startswith(_WRITERS)

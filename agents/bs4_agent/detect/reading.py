@@ -75,7 +75,9 @@ _SAMPLE, _BACK = 128 * 1024, 400
 
 @dataclass
 class Log:
-    """A finished log. `name` is used in evidence; `attempt` is 1 if the attempt is unknown."""
+    """A finished log that is to be read. `source` says which log it is, for example "trainer", and
+    `name` is its name in evidence. `attempt` is 1 if the attempt is unknown.
+    """
 
     source: str
     name: str
@@ -84,9 +86,9 @@ class Log:
 
 @dataclass
 class Read:
-    """The result of reading one log. `events` are in order. `steps` counts the step lines before
-    those in `events`. `t` is the time of the last dated line, in seconds. `lines` is the number of
-    lines.
+    """What was found in one log. `events` are in the order of their lines. Of frequent events only
+    the last ones are kept; `steps` counts the step lines before those. `t` is the time of the last
+    line with a time, in seconds, or None. `lines` is the number of lines.
     """
 
     log: Log
@@ -97,7 +99,9 @@ class Read:
 
 
 class Reader:
-    """Reads one log through and feeds it to a matcher."""
+    """Reads one finished log from its beginning to its end, feeds the lines that may matter to a
+    matcher, and collects the log's events. With `thorough`, every line is parsed.
+    """
 
     def __init__(
         self, trainer: Trainer, matcher: Matcher, log: Log, *, thorough: bool = False
@@ -118,8 +122,8 @@ class Reader:
         self._kept: list[Block] = []
 
     def read(self, handle: BinaryIO) -> Read:
-        """Read the log and return its events and numbers. Raises OSError if the handle cannot be
-        read.
+        """Read the log from `handle` and return what was found in it. What the signatures saw is
+        then in the matcher. Raises OSError if the handle cannot be read.
         """
         for offset, data in blocks(handle, _BLOCK):
             block = Block(data, offset, self._found.lines, self._matcher.time())

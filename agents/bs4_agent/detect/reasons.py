@@ -14,7 +14,9 @@ from bs4_agent.playbooks.compiled import Playbook
 
 
 class EndReasons:
-    """Remembers which open incidents are the reason why their attempt ended."""
+    """Remembers which incidents explain why their attempt ended, so that they stay open although
+    their run is over.
+    """
 
     def __init__(self, playbooks: Sequence[Playbook]) -> None:
         critical = [p for p in playbooks if p.severity == "critical"]
@@ -27,12 +29,12 @@ class EndReasons:
         self._seen: frozenset[str] = frozenset()
 
     def of(self, opened: Mapping[str, Finding], found: Collection[str], facts: Facts) -> list[str]:
-        """Return the incidents among `opened` that stay open although nothing finds them any more.
+        """Return the ids of those incidents in `opened` that are to stay open although this scan
+        did not find them: root causes that were open when their attempt ended by itself.
 
-        `opened` are the findings of all open incidents, and `found` are the incidents that were
-        found in this scan. While the ended attempt is the newest one, a detector that judges ended
-        runs may still say that a failure is over: its incident is found after the end, and then not
-        any more. Once another attempt has begun, nothing scans the earlier attempt.
+        `opened` has the findings of all open incidents by id, and `found` the ids that this scan
+        found. An incident that was still found after the end and then no more is over. None stays
+        for an attempt that ended well or was stopped.
         """
         self._kept &= opened.keys()
         for run in facts.runs:

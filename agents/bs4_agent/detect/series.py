@@ -19,8 +19,8 @@ _RUNS = 16
 
 
 def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
-    """Return (step, value) for every kept step of `side` that has the number `key`, oldest first.
-    NaN and infinities are floats.
+    """Return (step, value) for each recorded step of `side` ("trainer" or "orchestrator") that has
+    the number `key`, for example "reward", oldest first. NaN and infinities are such floats, too.
     """
     known = _columns.get(run.name)
     if known is None or known[0] is not run.history:
@@ -35,8 +35,8 @@ def series(run: RunFacts, side: str, key: str) -> Sequence[Point]:
 
 
 def last(points: Sequence[Point], count: int) -> list[Point]:
-    """Return the newest `count` points, or an empty list if there are fewer, so that nothing is
-    judged too early.
+    """Return the newest `count` points. Returns an empty list if there are fewer, so that nothing
+    is judged on too little.
     """
     if len(points) >= count:
         return list(points[-count:])
@@ -44,31 +44,31 @@ def last(points: Sequence[Point], count: int) -> list[Point]:
 
 
 def every(points: Sequence[Point], test: Callable[[float], bool]) -> bool:
-    """Return True if there are points and the values of all of them pass the test."""
+    """Return True if there is at least one point and `test` is true for the value of each."""
     return bool(points) and all(test(value) for _, value in points)
 
 
 def total(points: Sequence[Point]) -> float:
-    """Return the sum of the values."""
+    """Return the sum of the points' values, 0 without points."""
     return sum(value for _, value in points)
 
 
 def mean(points: Sequence[Point]) -> float:
-    """Return the mean of the values. Raises ZeroDivisionError if there are no points."""
+    """Return the mean of the points' values. Raises ZeroDivisionError if there are no points."""
     return total(points) / len(points)
 
 
 def gaps(run: RunFacts) -> list[float]:
-    """Return the seconds between the trainer's last step lines, at most twenty values, oldest
-    first.
+    """Return the seconds between one step line of the trainer and the next, for its last twenty-one
+    lines at most, oldest first. Empty before there are two lines.
     """
     steps = run.events_of("step", "trainer")[-21:]
     return [later.m - earlier.m for earlier, later in pairwise(steps)]
 
 
 def pace_s(run: RunFacts) -> float | None:
-    """Return the seconds that a step usually takes from one step line to the next, or None before
-    there are two steps.
+    """Return how many seconds a step of the trainer usually takes, or None if that is not known
+    yet.
     """
     between = sorted(gaps(run))
     known = between[len(between) // 2 :][:1]
@@ -78,8 +78,8 @@ def pace_s(run: RunFacts) -> float | None:
 
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
-    """Return the log line of a step as evidence if it is still known, or else `text` with the
-    step's number.
+    """Return the log line of the step `step` of `side` in the form of evidence. If that line is not
+    known any more, the evidence is `text` with the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:
@@ -88,7 +88,9 @@ def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str,
 
 
 def step_evidence(run: RunFacts, side: str, text: str) -> dict[str, Any]:
-    """Return evidence from the recorded numbers of a run's steps."""
+    """Return `text`, which describes recorded numbers of the steps of `side`, in the form of
+    evidence.
+    """
     return {
         "source": side,
         "stream": f"steps/{run.name}",

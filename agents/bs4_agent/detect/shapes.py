@@ -21,8 +21,8 @@ _REMEMBERED, _SHORT = 8192, 500
 
 
 class Shapes:
-    """Finds lines that may hold one of a set of words. `starts` may return lines without a word,
-    and never leaves out a line that has one.
+    """Finds the lines of a block that may hold one of a set of words. Lines that differ in their
+    digits only are searched once, which is fast because logs repeat themselves.
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
@@ -35,7 +35,9 @@ class Shapes:
         self._vain: set[bytes] = set()
 
     def starts(self, view: bytes) -> list[int]:
-        """Return the byte offsets in `view` of the lines that may hold a word, in order."""
+        """Return the byte offsets in `view` of the lines that may hold one of the words, in order.
+        A line that holds a word is always among them; a line without one may be, too.
+        """
         shapes = view.translate(_DIGITS).split(b"\n")
         unknown = set(shapes) - self._vain
         worth = self._worth(unknown)

@@ -31,8 +31,8 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {
 
 
 class Expression:
-    """A regular expression that is compiled at its first use. A healthy run needs only a handful of
-    some five hundred.
+    """A regular expression that is compiled at its first use, because most of the hundreds of
+    expressions are never needed.
     """
 
     __slots__ = ("_compiled", "needs", "raw", "text")
@@ -46,7 +46,7 @@ class Expression:
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in the first LINE_CAP characters of `text`, or None."""
+        """Return the first match in the first 64 Ki characters of `text`, or None."""
         if self._compiled is None:
             self._compiled = re.compile(self.text, FLAGS)
         return self._compiled.search(text, 0, LINE_CAP)
@@ -58,8 +58,9 @@ Purpose = Literal["pattern", "near", "cleared_by", "only_after", "not_after"]
 
 @dataclass(frozen=True)
 class Near:
-    """A condition on neighbouring lines: a line at most `before` lines above or `after` lines below
-    matches `pattern`. With `absent`, no such line may match.
+    """A condition of a signature on the neighbours of a matching line: a line at most `before`
+    lines above it or `after` lines below it must match `pattern`. With `absent`, no such line may
+    match.
     """
 
     pattern: Expression
@@ -70,8 +71,8 @@ class Near:
 
 @dataclass(frozen=True)
 class Condition:
-    """A comparison of a group of the pattern with a number. It is false if the group took no part
-    in the match or is not a number.
+    """A condition of a signature: a named group of its pattern, read as a number, is compared with
+    `number`. It does not hold if the group matched nothing or is not a number.
     """
 
     group: str
@@ -80,12 +81,14 @@ class Condition:
 
     @classmethod
     def parse(cls, group: str, text: str) -> Condition:
-        """Return the condition for a group from text such as ">= 0.5"."""
+        """Return the condition that `text`, such as ">= 0.5", describes for the group `group`.
+        Raises KeyError if it has no known comparison, and ValueError if its number is malformed.
+        """
         sign = text.rstrip("-.0123456789 ")
         return cls(group, _OPERATORS[sign], float(text[len(sign) :]))
 
     def holds(self, match: re.Match[str]) -> bool:
-        """Return True if the matched group is a number for which the comparison is true."""
+        """Return True if the group in `match` is a number for which the comparison is true."""
         try:
             return self.compare(float(match.group(self.group)), self.number)
         except (TypeError, ValueError):
@@ -94,8 +97,10 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """One entry of `detect.logs` in a playbook. Empty `levels` allow any level, and also lines
-    without a header. `within` is seconds of line time.
+    """A log signature: one entry of `detect.logs` in the playbook of the failure `failure`. It
+    fires after `count` lines that match `pattern` and its other conditions, and that lie within
+    `within` seconds of each other by their own times. An empty `levels` allows every level, and
+    also lines without one. With `last`, it holds only while the matching line is the log's last.
     """
 
     failure: str
@@ -117,8 +122,8 @@ class Signature:
 
     @classmethod
     def from_compiled(cls, failure: str, data: Mapping[str, Any]) -> Signature:
-        """Return the signature that a compiled playbook holds in `data`. `failure` is the
-        playbook's id.
+        """Return the signature that an entry `data` of a compiled playbook describes. `failure` is
+        the playbook's id.
         """
         needs, raw = data.get("needs", {}), data.get("raw", {})
         source = data["source"]
@@ -158,14 +163,16 @@ class Signature:
         )
 
     def matched(self, role: str, text: str, level: str, logger: str) -> bool:
-        """Return True if a line by itself matches the expression with this role."""
+        """Return True if a line, taken by itself, matches the expression that has the role `role`,
+        for example "pattern" or "cleared_by".
+        """
         if role == "pattern":
             return self.matches(text, level, logger)
         return self.roles[role].search(text) is not None
 
     def matches(self, text: str, level: str, logger: str) -> bool:
-        """Return True if a line by itself matches the pattern with its level, logger and
-        conditions. Its neighbours are not checked.
+        """Return True if a line, taken by itself, matches the pattern and the conditions on its
+        level, its logger and its groups. Conditions on other lines are not checked.
         """
         if self.levels and level not in self.levels:
             return False

@@ -14,8 +14,9 @@ _STEP = re.compile(r"^step_(\d+)$")
 
 
 def step_files(layout: RunLayout) -> StepFiles:
-    """Return the mtimes of the step files in wall seconds, by step and side. `rollouts` holds a
-    step only once its rollouts.bin is complete (the file is written as .tmp and renamed).
+    """Return which step files of the 2026-01 hand-off between orchestrator and trainer exist: for
+    each kind, the step and the file's mtime in wall seconds. A step is in `rollouts` only once its
+    rollouts.bin is complete. A directory that does not exist has no steps.
     """
     return StepFiles(
         orchestrator_checkpoints=_mtimes(layout.orchestrator_checkpoints, ""),

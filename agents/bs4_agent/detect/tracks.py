@@ -28,8 +28,8 @@ Back = Callable[[Expression, int, int], "int | None"]
 
 @dataclass(frozen=True)
 class Moment:
-    """The place of a line in line numbers and time. `line` is 1-based. `t` is the line's own time
-    in seconds, or None if it has none. `m` is the monotonic second at which the engine saw it, or
+    """When a line was seen. `line` is its number in the log, from 1. `t` is the line's own time in
+    seconds, or None if it shows none. `m` is the monotonic second at which the engine saw it, or
     None for a finished log.
     """
 
@@ -40,14 +40,16 @@ class Moment:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A match of a signature: when it was seen, and the line as evidence."""
+    """One match of a signature: its moment, and as `place` the line in the form of evidence."""
 
     moment: Moment
     place: Place
 
 
 class Track:
-    """What one signature has seen in one log of one attempt."""
+    """The progress of one signature in one log of one attempt: its matches so far, and if it has
+    fired. `first` and `latest` are the first and the last match, and `hits` their number.
+    """
 
     __slots__ = (
         "_after",
@@ -80,9 +82,10 @@ class Track:
         self._window: deque[Sighting] = deque(maxlen=signature.count)
 
     def step(self, matched: Collection[str], seen: Sighting, back: Back | None) -> None:
-        """Process one line, or one line of a record that has several. `matched` holds the keys of
-        the expressions that the line matches (the pattern together with its level, logger and
-        conditions). `back` searches the lines above for a neighbour. With None, all lines were fed.
+        """Process one line. `matched` has the roles of the signature's expressions that the line
+        matches, for example "pattern" (with its level, logger and conditions) or "near". `seen` is
+        the line. `back` searches the lines above for a neighbour; None means that all lines are
+        fed, so nothing has to be searched.
         """
         line = seen.moment.line
         if self._pending:
@@ -104,16 +107,16 @@ class Track:
         return (self._after or self.signature.only_after is None) and not self._ruled_out
 
     def armed(self, role: str) -> bool:
-        """Return True if a line that matches only the expression `role` (for example "near") can
-        change this track now.
+        """Return True if a line that matches only the expression with the role `role` ("near" or
+        "cleared_by") can change this track now, so that it must be searched for.
         """
         if role == "near":
             return bool(self._pending)
         return role != "cleared_by" or self.hits > 0 or bool(self._pending)
 
     def done(self, role: str) -> bool:
-        """Return True if a line that matches only the expression `role` cannot change this track:
-        never again, or not until `cleared_by` matches.
+        """Return True if a line that matches only the expression with the role `role` cannot change
+        this track any more, or not before `cleared_by` matches. It need not be searched for then.
         """
         return (
             self._ruled_out
@@ -123,8 +126,8 @@ class Track:
 
     @property
     def asks_time(self) -> bool:
-        """Return True if the time of the next match matters. Once the signature has fired, only its
-        presence matters.
+        """Return True if the time of the next match has to be known. That is so until the signature
+        has fired, and for a signature with `cleared_by` always.
         """
         return self.fired is None or self.signature.cleared_by is not None
 
@@ -135,14 +138,14 @@ class Track:
 
     @property
     def full(self) -> bool:
-        """Return True if the signature has fired and was seen so often that further matches are not
-        counted.
+        """Return True if the signature has fired and has matched 500 times, so that further matches
+        are not counted.
         """
         return self._often and not self.signature.last
 
     @property
     def standing(self) -> bool:
-        """Return True if only the last of all further lines matters."""
+        """Return True if, of all further matches, only the last one has to be fed."""
         return (
             self._often
             and self.signature.last
@@ -189,8 +192,9 @@ class Track:
                 self._hit(seen)
 
     def settle(self, line: int | None) -> None:
-        """Decide the matches whose neighbour has not come in time. `line` is the number that the
-        log has reached, or None at its end.
+        """Decide the matches that have waited long enough for a neighbouring line below them: they
+        count if that line must be absent, and are dropped otherwise. `line` is the number of the
+        line that the log has reached, or None if the log is finished.
         """
         near = self.signature.near
         if near is None:
@@ -221,7 +225,9 @@ class Track:
         return first.m is None or last.m is None or last.m - first.m <= within
 
     def clear(self) -> None:
-        """End the failure, so that the next match starts again from nothing."""
+        """Forget all matches, because the failure is over. The signature then has to match anew
+        from the beginning to fire.
+        """
         self.ends += self.hits > 0
         self.fired = self.first = self.latest = None
         self.hits = 0
@@ -229,6 +235,6 @@ class Track:
         self._pending.clear()
 
     def restore(self, place: Place) -> None:
-        """Mark the signature as fired by the line in `place`, before this engine existed."""
+        """Mark the signature as fired by the line in `place`, which an earlier agent saw."""
         self.fired = self.first = self.latest = Sighting(Moment(int(place.get("line", 0))), place)
         self.hits = 1

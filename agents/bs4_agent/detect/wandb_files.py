@@ -49,8 +49,9 @@ _RUN_NAMES = {1: "id", 2: "entity", 3: "project", 8: "name"}
 
 
 def directories(roots: Iterable[Path]) -> list[WandbDirectory]:
-    """Return the newest run directories below `roots` (each a directory called `wandb`), oldest
-    first, at most 50. Directories that cannot be read are left out.
+    """Return the local directories of W&B runs in `roots` (directories called `wandb`), oldest
+    first by their last write. Only the newest 50 are returned. Those that cannot be read are left
+    out.
     """
     found: dict[Path, WandbDirectory] = {}
     for root in roots:
@@ -81,9 +82,9 @@ def _changed(path: Path, identity: str) -> float | None:
 
 
 def together(found: Iterable[WandbDirectory]) -> list[WandbDirectory]:
-    """Return, for each root, its newest directory and the directories that began up to 15 minutes
-    before it. They belong to one attempt. The stamps in their names decide, because file times may
-    come from a copy.
+    """Return those directories that belong to the newest attempt: for each root, the newest one and
+    those that began up to 15 minutes before it. The dates in their names decide, because the times
+    of copied files are wrong.
     """
     newest: dict[Path, list[WandbDirectory]] = {}
     for one in sorted(found, key=lambda one: one.began, reverse=True):
@@ -105,15 +106,15 @@ def _seconds(stamp: str) -> float:
 
 
 def logs(directory: Path) -> list[Path]:
-    """Return the existing logs in one run directory of W&B."""
+    """Return the existing logs that W&B's client has written in the directory of one W&B run."""
     paths = [directory / "logs" / name for name in LOGS]
     return [path for path in paths if path.is_file()]
 
 
 def newest_step(directory: WandbDirectory) -> int | None:
-    """Return the newest step that the client has recorded, sent or not. It comes from
-    `wandb-summary.json` if the client wrote one, else from the last blocks of its record. Returns
-    None if neither has a step.
+    """Return the newest step that W&B's client has recorded in a local directory, uploaded or not.
+    It is read from `wandb-summary.json`, or else from the end of the client's record. Returns None
+    if neither has a step.
     """
     summary = read_passing(directory.path / "files" / "wandb-summary.json")
     step = summary.get("_step") if summary is not None else None
@@ -124,8 +125,8 @@ def newest_step(directory: WandbDirectory) -> int | None:
 
 
 def exit_code(directory: WandbDirectory) -> int | None:
-    """Return the exit code that the client recorded when its run ended, or None if it has recorded
-    none.
+    """Return the exit code with which the program ended, as W&B's client has recorded it, or None
+    if the client has not recorded an end.
     """
     for message in _messages(directory, _EXIT, tail=True):
         for number, code in _fields(message):
@@ -136,8 +137,8 @@ def exit_code(directory: WandbDirectory) -> int | None:
 
 
 def names(directory: WandbDirectory) -> dict[str, str]:
-    """Return the `id`, `entity`, `project` and `name` that the client was given. Names that it was
-    not given are left out.
+    """Return the names that W&B's client was given for a W&B run: `id`, `entity`, `project` and
+    `name`. Those that it was not given are left out.
     """
     given = {}
     for number, value in _fields(next(_messages(directory, _RUN, tail=False), b"")):
@@ -147,9 +148,9 @@ def names(directory: WandbDirectory) -> dict[str, str]:
 
 
 def address(log: Path, side: str) -> Tracked | None:
-    """Return the place where W&B shows the run that this log's program reports to, as the client
-    printed it at its start. Returns None if it printed nothing (offline). `side` is the side that
-    the program belongs to.
+    """Return where W&B shows the W&B run of the program that wrote the log `log`: W&B's client
+    prints that there when it starts. `side` is the program's side, "trainer" or "orchestrator".
+    Returns None if it is not there, for example if the client works offline.
     """
     try:
         with log.open("rb") as handle:

@@ -58,12 +58,12 @@ _REGISTRY_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """The plan of one launch. `asked` is the request as it came. A plan made again from it on an
-    unchanged pod has the same hash.
+    """The plan of one launch. `asked` is the request as it came. A plan made again from the same
+    request on an unchanged pod has the same hash.
 
-    The hash covers `spec`, `argv`, `environment`, the config's digest, `moves`, `attempt` and
-    `tries`. `typed_name` is True if checkpoints are moved aside, so that the person has to type the
-    run's name.
+    `tries` counts the launches of this run that have ended. `why` is the reason for the step to
+    resume from. `moves` are the paths that are moved aside, and `typed_name` is True if the person
+    has to type the run's name because checkpoints are among them.
     """
 
     asked: Mapping[str, Any]
@@ -82,7 +82,10 @@ class LaunchPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms."""
+        """Return the hash that a person confirms. It changes with everything that the launch would
+        do: the spec, the command, its environment, the config, what is moved aside, and the
+        attempt.
+        """
         hashed = {
             "launch": spec_as_dict(self.spec),
             "argv": list(self.argv),
@@ -97,7 +100,7 @@ class LaunchPlan:
         return digest(hashed)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled and shown."""
+        """Return the plan in the form in which it is journalled and shown."""
         spec = self.spec
         where = f"from step {spec.resume}" if spec.resume is not None else "afresh"
         what = spec.run if spec.component == "rl" else f"{spec.run} ({spec.component} by itself)"
@@ -150,15 +153,15 @@ class LaunchPlan:
 def make(
     runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mapping[str, Any] | None = None
 ) -> LaunchPlan:
-    """Return the plan of what a launch would do now. Nothing is touched.
+    """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is
+    stored in the plan.
 
-    `asked` has the fields of `validation.spec_of`. Its `resume` is a step, or "auto" for the newest
-    step that is complete on every side (afresh if nothing was saved). Its `fresh` moves everything
-    aside. `tries` counts the launches of this run that have ended, so that another try is another
-    launch.
+    `asked` has the fields of `validation.spec_of`. Its `resume` is a step, None, or "auto" for the
+    newest step that is complete on every side. Its `fresh` moves everything aside. `tries` is how
+    many launches of this run have ended; it makes the hash of another try differ.
 
-    Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed, which say why
-    there is no plan.
+    Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed; the message
+    says why the launch is not possible.
     """
     resume, fresh = asked.get("resume", "auto"), bool(asked.get("fresh"))
     if fresh and resume not in (None, "auto"):
@@ -225,12 +228,14 @@ def _attempt(run: Run | None) -> int:
 
 
 def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec of a plan in dictionary form."""
+    """Return the launch spec in a plan of a launch that has the form of `LaunchPlan.as_dict`."""
     return spec_from_dict(plan["spec"])
 
 
 def free_name(runs: Runs, name: str) -> str:
-    """Return `name` with the lowest number appended that no run has."""
+    """Return a name that no run of the pod has: `name`, or the part before its final number, with
+    the lowest free number from 2 on, for example "math-2".
+    """
     stem, dash, number = name.rpartition("-")
     base = stem if dash and number.isdigit() else name
     taken = {run.name for run in runs.all()} | set(runs.unreadable)
@@ -488,6 +493,6 @@ def _version(config: Path, values: str) -> tuple[str, str]:
 
 
 def must_apply(plan: Mapping[str, Any]) -> None:
-    """Raise NotApplicable if a plan in dictionary form is not the plan of a launch."""
+    """Raise NotApplicable if `plan`, a journalled plan, is not that of a launch."""
     if plan.get("playbook") != NAME:
         raise NotApplicable("That plan is a playbook's; confirm it with `playbook run`.")

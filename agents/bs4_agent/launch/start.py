@@ -44,15 +44,13 @@ _SHIM = (
 
 
 def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
-    """Start the next attempt of `spec.run` and return it. The same `key` again returns the attempt
-    that it started before.
+    """Start the next attempt of `spec.run`, and return it once the launcher's program runs. If an
+    attempt was started with the same `key` before, that one is returned. The logs of the attempt
+    before are archived first, because trainers delete them.
 
-    The logs of the attempt before are archived first, because trainers delete them. Returns when
-    the launcher's program runs.
-
-    Raises RunExists if the run lives, if processes of it are left and `leftovers_ok` is not given,
-    or if another live run uses its directories. Raises BadConfig, BadRequest (for a bad name) or
-    LaunchFailed.
+    Raises RunExists if the run lives, if processes of it are left (unless `leftovers_ok`), or if
+    another live run uses its directories. Raises BadRequest for a bad name, BadConfig if the config
+    cannot be used, and LaunchFailed if the program cannot be started.
     """
     safe_name(spec.run, "run")
     with runs.launch_lock(spec.run):
@@ -94,8 +92,10 @@ def _unstarted(runs: Runs, run: str, key: str) -> Path | None:
 def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the argv of a launch and its additions to the environment. Nothing is touched. Raises
-    the error that says why the launch cannot start: RunExists, LaunchFailed or BadConfig.
+    """Return (the command's argv, variables to add to the environment) of a launch that could start
+    now; nothing is changed. If it could not, raise the error that says why: RunExists if a run or
+    its processes are in the way, LaunchFailed if a directory or the program is missing, or
+    BadConfig.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():
@@ -115,8 +115,9 @@ def startable(
 
 
 def composed(runs: Runs, spec: LaunchSpec) -> tuple[list[str], dict[str, str]]:
-    """Return the argv to execute and the additions to our environment. For a run in a container
-    both are those of Docker's client.
+    """Return (the argv to execute, variables to add to our environment) for a launch. For a run in
+    a container they are those of Docker's client. Raises LaunchFailed if the container does not run
+    or does not see the run's directories.
     """
     argv = runs.trainer(spec).command(spec)
     environment = {
@@ -211,7 +212,9 @@ def _prepare(
 
 
 def make_attempt(runs: Runs, run: str) -> Path:
-    """Make the directory of the run's next attempt and return it. Making it claims the number."""
+    """Make the directory of the run's next attempt and return it. Its name is the attempt's number,
+    so no one else can take that number any more.
+    """
     number = max(attempt_numbers(runs.home.run(run)), default=0) + 1
     while True:
         directory = runs.attempt_directory(run, number)
@@ -225,8 +228,9 @@ def make_attempt(runs: Runs, run: str) -> Path:
 
 
 def start_shim(directory: Path) -> None:
-    """Start the shim of an attempt, which outlives this agent, and return once the launcher runs.
-    Raises LaunchFailed.
+    """Start the shim of the attempt whose directory is given, and return once the shim has started
+    the launcher. The shim outlives this agent. Raises LaunchFailed if the launcher or the shim
+    cannot be started, or not within 15 seconds.
     """
     root = str(Path(bs4_agent.__file__).resolve().parents[1])
     command = [sys.executable, "-IS", "-c", _SHIM, root, "--attempt", str(directory)]

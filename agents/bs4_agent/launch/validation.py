@@ -23,8 +23,9 @@ _SECRET = re.compile(
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in an action's body. `cwd` counts from the home directory, and
-    `output_dir` and `config` count from `cwd`, if they are relative. Raises BadRequest.
+    """Return the launch spec that the body of an action describes. A relative `cwd` is below the
+    home directory, and a relative `output_dir` or `config` below `cwd`. Raises BadRequest, which
+    names the wrong field.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -55,8 +56,9 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def environment(given: object) -> dict[str, str]:
-    """Return the additions to the environment after checking their names and values. Raises
-    BadRequest for a bad name and for a name that looks like a secret's.
+    """Check the variables that a person adds to a launch, and return them by name. Raises
+    BadRequest if `given` is no table, if a name is no name of a variable, or if a name looks like
+    that of a secret.
     """
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")
@@ -82,8 +84,9 @@ def refuse_incomplete(found: Sequence[Checkpoint], step: int) -> None:
 
 
 def preflight(runs: Runs, spec: LaunchSpec, *, checked: bool = True) -> None:
-    """Raise Refused, with the reason, if this start is known to hang or to lose work. With
-    `checked=False`, the rules about checkpoints are skipped.
+    """Raise Refused, with the reason, if a launch of `spec` is known to hang or to lose work: the
+    step to resume from is not complete, or later checkpoints are in the way. With `checked=False`,
+    nothing is checked.
     """
     trainer = registry.get(spec.trainer)
     if not checked or spec.component not in trainer.resumes:

@@ -39,7 +39,8 @@ LOG_BYTES = 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Connect standard input and output with the agent. Return 0 if either side ended the
+    """Run `attach`: copy between standard input and output and the agent's socket. With `--start`,
+    start the agent if none runs, and replace an older one. Return 0 once either side has ended the
     connection, 3 if there is no agent or it did not start, and 2 for wrong arguments.
     """
     if [argument for argument in arguments if argument != "--start"]:
@@ -60,7 +61,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def live(home: Home) -> socket.socket | None:
-    """Return a connection to the running agent, or None if none runs or it does not listen yet."""
+    """Return a connection to the agent of `home`, or None if none runs or it does not listen yet.
+    Raises AgentError if the agent's record is damaged.
+    """
     record = read_record(home)
     if record is None or not record.alive:
         return None
@@ -71,8 +74,9 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """Start the agent, or replace an older one, and return a connection to it. Raises AgentError or
-    OSError.
+    """Return a connection to the agent of `home`. Start one if none runs, and let an older one be
+    replaced by this code; if the older one refuses, it stays and is used. Raises AgentError if the
+    agent ends at once, does not listen in time or cannot be started, or OSError.
     """
     home.create()
     connection = live(home)
@@ -202,8 +206,8 @@ def _detach(home: Home) -> None:
 
 
 def daemon_command() -> list[str]:
-    """Return the argv that starts the daemon with the same interpreter, flags and code as this
-    program.
+    """Return the argv that starts the agent's daemon, with the interpreter, its flags and the code
+    that this process runs with.
     """
     before = sys.orig_argv[1 : len(sys.orig_argv) - len(sys.argv[1:])]
     return [sys.executable, *before, "daemon"]
@@ -222,9 +226,9 @@ def _last_words(home: Home) -> str:
 
 
 def bridge(connection: socket.socket) -> None:
-    """Copy in both directions until the agent closes or nobody reads any more. The end of our input
-    is passed on, and the agent then closes. An agent that does not close within LINGER_S ends this
-    process all the same.
+    """Copy bytes from standard input to the agent and from the agent to standard output, until the
+    agent closes the connection or nobody reads any more. At the end of standard input the agent is
+    told so and has 20 seconds to close; after that this process exits all the same.
     """
     fd = connection.fileno()
 
@@ -243,8 +247,9 @@ def bridge(connection: socket.socket) -> None:
 
 
 def pump(source: int, target: int) -> None:
-    """Move bytes from one descriptor to the other until either ends. The bytes stay inside the
-    kernel if splice works on both.
+    """Move bytes from the descriptor `source` to the descriptor `target`, until the source ends or
+    nobody reads the target any more. The bytes are not copied into this process if the kernel can
+    avoid it.
     """
     reading, writing = os.pipe()
     try:

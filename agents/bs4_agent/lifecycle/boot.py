@@ -29,8 +29,9 @@ LEAVE_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the installed agent, or with `--stopping` end it. Return 0 if that succeeded, 3 if not,
-    2 for wrong arguments.
+    """Run `boot`: start the installed agent and record when, and by which hook (`--via NAME`). With
+    `--stopping`, tell the agent to end and wait up to 2 seconds; runs are left alone. Return 0 if
+    that succeeded, 3 if not, and 2 for wrong arguments.
     """
     home = Home.from_environment()
     try:

@@ -29,15 +29,15 @@ _WITH_POD_S = 120.0
 
 
 def first_process(scope: Scope) -> Identity | None:
-    """Return the process from which everything on this pod descends: pid 1, or the root of a
-    practice pod. Returns None if it cannot be read.
+    """Return the identity of the pod's first process, from which all others descend: pid 1, or the
+    root process of a practice pod. Returns None if it cannot be read.
     """
     return scope.root or Identity.of(1)
 
 
 def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> bool:
-    """Return True if the process belongs to an earlier life of the pod. Returns False also if that
-    is unknown.
+    """Return True if the process `identity` began before the pod was last booted or its container
+    last started. `first` is the pod's first process. Returns False also if either is None.
     """
     if identity is None or first is None:
         return False
@@ -45,7 +45,9 @@ def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> boo
 
 
 def began_t(first: Identity) -> float:
-    """Return the wall second at which this life of the pod began."""
+    """Return the wall second at which the pod was last booted or its container last started, from
+    the pod's first process `first`.
+    """
     return time.time() - (
         time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK")
     )
@@ -57,11 +59,12 @@ def ended_with_the_pod(
     first: Identity | None,
     leaving: Mapping[str, Any] | None = None,
 ) -> bool:
-    """Return True if an attempt is over because the pod was stopped.
+    """Return True if an attempt ended because the pod was stopped or rebooted, and False if it
+    lives or ended for another reason. `first` is the pod's first process.
 
-    That is so if the attempt belongs to an earlier life and its end was not recorded, or if it
-    ended within two minutes of the moment at which the agent was told to leave. `leaving` is what
-    the agent recorded of the attempt at that moment. A positive answer is kept in `directory`.
+    It did if it began before the pod's last start, and either nobody recorded how it ended, or it
+    ended within two minutes after the agent was told to leave. `leaving` is what the agent recorded
+    of the attempt then. A result of True is saved in `directory`, the attempt's directory.
     """
     mark = directory / MARK
     if attempt.end is None:

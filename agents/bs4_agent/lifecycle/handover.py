@@ -40,8 +40,8 @@ _VERSION = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(.*)")
 
 @dataclass(frozen=True)
 class Build:
-    """What an agent was made from. `bundle` is the hash that names its directory and socket;
-    `build` grows with every bundle.
+    """Which code an agent consists of. `bundle` is the hash of the deployed bundle; it names the
+    bundle's directory and the agent's socket. `build` is a number that grows with every bundle.
     """
 
     version: str
@@ -50,8 +50,8 @@ class Build:
 
     @classmethod
     def own(cls) -> Build:
-        """Return the build of this code, from `bundle.json` beside the package. In a checkout
-        without that file, it is build 0 of bundle "source".
+        """Return the build of the code that runs here, as `bundle.json` beside the package says. In
+        a checkout of the source, which has no such file, it is build 0 with the bundle "source".
         """
         metadata = read_json(Path(__file__).resolve().parents[2] / "bundle.json")
         if metadata is None:
@@ -61,8 +61,8 @@ class Build:
 
 @dataclass(frozen=True)
 class Record:
-    """The contents of `agent.json`: the identity, build and socket of the agent that wrote it.
-    `stopped` is True if that agent ended on purpose.
+    """What `agent.json` in the agent's home says of the last agent: its process, build, protocol
+    and socket. `stopped` is True if that agent ended on purpose.
     """
 
     identity: Identity
@@ -73,13 +73,16 @@ class Record:
 
     @property
     def alive(self) -> bool:
-        """Return True if that agent still runs and was not stopped on purpose."""
+        """Return True if the agent that wrote the record still runs and has not begun to end on
+        purpose.
+        """
         return not self.stopped and self.identity.alive()
 
 
 def replaces(mine: Build, live: Build) -> bool:
-    """Return True if `mine` is strictly newer than `live` and may replace it. The higher build
-    number decides within one version; a version that cannot be compared never replaces another.
+    """Return True if an agent of the build `mine` may replace a live one of the build `live`,
+    because it is newer: by its version, or within one version by its build number. A version that
+    is no release number is never newer.
     """
     ours, theirs = _order(mine), _order(live)
     return mine.bundle != live.bundle and ours is not None and theirs is not None and ours > theirs
@@ -99,8 +102,9 @@ def _order(build: Build) -> tuple[int, int, int, bool, str, int] | None:
 def write_record(
     home: Home, socket_path: Path, build: Build, restart: list[str] | None = None
 ) -> None:
-    """Record that this process is the pod's agent and listens at `socket_path`. `restart` is the
-    argv with which a shim may start it again.
+    """Write into `agent.json` that this process is the pod's agent, with `build`, and listens at
+    `socket_path`. `restart` is the argv with which a shim may start it again, or None. Raises
+    AgentError if /proc does not show this process.
     """
     identity = Identity.of(os.getpid())
     if identity is None:
@@ -112,8 +116,8 @@ def write_record(
 
 
 def mark_stopped(home: Home) -> None:
-    """Record that this agent ends on purpose, so that no shim starts it again. Another agent's
-    record stays as it is.
+    """Write into `agent.json` that this agent ends on purpose, so that no shim starts it again.
+    Does nothing if the record is that of another agent.
     """
     record = read_record(home)
     if record is not None and record.identity == Identity.of(os.getpid()):
@@ -144,8 +148,8 @@ def _write(
 
 
 def read_record(home: Home) -> Record | None:
-    """Return the record of the last agent, or None if there never was one. Raises AgentError if the
-    file is damaged.
+    """Return what `agent.json` in `home` says of the last agent, or None if there is no such file.
+    Raises AgentError if the file is damaged.
     """
     try:
         data = read_json(home.agent_record)
@@ -165,11 +169,11 @@ def read_record(home: Home) -> Record | None:
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """Make this process the only agent of `home` and return a descriptor. The claim lasts while the
-    descriptor is open. Raises Busy if another agent holds the claim for `patience` seconds.
+    """Make this process the only agent of `home`, and return a descriptor; the claim lasts while it
+    is open. Waits up to `patience` seconds for another agent to release the claim, and then raises
+    Busy.
 
-    The claim is a lock and not a pid file, because the kernel releases a lock however the agent
-    ends.
+    The claim is a lock on a file, because the kernel releases a lock however the agent ends.
     """
     fd = os.open(home.root / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     deadline = time.monotonic() + patience
@@ -188,9 +192,10 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Ask the live agent to exit in favour of `mine`. Return True if it is gone, and False if it is
-    inside a step: then it leaves after the step, or stays if the step takes longer than 60 seconds.
-    Raises the agent's own AgentError if it refuses.
+    """Ask the agent in `record` to end so that one of the build `mine` takes its place. Return True
+    if it has ended within 10 seconds. Return False if it is inside a step of an action: it ends
+    after that step, or stays if the step takes longer than 60 seconds. Raises AgentError with the
+    agent's reason if it refuses, or OSError if it cannot be reached.
     """
     action = {
         "key": ulid(),

@@ -15,10 +15,12 @@ MISSED = 2
 
 
 class HomeWatch:
-    """Compare the directory at a path with the one that was there at first, by device and inode.
+    """Notices that the agent's home directory was removed or replaced by another one. It compares
+    the device and inode of what is at the path now with those of the directory that was there at
+    first.
 
-    A descriptor of the first directory is kept open, because the kernel may otherwise give its
-    inode number to a new directory with the same path.
+    That directory is kept open, because the kernel could otherwise give its inode number to a new
+    one.
     """
 
     def __init__(self, root: Path) -> None:
@@ -29,9 +31,9 @@ class HomeWatch:
         """True once the home was missing in MISSED looks in a row. It never becomes False again."""
 
     def missing(self) -> bool:
-        """Return True if the path is certainly not the first directory any more: nothing is there,
-        or something else is. A path that cannot be looked at (no permission, a file server that
-        does not answer) is not certain.
+        """Return True if the first directory is certainly not at its path any more: nothing is
+        there, or something else. Returns False if that cannot be found out, for example without
+        permission.
         """
         try:
             found = self._root.stat()
@@ -43,7 +45,9 @@ class HomeWatch:
         return (found.st_dev, found.st_ino) != (own.st_dev, own.st_ino)
 
     def run(self, stop: threading.Event, on_gone: Callable[[], None]) -> None:
-        """Look until `stop` is set. Call `on_gone` once, and return, when the home is gone."""
+        """Check every 20 seconds until `stop` is set. If the home is missing twice in a row, set
+        `gone`, call `on_gone` once, and return.
+        """
         missed = 0
         while not stop.wait(LOOK_S):
             if self.missing():

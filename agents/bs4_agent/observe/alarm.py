@@ -16,8 +16,8 @@ _MOST = 128
 
 
 class Alarm:
-    """Ends a wait early when a watched process ends or `ring` is called. `ring` may be called from
-    any thread, every other method from one thread only.
+    """Lets a thread sleep until a time has passed, a watched process ends, or another thread calls
+    `ring`. `ring` may be called from any thread, every other method from one thread only.
     """
 
     def __init__(self) -> None:
@@ -27,14 +27,16 @@ class Alarm:
         self._watched: dict[Identity, int] = {}
 
     def ring(self) -> None:
-        """End the present wait, or the next one if nothing waits."""
+        """End the `wait` that is under way, or the next one if nobody waits now."""
         try:
             os.write(self._writing, b"!")
         except BlockingIOError:
             return  # 64 kB of rings are waiting and will be heard
 
     def watch(self, identities: Collection[Identity]) -> None:
-        """Watch these processes from now on, and no others."""
+        """Watch the processes in `identities` from now on, and no others. At most 128 are watched.
+        A process that has ended already is not reported.
+        """
         for gone in self._watched.keys() - set(identities):
             self._drop(gone)
         for identity in identities:
@@ -42,8 +44,9 @@ class Alarm:
                 self._add(identity)
 
     def wait(self, seconds: float) -> tuple[bool, list[Identity]]:
-        """Wait up to `seconds`. Return (True if `ring` was called, the watched processes that have
-        ended since the last call).
+        """Sleep for up to `seconds`. Return (True if `ring` was called, the watched processes that
+        have ended). These processes are not watched any more. If the time has passed, return
+        (False, []).
         """
         ready = set()
         for fd, _ in self._poll.poll(max(0.0, seconds) * 1000):
@@ -57,7 +60,7 @@ class Alarm:
         return rung, gone
 
     def close(self) -> None:
-        """Release all descriptors."""
+        """Close all descriptors; the alarm cannot be used afterwards."""
         self.watch(())
         os.close(self._reading)
         os.close(self._writing)

@@ -50,8 +50,9 @@ _KILLED = re.compile(r"Kill(?:ed)? process \d")
 
 
 class KernelFeed:
-    """Gives lines of the kernel log to the runs that they concern; one per pod. Call `poll` several
-    times a second; without news it is one system call.
+    """Passes lines of the kernel log to the detection of failures, for each live run that they
+    concern; one per pod. Call `poll` several times a second; without new lines it costs one system
+    call.
     """
 
     def __init__(
@@ -74,8 +75,8 @@ class KernelFeed:
         self._events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
 
     def blind(self) -> list[str]:
-        """Return phrases that say what of the kernel log cannot be read on this pod, for the
-        coverage of verdicts. Empty if everything can be read.
+        """Return phrases for the coverage of verdicts that say what the kernel log does not show on
+        this pod. Empty if it shows everything.
         """
         if self._log.state == "hidden":
             return [f"kernel log is hidden ({self._log.detail})"]
@@ -84,13 +85,17 @@ class KernelFeed:
         return ["kernel log is the whole machine's: whose processes it names is not known"]
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
-        """Take Xid events of the driver (`index`, `xid`, `t`), from any thread. They are used only
-        if the kernel log is hidden. An event without a GPU's index is ignored.
+        """Take Xid errors that the NVIDIA driver has reported: `index` of the GPU, number `xid`,
+        and `t` in wall seconds. The next `poll` passes them to the live runs if the kernel log is
+        hidden, and drops them otherwise. An event without `index` is ignored. May be called from
+        any thread.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
     def poll(self) -> None:
-        """Read new lines of the kernel log and give each to the living runs that it concerns."""
+        """Read the new lines of the kernel log, and pass each to the live runs that it concerns. A
+        line concerns a run if it names a process or GPU of ours, or none at all.
+        """
         self._tell_events()
         for raw in self._log.read():
             self._number += 1
@@ -177,7 +182,7 @@ class KernelFeed:
 
 
 def living(runs: Runs) -> Iterator[tuple[Run, Attempt]]:
-    """Yield the runs that live, or ended less than ten seconds ago, with their attempts."""
+    """Yield (run, newest attempt) for each run that lives or ended less than ten seconds ago."""
     now = time.time()
     for run in runs.all():
         attempt = run.attempt

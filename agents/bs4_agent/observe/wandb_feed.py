@@ -48,8 +48,8 @@ class _Place:
 
 
 class WandbFeed:
-    """Gives lines of W&B's client logs to the runs that they belong to, and journals where W&B
-    shows a run; one per pod. Call `poll` several times a second.
+    """Passes lines of W&B's client logs to the detection of failures for the live runs that they
+    belong to, and journals where W&B shows a run; one per pod. Call `poll` several times a second.
     """
 
     def __init__(
@@ -64,8 +64,9 @@ class WandbFeed:
         """
 
     def poll(self) -> None:
-        """Read what is new, at most every `EVERY_S` seconds. Raises SpoolFull if an address could
-        not be journalled; a later poll tries again.
+        """Read the new lines of the client logs of all live runs, unless the last reading was less
+        than 5 seconds ago. Raises SpoolFull if the place where W&B shows a run could not be
+        journalled, because the disk is full; a later call tries again.
         """
         now = self._clock()
         if now - self._looked_m < EVERY_S:

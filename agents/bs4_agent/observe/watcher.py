@@ -36,8 +36,9 @@ ADOPT_S = 3.0
 
 
 class Watcher:
-    """Scans the pod again and again, detects failures and journals what changed; one per pod. The
-    followers of logs call `feed` for every line.
+    """Scans the pod every few seconds, detects failures, journals each change of an incident, and
+    lets the playbook's mode act on new ones; one per pod. Whoever follows the runs' logs calls
+    `feed` for every line.
     """
 
     def __init__(self, pod: Pod, engine: Engine, book: Book, actions: Actions) -> None:
@@ -67,8 +68,10 @@ class Watcher:
         line: LogLine,
         place: Mapping[str, Any],
     ) -> None:
-        """Match one log line against the signatures. A line that fires a signature, or reports an
-        error, brings the next scan forward.
+        """Match one line of the log `source` of an attempt against the signatures. `trainer` is the
+        run's trainer, and `place` the line in the form of evidence. If a signature fires, or the
+        line has the level ERROR or CRITICAL, the next scan begins earlier. May be called from any
+        thread.
         """
         with self._lock:
             fired = self._engine.feed(run, attempt, trainer, source, line, place)
@@ -81,7 +84,10 @@ class Watcher:
             self._engine.forget(incident)
 
     def run(self, stop: threading.Event) -> None:
-        """Scan until `stop` is set: every few seconds, and at once when a watched process ends."""
+        """Scan until `stop` is set: every three seconds, and at once if a watched process ends,
+        `feed` asks for it, or a hold time ends. Runs that were started by hand are searched for,
+        too.
+        """
         adopted_m = looked_m = 0.0
         while not stop.is_set():
             gone = self._wait(looked_m, stop)
@@ -117,8 +123,9 @@ class Watcher:
         return gone
 
     def poll(self) -> None:
-        """Scan once: collect facts, evaluate the detectors, journal the transitions and act on them
-        by mode.
+        """Scan the pod once: collect the facts, let the engine compare them with the open
+        incidents, journal each incident that was opened, updated or cleared, and act on new ones by
+        their playbook's mode.
         """
         facts = self._pod.collect_facts()
         with self._lock:

@@ -18,12 +18,12 @@ _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the newest step lacks a part and nothing will write it any more: its
-    files have not changed for `quiet_s` seconds (default 120), and the run is over or the trainer
-    is past the step.
+    """Return a finding if the newest checkpoint lacks a part and nothing will write it any more:
+    its files have not changed for `quiet_s` seconds (default 120), and the run is over or the
+    trainer has passed that step.
 
-    While a run trains, a newest step with one half is normal: the orchestrator saves when it ships,
-    minutes before the trainer.
+    While a run trains, a newest checkpoint with one half is normal, because the orchestrator saves
+    minutes before the trainer does.
     """
     newest = next(
         (c for c in reversed(run.checkpoints) if not _HAND_OVERS.issuperset(c.directories)), None
@@ -65,7 +65,9 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run resumes from a step that lacks a part."""
+    """Return a finding if the run resumes from a step whose checkpoint lacks a part (for example
+    the trainer's), and has not made a step yet.
+    """
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
     chosen = next((c for c in run.checkpoints if c.step == run.resume), None)
@@ -82,8 +84,8 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run resumes from a step that was never saved, typically a step read
-    off a W&B curve.
+    """Return a finding if the run resumes from a step of which no checkpoint exists, and has not
+    made a step yet. Typically a person has read the step off a W&B curve.
     """
     steps = run.steps
     if (
@@ -111,7 +113,9 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run was to resume but its first step is 0 or 1."""
+    """Return a finding if the run was to resume from a checkpoint, but the first step of a side
+    (trainer or orchestrator) is 0 or 1, so that it has begun anew.
+    """
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
     for name, side in (("trainer", run.trainer_side), ("orchestrator", run.orchestrator_side)):
@@ -139,9 +143,10 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a 2026-01 run was started afresh over the checkpoints of an old run, and
-    no training step has followed for `after_s` seconds (default 300). It is for cases in which the
-    files of the hand-off cannot prove the desync.
+    """Return a finding if a 2026-01 run was started afresh in a directory with an earlier run's
+    orchestrator checkpoints, and the trainer has made no step for `after_s` seconds (default 300):
+    it waits for a step of the earlier run. It is for cases in which the step files do not prove
+    that; see `step_desync`.
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
@@ -180,7 +185,9 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if this start has deleted the logs of the attempt before it."""
+    """Return a finding if checkpoints are older than this attempt but no log is: the start of the
+    attempt has deleted the logs of the attempt before.
+    """
     if run.environment is None or run.environment.logs_kept is not False or quiet(run):
         return []
     earlier = []
@@ -206,7 +213,9 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a LoRA adapter that the run starts from lacks files."""
+    """Return a finding if a LoRA adapter that the run's settings load lacks its config or its
+    weights.
+    """
     if run.environment is None or quiet(run):
         return []
     broken = []
@@ -223,8 +232,8 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run has made `steps` steps (default 5) without a checkpoint, because
-    its settings turn checkpoints off.
+    """Return a finding if the trainer has made `steps` steps (default 5), no checkpoint exists, and
+    the run's settings turn checkpoints off.
     """
     if (
         run.config is None
@@ -255,12 +264,11 @@ def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 def resume_latest_partial(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the run resumed from its largest step, which lacks the trainer's half,
-    and died of it.
+    """Return a finding if a run of the current generation resumed from its newest checkpoint, which
+    has only the orchestrator's half, and the trainer ended because of that.
 
-    This is the current generation's resume trap. The orchestrator saves a step when it ships it and
-    once more while it dies, so its newest checkpoint often has no trainer half. A plain `--resume`
-    takes the largest number, and the trainer ends with FileNotFoundError.
+    The orchestrator saves earlier than the trainer, and once more while it ends, so the newest
+    checkpoint often lacks the trainer's half. A plain `--resume` takes it all the same.
     """
     if (
         run.spec.trainer != "prime-rl"

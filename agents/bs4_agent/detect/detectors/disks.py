@@ -17,8 +17,8 @@ _KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run's filesystem is `percent` full (default 98). From there the next
-    save fails, even if none has failed yet.
+    """Return a finding if the filesystem that a live run writes to is at least `percent` full
+    (default 98). The next checkpoint fails then, even if none has failed yet.
     """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
@@ -33,7 +33,9 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run's filesystem is more than `percent` full (default 85)."""
+    """Return a finding if the filesystem that a live run writes to is more than `percent` full
+    (default 85).
+    """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
         return []
@@ -46,9 +48,9 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run's filesystem has less space left than `factor` (default 1.5)
-    times the newest complete checkpoint. Trainers delete old steps only after the new one is saved,
-    so the next checkpoint needs space beside all kept ones.
+    """Return a finding if the filesystem that a live run writes to has less free space than
+    `factor` (default 1.5) times the size of the newest complete checkpoint. Trainers delete an old
+    checkpoint only after the new one is saved, so the new one needs space beside all that exist.
     """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
     newest = run.newest_complete
@@ -76,7 +78,9 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the pod's shared memory is `percent` full (default 95)."""
+    """Return a finding if a run lives and the pod's shared memory (/dev/shm) is at least `percent`
+    full (default 95).
+    """
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
         return []
@@ -90,7 +94,7 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run writes to a filesystem that is mounted read-only."""
+    """Return a finding if the filesystem that a live run writes to is mounted read-only."""
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
         return []
@@ -104,9 +108,9 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if weights, broadcasts and rollouts of steps without a kept checkpoint grow,
-    take more space than the checkpoints, and take `percent` of the disk (default 10). Every run has
-    some of them; they matter only if they cost space.
+    """Return a finding if the weights, broadcasts and rollouts of steps whose checkpoint does not
+    exist grow, take more space than all complete checkpoints together, and take at least `percent`
+    of the filesystem (default 10). Every run has some of them; they matter only if they cost space.
     """
     disk = facts.disk(run.name)
     if (
@@ -139,9 +143,10 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if more step directories exist than keep_last allows, with `slack` (default
-    1) for the one being written. Each tree is counted by itself, because 2026-01 deletes the
-    trainer's old steps and forgets the orchestrator's.
+    """Return a finding if a directory holds more checkpoints than the run's setting keep_last
+    allows. `slack` more are tolerated (default 1), because one may be being written. The trainer's
+    and the orchestrator's directories are counted apart, because 2026-01 deletes old checkpoints in
+    the first only.
     """
     keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
@@ -168,8 +173,8 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if nothing limits the number of checkpoints and the disk cannot hold those
-    that are still to come.
+    """Return a finding if the run's settings do not limit how many checkpoints stay, and the free
+    space does not suffice for those that are saved until the run's last step.
     """
     if run.config is None or not live(run) or not _saves(run) or run.setting(*_KEEP) is not None:
         return []

@@ -14,8 +14,8 @@ Found = Sequence[Finding]
 
 
 def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if an environment's installed version differs from the version that the
-    config's header names.
+    """Return a finding if a training environment (the package with tasks and rewards) is installed
+    in another version than the one that a comment at the top of the run's config names.
     """
     if run.environment is None or quiet(run):
         return []
@@ -36,8 +36,9 @@ def env_version_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a dataset cache entry has no completion marker and has not been written
-    for `quiet_s` seconds (default 120), while the run has made no step.
+    """Return a finding if the run has made no step and an entry of its dataset cache was left half
+    written: it is not marked as complete, and nothing has been written to it for `quiet_s` seconds
+    (default 120).
     """
     steps = run.trainer_side.steps or run.orchestrator_side.steps
     if run.environment is None or steps or quiet(run):
@@ -62,9 +63,9 @@ def dataset_cache_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a process's soft limit of open files is below `floor` (default 1024), or
-    is below `wanted` (default 65536) and more than the share `used` of it (default 0.5) is in use.
-    The usual limit of 1024 alone is no finding: most pods have it, and vLLM raises its own.
+    """Return a finding if a process of the run may open fewer than `floor` files (its soft limit;
+    default 1024). The same holds for a limit below `wanted` (default 65536) of which more than the
+    share `used` (default 0.5) is in use. The usual limit of 1024 alone is no finding.
     """
     if run.environment is None or not live(run):
         return []
@@ -88,8 +89,8 @@ def fd_limit_low(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the kernel killed a process in our control group during this attempt, and
-    a process of the run is gone. This works even if the kernel log is hidden.
+    """Return a finding if the kernel's out-of-memory killer has acted in our control group during
+    this attempt, and a process of the run has ended. This works even if the kernel log is hidden.
     """
     at = facts.oom_kill_m
     gone = [m for m in run.members if not m.alive and m.component is not None]
@@ -109,8 +110,8 @@ def host_oom_kill(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if trainer and orchestrator write to one W&B run without W&B's shared mode,
-    which is made for that.
+    """Return a finding if the trainer and the orchestrator of a live run write to the same W&B run,
+    although W&B's shared mode, which would allow that, is off.
     """
     if run.environment is None or not live(run):
         return []
@@ -138,8 +139,8 @@ def wandb_shared_id(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a run has ended and its offline W&B runs were never synced. Before the
-    end there is nothing to sync.
+    """Return a finding if the run has ended and has offline W&B runs, newer than everything that
+    was uploaded, which nobody has uploaded with `wandb sync`.
     """
     if run.environment is None or run.state not in ("ended", "lost", "files"):
         return []
@@ -170,8 +171,9 @@ def wandb_offline_unsynced(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if W&B is behind the pod and has had no update for `after_s` seconds
-    (default 1200). A run that is finished on W&B is not behind.
+    """Return a finding if W&B shows an older step than the pod and got no data for `after_s`
+    seconds (default 1200). A run that W&B shows as finished is no finding. Needs the console's list
+    `wandb`.
     """
     limit = float(parameters.get("after_s", 1200))
     for row in facts.rows("wandb", run):
@@ -195,7 +197,9 @@ def wandb_lag(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if W&B knows no run by the recorded name after `steps` steps (default 2)."""
+    """Return a finding if the run has made `steps` steps (default 2) and W&B has no run under the
+    name or id that is recorded for it. Needs the console's list `wandb`.
+    """
     rows = facts.rows("wandb", run)
     if (
         not rows
@@ -221,8 +225,8 @@ def wandb_run_not_found(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def wandb_name_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if two different W&B runs of one project have this run's name. It needs the
-    console's list of W&B runs.
+    """Return a finding if another W&B run of the same project has the same name as this run's.
+    Needs the console's list `wandb`.
     """
     rows = (facts.console.wandb if facts.console else None) or ()
     for row in facts.rows("wandb", run):

@@ -17,12 +17,11 @@ from bs4_agent.runs.model import Exit
 
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if verl's driver ended by itself before its work was done. Exit code 0 is a
-    good end only if the log has the final line.
+    """Return a finding if the driver (main process) of a verl run ended by itself before the work
+    was done: by a signal, with an exit code other than 0, or without the log's final line.
 
-    The exit code of an adopted run is unknown. Then the log must have been read and must lack the
-    final line. `after` is the number of seconds (default 5) in which the last lines and their
-    causes may still come.
+    The exit code of a run that was started by hand is unknown; then only the missing final line
+    counts. `after` is how many seconds (default 5) the last lines of the log may still take.
     """
     if (
         run.spec.trainer != "verl"
@@ -70,8 +69,8 @@ def _end_of_driver(run: RunFacts) -> Exit | None:
 
 
 def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the newest attempt belongs to an earlier life of this pod, and did not
-    end well and was not stopped by us.
+    """Return a finding if the run's newest attempt ended because the pod itself was stopped, and
+    the pod is back. An attempt that had finished or was stopped by us is no finding.
     """
     if not run.with_pod or quiet(run) or run.living:
         return []

@@ -22,9 +22,9 @@ _LOST = re.compile(r"is lost|fallen off|does not list", re.IGNORECASE)
 def stale_gpu_process(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if this run found no free GPU memory and a process of no live run holds more
-    than `min_mb` megabytes (default 1000). A run that trains beside such a process is not disturbed
-    by it.
+    """Return a finding if this run found too little free GPU memory, and a process that belongs to
+    no live run holds more than `min_mb` megabytes of it (default 1000). A run that has made a step
+    is no finding.
     """
     gpus = facts.gpus
     if run.stop_requested or run.good_end or run.trainer_side.steps:
@@ -104,7 +104,7 @@ def _describe(holder: Holder) -> str:
 
 
 def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the driver has lost a GPU that it had."""
+    """Return a finding if a run lives and the NVIDIA driver reports that it has lost a GPU."""
     lost = {}
     for i, text in facts.gpus.errors.items():
         if _LOST.search(text):
@@ -113,14 +113,16 @@ def gpu_off_bus(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def gpu_row_remap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a GPU has memory rows whose remapping is pending or has failed."""
+    """Return a finding if a run lives and the driver reports a GPU with bad memory rows, whose
+    replacement by spare rows is pending or has failed.
+    """
     summary = "GPU {} has bad memory rows to remap ({})."
     return _by_gpu("gpu-row-remap-pending", run, facts.gpus.remaps, "row remapping ", summary)
 
 
 def gpu_recovery_action(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the driver asks for a recovery action for a GPU, such as a reset or a
-    reboot.
+    """Return a finding if a run lives and the driver asks for the recovery of a GPU, such as a
+    reset or a reboot.
     """
     summary = "The driver asks for a {1} of GPU {0}."
     return _by_gpu("gpu-recovery-action", run, facts.gpus.actions, "recovery action ", summary)

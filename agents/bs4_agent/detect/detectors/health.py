@@ -31,8 +31,8 @@ _ZERO = 5e-5
 def entropy_collapse(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the policy's entropy was below `low` in each of the last `steps` steps.
-    It then hardly explores any more.
+    """Return a finding if the policy's entropy was below `low` in each of the last `steps` steps,
+    so that it hardly explores any more. Both limits come from the playbook.
     """
     low = float(parameters["low"])
     return _persistent(
@@ -47,7 +47,9 @@ def entropy_collapse(
 
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the mismatch KL was above `high` in each of the last `steps` steps."""
+    """Return a finding if the mismatch KL (between the policy that generates and the one that is
+    trained) was above `high` in each of the last `steps` steps. Both limits come from the playbook.
+    """
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -62,7 +64,9 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the gradient norm was above `high` in each of the last `steps` steps."""
+    """Return a finding if the gradient norm was above `high` in each of the last `steps` steps.
+    Both limits come from the playbook.
+    """
     high = float(parameters["high"])
     return _persistent(
         run,
@@ -76,8 +80,8 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the mean reward was 0.0000 in each of the last `zero_steps` steps,
-    although rollouts came back.
+    """Return a finding if the mean reward, printed with four digits, was 0.0000 in each of the last
+    `zero_steps` steps (from the playbook).
     """
     return _persistent(
         run,
@@ -92,8 +96,8 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding for the first step whose loss or gradient norm is NaN or infinite, or, with
-    verl, for the first step with any metric that is NaN.
+    """Return a finding about the first step whose loss or gradient norm is NaN or infinite. With
+    verl, a step with any metric that is NaN counts, too.
     """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
@@ -115,9 +119,10 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
 
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if almost no traces teach anything, because almost all groups were solved
-    alike. It uses the ratio in the step lines (at most `low_percent` in each of the last `steps`
-    steps), or else the warnings before them, or else rewards that are all 1.
+    """Return a finding if almost no rollouts teach anything, because all rollouts of a group get
+    the same reward. That is so if the share of useful ones was at most `low_percent` in each of the
+    last `steps` steps (both from the playbook). If logs do not show the share, as many warnings
+    about it count, or a mean reward of 1 in each of twice as many steps.
     """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
@@ -145,9 +150,9 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the best stretch of `window` steps in the last `plateau_steps` steps is
-    less than `min_gain` better than the best stretch before. A mean reward of `solved` or more is a
-    success, and no finding.
+    """Return a finding if the reward does not improve any more. The best mean over `window` steps
+    within the last `plateau_steps` steps is less than `min_gain` above the best one before them. A
+    present mean of at least `solved`, or of 0, is no finding. All limits come from the playbook.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")
@@ -171,8 +176,9 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if each of the last `evaluations` evaluations of one environment is more
-    than `gap` below the training reward at that time, a mean over `window` steps.
+    """Return a finding if the reward of each of the last `evaluations` evaluations of one training
+    environment was more than `gap` below the mean training reward of the `window` steps before it.
+    All limits come from the playbook.
     """
     needed, width = int(parameters["evaluations"]), int(parameters["window"])
     gap = float(parameters["gap"])
@@ -199,8 +205,9 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if vLLM's tool parser does not fit the model, or if the last `steps` batches
-    have no tool call and a mean reward of at most `reward`.
+    """Return a finding if vLLM is set to a tool parser that does not fit the model, or if the model
+    has called no tool in the last `steps` steps and their mean reward is at most `reward`. Both
+    limits come from the playbook.
     """
     if wrong := _parser(run):
         model, parser, fitting = wrong

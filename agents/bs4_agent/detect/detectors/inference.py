@@ -34,9 +34,9 @@ _NO_UPDATE = "All connection attempts failed"
 def inference_silent(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the inference server is gone or hangs while its run continues, or if it
-    was gone before its run ended. `probes` is how many one-token requests must fail in a row
-    (default 2).
+    """Return a finding if the run's inference server has ended or hangs and the run continues, or
+    if it had ended after an error before the run did. It hangs if `probes` requests for one token
+    in a row (default 2) got no answer although its health check answers.
     """
     if run.state in _OVER:
         return _ended_silently(run)
@@ -55,8 +55,9 @@ def inference_silent(
 def inference_exited_clean(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the inference server was asked to end and did so in order, with exit code
-    0, and the launcher does not react. A dead engine is another failure.
+    """Return a finding if the inference server was told to end, did so in order with exit code 0,
+    and the launcher lets the run continue without it. A server that ended after an error is no
+    finding here; see `inference_silent`.
     """
     if run.state in _OVER:
         return _ended_in_order(run)

@@ -18,10 +18,10 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the launcher has ended without ending its children (by SIGHUP, in 2026-01
-    also by SIGTERM). A launcher that said that it ends its children, or that one of them failed,
-    ended in order. `steps` (default 3) is the number of usual steps within which the run still
-    counts as moving.
+    """Return a finding if the launcher of a run has ended and left its other processes running, for
+    example after SIGHUP. A launcher that has logged that it ends them, or that one of them failed,
+    is no finding. Steps still come if the last one is less than `steps` usual steps ago (default
+    3); the summary then says so.
     """
     left = run.alive(*_WORKERS)
     gone = [m for m in run.members if m.component == "launcher"]
@@ -61,8 +61,8 @@ def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if verl's driver has ended and processes of its session are left. A
-    TaskRunner among them means that the run still works.
+    """Return a finding if the driver of a verl run has ended and processes of its session still
+    live. If one of them is a TaskRunner, the run still works, and there is no finding.
     """
     if run.spec.trainer != "verl" or not run.over:
         return []
@@ -86,8 +86,8 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if verl's trainer.resume_mode is set to `off` or a similar word. `off` is
-    none of its values, and YAML readers turn it into false.
+    """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`.
+    verl knows none of these values and resumes all the same; `disable` is the right one.
     """
     if (
         run.spec.trainer != "verl"
@@ -118,8 +118,8 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a verl run is past its planned number of steps. verl counts epochs unless
-    total_training_steps is set.
+    """Return a finding if a verl run has made more steps than were planned for it. verl counts
+    epochs unless trainer.total_training_steps is set.
     """
     planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")

@@ -33,8 +33,8 @@ _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
-    """Return the percentage of the last `steps` steps that the trainer spent waiting for rollouts,
-    or None if it is unknown.
+    """Return the percentage of the time of the last `steps` steps that the trainer spent waiting
+    for rollouts, or None if the logs do not show it.
     """
     waits = last(series(run, "trainer", "wait_s"), steps)
     times = last(series(run, "trainer", "time_s"), steps)
@@ -63,8 +63,10 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
 def rollout_latency_bound(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if steps wait for rollouts while no GPU works, or while the environment's
-    code runs on a remote executor. Such a run is limited by latency, not by throughput.
+    """Return a finding if latency limits the run: more than `rollout_share` percent of the last
+    `steps` steps were spent waiting for rollouts, while its GPUs are used less than `idle_util`
+    percent or its training environment runs code on a remote executor. All limits come from the
+    playbook.
     """
     if _bound(run, int(parameters["steps"]), float(parameters["rollout_share"])) is None:
         return []
@@ -97,8 +99,9 @@ def rollout_latency_bound(
 def inference_bottleneck(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the trainer's GPUs wait for inference GPUs that are busy, so that
-    throughput limits the run, or if all GPUs are little used while steps advance.
+    """Return a finding if generation limits the run: the trainer waits for rollouts for most of
+    each step, its GPUs are idle, and the inference GPUs are busy. Return one also if all GPUs of
+    the run are little used while steps advance. The limits come from the playbook.
     """
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     if (
@@ -125,8 +128,8 @@ def inference_bottleneck(
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if a model of less than `billions` billion parameters is served with tensor
-    parallelism on GPUs without NVLink, or of an unknown kind.
+    """Return a finding if a model with fewer than `billions` billion parameters (from the playbook)
+    is served with tensor parallelism, and no GPU of the pod is known to have NVLink.
     """
     tp = run.setting(
         "inference.vllm.tensor_parallel_size",
@@ -154,8 +157,8 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if FSDP offload is on although the GPUs have memory enough. GPUs of an
-    unknown kind give no finding.
+    """Return a finding if FSDP's offload of parameters or optimizer is on, although the pod's GPUs
+    are of a kind with much memory (H100, H200, B200, GH200). An unknown kind is no finding.
     """
     keys = sorted(
         key
@@ -175,8 +178,9 @@ def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 def sync_blocks_training(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if a run that uploads its checkpoints itself has at least `occurrences`
-    (default 2) long gaps between steps that begin with a checkpoint.
+    """Return a finding if the run itself uploads its checkpoints (one of its processes is an upload
+    tool), and at least `occurrences` (default 2) unusually long gaps between its steps hold the
+    saving of a checkpoint.
     """
     pace = pace_s(run)
     uploader = next((m for m in run.members if _uploads(m.cmdline)), None)

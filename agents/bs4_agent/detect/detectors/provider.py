@@ -23,8 +23,9 @@ _TOOLS = re.compile(
 
 
 def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the provider has said `samples` times in a row (default 2) that the pod
-    does not run, and the pod cannot be reached either.
+    """Return a finding if the provider's last `samples` answers (default 2) say that the run's
+    instance was stopped, outbid or is gone, and the pod cannot be reached either. Needs the
+    console's list `pods`.
     """
     for row in facts.rows("pods", run):
         if (
@@ -51,7 +52,9 @@ def spot_reclaimed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if two pods run for one run and one of them makes steps."""
+    """Return a finding if two instances are running for the same run and one of them makes steps,
+    so that the other is paid for nothing. Needs the console's list `pods`.
+    """
     pods = [row for row in facts.rows("pods", run) if row.get("state") == "running"]
     stepping = [row for row in pods if row.get("steps")]
     if len(pods) < 2 or not stepping or len({row.get("instance") for row in pods}) < 2:
@@ -70,8 +73,8 @@ def needless_backup_pod(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the last `searches` searches (default 2) found no offer under the price
-    limit.
+    """Return a finding if each of the last `searches` searches for a new instance (default 2) found
+    no offer under the price limit. Needs the console's list `searches`.
     """
     wanted = int(parameters.get("searches", 2))
     searches = [row for row in facts.rows("searches", run) if row.get("offers") is not None]
@@ -87,8 +90,8 @@ def no_offers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if each of the last `recoveries` recoveries of the run (default 3) brought
-    no new step.
+    """Return a finding if none of the last `recoveries` recoveries of the run (default 3) brought a
+    step beyond the one at which the run stood before. Needs the console's list `recoveries`.
     """
     limit = int(parameters.get("recoveries", 3))
     last = facts.rows("recoveries", run)[-limit:]
@@ -105,7 +108,9 @@ def recovery_never_ends(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if an action chose its instance by the beginning of a label."""
+    """Return a finding if an action of the console on an instance would meet the wrong one: its
+    label only begins with the requested label. Needs the console's list `actions`.
+    """
     for row in facts.rows("actions", run):
         wanted, got = row.get("label"), row.get("instance_label")
         if wanted is None or got is None or got == wanted or not str(got).startswith(str(wanted)):
@@ -128,8 +133,9 @@ def label_prefix_match(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if creating a pod has failed and an instance with exactly our label exists
-    that no record names.
+    """Return a finding if the creation of an instance ended with an error, and the provider lists
+    an instance with that label which belongs to no known pod, so that it is paid for nothing. Needs
+    the console's lists `creations`, `instances` and `pods`.
     """
     listing = (facts.console.instances if facts.console is not None else None) or ()
     known = {row.get("instance") for row in facts.rows("pods", run)}
@@ -155,7 +161,8 @@ def create_left_instance(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 def pod_bootstrap_failed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a pod has run for `after_s` seconds (default 600) without a launcher, and
-    its start log shows why or environment variables that it needs are missing.
+    the cause is known: the provider says so, its start log names missing tools, or variables that
+    the start needs are not set. Needs the console's list `pods`.
     """
     after = float(parameters.get("after_s", 600))
     for row in facts.rows("pods", run):

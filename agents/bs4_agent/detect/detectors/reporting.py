@@ -25,8 +25,9 @@ def found(
     severity: Severity | None = None,
     role: Role | None = None,
 ) -> list[Finding]:
-    """Return a list with one finding. Without a role, the engine takes role and severity from the
-    playbook. `playbook` replaces the failure's own.
+    """Return a list with one finding of `failure` about the run. Without `role`, role and severity
+    come from the failure's playbook. `playbook` names another playbook that repairs it. `anchor` is
+    a text that names the first evidence and keeps the incident's id the same.
     """
     return [
         Finding(
@@ -45,8 +46,8 @@ def found(
 
 
 def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
-    """Return evidence that is a value and not a line: a setting, a reading of NVML, or a row of the
-    provider's list.
+    """Return a value (a setting, a reading of the driver, a row of the provider's list) in the form
+    of evidence. `source` says where it comes from, and `file` is the file, if any.
     """
     return {
         "source": source,
@@ -60,20 +61,22 @@ def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
 
 
 def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
-    """Return evidence for one setting of the run: its key and `text`, in the run's config file."""
+    """Return a setting of the run in the form of evidence: its key, what `text` says about it, and
+    the run's config file.
+    """
     return as_evidence("config", f"{key}: {text}", str(run.spec.config_path))
 
 
 def size(number: float) -> str:
-    """Return a number of bytes as text: `1.5 GiB`, or MiB for small numbers."""
+    """Return a number of bytes as text, for example `1.5 GiB`, or in MiB below about 0.1 GiB."""
     if number >= GIB / 10:
         return f"{number / GIB:.1f} GiB"
     return f"{number / (1 << 20):.1f} MiB"
 
 
 def number(value: Any) -> float | None:
-    """Return a setting as a number, or None if it is not a number. The command line's values are
-    strings.
+    """Return a setting's value as a number. A text such as "20" is converted, because a command
+    line's values are texts. Returns None for anything that is no number, also for True and False.
     """
     try:
         if value is None or isinstance(value, bool):
@@ -84,12 +87,12 @@ def number(value: Any) -> float | None:
 
 
 def quiet(run: RunFacts) -> bool:
-    """Return True if the run ended well or is being stopped, so that nothing is to be reported of
-    it.
+    """Return True if the run finished well or a person is stopping it, so that detectors report
+    nothing.
     """
     return run.good_end or run.stop_requested
 
 
 def live(run: RunFacts) -> bool:
-    """Return True if the run is starting or running and is to be judged."""
+    """Return True if the run is starting or running, has not finished and is not being stopped."""
     return run.state in ("starting", "running") and not quiet(run)

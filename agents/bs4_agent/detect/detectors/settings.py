@@ -34,8 +34,9 @@ _KEYS_TOLD = 8
 
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if inference and trainer use the same GPU and inference may take more than
-    the share `utilization` of it (default 0.5).
+    """Return a finding if the settings give inference and trainer the same GPU and let inference
+    take more than the share `utilization` of its memory (default 0.5). A run that has made two
+    steps and found enough memory is no finding.
     """
     if quiet(run) or run.config is None:
         return []
@@ -67,11 +68,12 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the model probably does not fit the GPUs, using at most `percent` of
-    their memory (default 90).
+    """Return a finding if the model seems too big for the GPUs: inference or the trainer would need
+    more than `percent` of a GPU's memory (default 90). The number of parameters comes from the
+    model's name.
 
-    The estimate comes from the model's name: BF16 weights and 15 % for the cache for inference,
-    FP32 weights for the trainer while FSDP starts, each divided by its number of GPUs.
+    The estimate is BF16 weights and 15 % more for inference, and FP32 weights for the trainer, each
+    divided by its number of GPUs. A quantised model, or a run that has made a step, is no finding.
     """
     name = str(
         run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or ""
@@ -109,7 +111,9 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the settings have a `curriculum_` key, which no environment reads."""
+    """Return a finding if the run's settings have a key that begins with `curriculum_`. No training
+    environment reads such a key, so it has no effect.
+    """
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
     )
@@ -121,7 +125,9 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a 2026-01 trainer has refused this run in configs/error.txt."""
+    """Return a finding if the trainer of a 2026-01 run has refused the run's config since this
+    attempt began. It writes the reason to configs/error.txt.
+    """
     around = run.environment
     if (
         around is None
@@ -144,7 +150,7 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if two living runs write to one directory."""
+    """Return a finding if another live run of this pod writes to the same run directory."""
     if not live(run) or run.spec.component != "rl":
         return []
     directory = run.layout.run_dir
@@ -162,11 +168,10 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return one finding for the run if the command line of any of its processes shows a key.
-
-    Every user of the machine can read command lines, and what was read once stays known, so ended
-    processes count too while the run continues. For each key, the evidence names the option, the
-    first process that shows it, and how many more do. It never holds the key.
+    """Return one finding if the command line of any of the run's processes shows a credential,
+    because every user of the machine can read command lines. Processes that have ended count too
+    while the run lives. The evidence names the option and the process and never holds the
+    credential.
     """
     showing: dict[Exposed, list[Member]] = {}
     for member in sorted(run.members, key=lambda member: not member.alive):
@@ -195,8 +200,9 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the watched directory is not the one that the run writes to: a run that
-    has lived for `after_s` seconds (default 180) has no log, or one run has two remote prefixes.
+    """Return a finding if the run writes somewhere else than this pod's records say: it has run for
+    `after_s` seconds (default 180) and none of its logs is in its output directory. Return one also
+    if steps of it lie under two prefixes in the store.
     """
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
@@ -226,8 +232,9 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run resumes under other names than the attempt that it continues.
-    Then the adapter does not load, or the curves break in two.
+    """Return a finding if the run resumes, but its model, adapter or W&B run has another name in
+    the settings than in the attempt before. The adapter is then not loaded, or the curves on W&B
+    break in two.
     """
     around = run.environment
     if (

@@ -59,9 +59,9 @@ class _Silent:
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding with role symptom if the run is silent for longer than its pace and phase
-    explain. `steps` is how many usual steps that is (default 2.8). Only live attempts are judged,
-    because the silence of a finished directory proves nothing.
+    """Return a finding (role symptom) if a side of a live run has been silent for longer than the
+    run's usual steps and the present phase (a checkpoint, an evaluation) explain. `steps` is how
+    many usual steps a silence may last (default 2.8). Finished runs are not judged.
     """
     if (
         run.state not in ("starting", "running")

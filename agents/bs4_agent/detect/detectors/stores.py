@@ -17,8 +17,8 @@ Found = Sequence[Finding]
 
 
 def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a step in the store has fewer files or bytes than the same complete step
-    on the pod.
+    """Return a finding if a step in the store has fewer files or bytes than the complete checkpoint
+    of that step on the pod, and is not being uploaded now. Needs the console's list `remote`.
     """
     local = run.complete
     for row in facts.rows("remote", run):
@@ -54,8 +54,9 @@ def remote_checkpoint_partial(facts: Facts, run: RunFacts, parameters: Mapping[s
 
 
 def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if no process syncs the run, or if the store's pointer is behind the newest
-    complete step for more than `intervals` sync intervals (default 2).
+    """Return a finding if the store lacks the newest complete checkpoint and the process that
+    copies checkpoints is gone, or if that checkpoint has waited for more than `intervals` (default
+    2) of its intervals. Needs the console's list `sync`.
     """
     intervals = float(parameters.get("intervals", 2))
     newest = run.newest_complete
@@ -79,8 +80,9 @@ def sync_daemon_dead(facts: Facts, run: RunFacts, parameters: Mapping[str, Any])
 
 
 def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the sync has skipped every complete step as incomplete for `rounds`
-    rounds (default 2).
+    """Return a finding if the process that copies checkpoints has skipped all complete checkpoints
+    as incomplete in the last `rounds` rounds (default 2). It then waits for a file that this
+    trainer never writes. Needs the console's list `sync`.
     """
     complete = run.complete.keys()
     for row in facts.rows("sync", run):
@@ -104,8 +106,9 @@ def sync_marker_mismatch(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the store's pointer names a step that the store does not have, or if
-    older steps were kept on the pod and newer ones removed.
+    """Return a finding if the store's pointer (the step that it names as newest) is a step that the
+    store does not have, or if newer checkpoints were removed from the pod and older ones stayed.
+    Needs the console's lists `sync` and `remote`.
     """
     rows = facts.rows("remote", run)
     listed = {int(row["step"]) for row in rows if row.get("step") is not None}
@@ -141,8 +144,8 @@ def retention_deleted_newest(facts: Facts, run: RunFacts, parameters: Mapping[st
 
 
 def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a step was deleted during its upload, or if two processes manage one
-    directory of checkpoints.
+    """Return a finding if a checkpoint was deleted while it was being uploaded, or if more than one
+    process deletes or uploads the run's checkpoints. Needs the console's list `sync`.
     """
     for row in facts.rows("sync", run):
         vanished, owners = row.get("vanished") or (), row.get("owners") or ()
@@ -159,8 +162,9 @@ def cleanup_upload_race(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the store refuses the key or a limit of the account is reached, at least
-    `times` times in a row (default 1). A person has to act.
+    """Return a finding if the last uploads, at least `times` in a row (default 1), failed because
+    the store refused the key or the account has reached a limit. A person has to act. Needs the
+    console's list `sync`.
     """
     return _trouble(
         facts,
@@ -172,9 +176,9 @@ def object_store_auth(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the store answered with 429 or 503 for `times` uploads in a row (default
-    1). One failed upload stands for dozens of answers, because each upload waits and tries again by
-    itself.
+    """Return a finding if the last uploads, at least `times` in a row (default 1), failed because
+    the store answered that it is busy (429 or 503). Each upload had tried many times before. Needs
+    the console's list `sync`.
     """
     return _trouble(
         facts, run, "object-store-throttled", ("store-throttled",), int(parameters.get("times", 1))
@@ -182,7 +186,9 @@ def object_store_throttled(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def object_store_unreachable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the store did not answer for `times` uploads in a row (default 2)."""
+    """Return a finding if the last uploads, at least `times` in a row (default 2), failed because
+    the store could not be reached. Needs the console's list `sync`.
+    """
     return _trouble(
         facts,
         run,

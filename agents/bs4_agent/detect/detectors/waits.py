@@ -15,8 +15,10 @@ _BARRIER_LOW_S = 30.0
 def async_barrier_wait(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the orchestrator of a 2026-01 run has waited at its barrier for more than
-    `steps` of the trainer's usual steps, and at least 30 seconds.
+    """Return a finding (role symptom) if the orchestrator of a 2026-01 run has waited at its
+    barrier for the trainer's next step for more than `steps` of the trainer's usual steps (from the
+    playbook) and for at least 30 seconds. Time in which the trainer saves a checkpoint does not
+    count.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
@@ -54,8 +56,9 @@ def async_barrier_wait(
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the packer of a 2026-01 run has timed out more than `times` times since
-    the trainer's last step.
+    """Return a finding (role symptom) if the packer of a 2026-01 run, which waits for rollouts for
+    the trainer, has timed out more than `times` times (from the playbook) since the trainer's last
+    step.
     """
     timeouts: list[LogEvent] = []
     for event in run.events:
@@ -88,8 +91,8 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the orchestrator (current generation) waits for a new policy from a
-    trainer that has finished or is gone.
+    """Return a finding if the orchestrator of a current-generation run has paused until it gets a
+    new policy from the trainer, and the trainer has finished or is gone, so that none will come.
     """
     if run.good_end or run.stop_requested or run.over:
         return []
@@ -137,8 +140,9 @@ def _trainer_gone(run: RunFacts) -> bool:
 def nccl_startup_hang(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the run sends weights over NCCL and the first transfer was the last thing
-    that began. The playbook's hold time says how long the transfer may last.
+    """Return a finding if the run sends weights over NCCL, neither side has made a step, and the
+    last thing that was logged is the beginning of the first transfer. How long the transfer may
+    take is the playbook's hold time.
     """
     if (
         run.state != "running"
