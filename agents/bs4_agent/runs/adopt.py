@@ -53,8 +53,9 @@ Recognise = Callable[
 class Candidate:
     """A launcher process that could be adopted because it belongs to no run of this agent.
 
-    `root` is the launcher's process, or the `uv run` process around it. `started_t` is the wall
-    second at which it started.
+    `root` is the launcher's process, or the `uv run` process around it, and `started_t` the wall
+    second at which that process started. `cmdline` is always the launcher's own. `spec` describes
+    how the trainer was started, from the command line and from the processes around it.
     """
 
     root: Identity
@@ -70,10 +71,13 @@ class Candidate:
 def candidates(
     runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree
 ) -> list[Candidate]:
-    """Return every launcher of this agent's user that belongs to no run yet, oldest first.
+    """Return the launchers that could be adopted because they belong to no run yet, oldest first.
+    `recognise` finds the launchers in the process table.
 
-    Directories are read from the process and never assumed. For a launcher in a container they are
-    the directories on the host.
+    They are the launchers of the agent's own user. verl drivers in containers that run as another
+    user are listed too, with a `problem` that says why they cannot be adopted. Directories are read
+    from the process and never assumed; for a launcher in a container they are the directories on
+    the host.
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)
@@ -126,11 +130,12 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
 
 
 def too_early(runs: Runs, candidate: Candidate) -> bool:
-    """Return True if the candidate restarts a run whose last attempt has lost its launcher and is
-    not judged yet.
+    """Return True if the candidate should not be adopted yet, because it restarts a run whose last
+    attempt still counts as live although its launcher has ended.
 
-    Adopting it now would give it another name, because that attempt still counts as live. Adopt it
-    later instead. Returns False once the candidate is older than 20 s.
+    If it were adopted now, it would become a run with another name instead of that run's next
+    attempt. Returns False once the candidate is more than 20 s old; both then count as runs of
+    their own.
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are
@@ -143,16 +148,16 @@ def too_early(runs: Runs, candidate: Candidate) -> bool:
 
 
 def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
-    """Watch the candidate as run `name` and return the run. Its processes are all those seen below
-    its root while the root lives.
+    """Adopt the candidate as run `name` and return the run. The agent then watches the process and
+    all its descendants.
 
     Without a name, or with the trainer's own name for it, the candidate becomes the next attempt of
-    the run that has its directory. If there is no such run, it becomes a new run, with a number
-    behind the name if another run has that name.
+    the ended run that has the same run directory. If there is no such run, it becomes a new run,
+    with a number appended to its name if another run has that name.
 
-    Raises RunExists if a live run, or a run in another directory, has the given name. Raises
-    NotApplicable if the process has ended, is known already, or lives in a container that hides its
-    files.
+    Raises RunExists if the name belongs to a live run or to a run in another directory. Raises
+    NotApplicable if the process has ended, belongs to a run already, runs in a container as another
+    user, or lives in a container whose files the agent cannot see.
     """
     if candidate.problem:
         raise NotApplicable(candidate.problem)

@@ -27,11 +27,11 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 class AgentWatch:
-    """Checks that the agent beside this run lives, by its record `agent.json`, and starts a new one
-    if it has died.
+    """The shim's check that the agent lives. It reads the agent's process from the file
+    `agent.json` in the agent's home, and starts a new agent if that process has died.
 
-    `directory` is the attempt's directory, `home` the agent's. `every_s` is the number of seconds
-    between two checks. The helper that starts the agent is not a descendant of this process.
+    `directory` is the attempt's directory, `home` the agent's home, and `every_s` the number of
+    seconds between two checks.
     """
 
     def __init__(self, directory: str, home: str, every_s: float) -> None:
@@ -46,11 +46,11 @@ class AgentWatch:
         self._ask_at = 0.0
 
     def poll(self, now: float, note: Note) -> None:
-        """Check the agent if a check is due at monotonic second `now`, and ask for a new one if it
-        is dead.
+        """Check the agent if a check is due at monotonic second `now`, and start a helper that
+        starts a new agent if the agent is dead.
 
-        Does nothing if the agent was stopped on purpose or never started. `note` gets a sentence
-        for the log when something was done.
+        Does nothing if the agent was stopped on purpose or was never started here. `note` is called
+        with a sentence for the shim's log if the agent is dead.
         """
         if now < self.look_at:
             return
@@ -107,10 +107,10 @@ class AgentWatch:
 
 
 def revive(directory: str, note: Note) -> None:
-    """Start runs/revive.py as a child of this process's parent. As a child of this process, the new
-    agent would count as part of the run and be stopped with it.
+    """Start the script runs/revive.py, which becomes a new agent, as a sibling of this process.
 
-    `directory` is the attempt's directory. `note` gets a sentence if the start fails.
+    A child of this process would count as part of the run and would be stopped with the run.
+    `directory` is the attempt's directory. `note` is called with a sentence if the start fails.
     """
     import ctypes
 

@@ -26,11 +26,13 @@ _REWRITTEN = (".json", ".toml")
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """The result of archiving logs. `directory` holds the logs in the layout of output_dir.
+    """The result of archiving an attempt's logs and configs in `directory`, where they lie as they
+    did below output_dir.
 
-    `linked` files are hard links and cost no space. `copied` files, with `copied_bytes` bytes, lie
-    on another filesystem or on one without hard links, and were compared by hash. `kept` files were
-    archived before.
+    `linked` is the number of files that are now hard links and cost no space. `copied` is the
+    number of files that were copied, in `copied_bytes` bytes, because no hard link could be made or
+    because their trainer rewrites them in place; each copy was compared by hash. `kept` is the
+    number of files that were in the archive already.
     """
 
     directory: Path
@@ -42,7 +44,7 @@ class ArchiveResult:
     @property
     def sentence(self) -> str:
         """Return a sentence, without a full stop, that says how many log files are archived in
-        which directory.
+        which directory, or that there are no logs.
         """
         files = self.linked + self.copied + self.kept
         if files:
@@ -51,13 +53,14 @@ class ArchiveResult:
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log of the newest attempt into `<storage>/logs/attempt-N/` and return what was
-    done. Repeating it is harmless, and the originals stay. Raises StepFailed if a log cannot be
-    kept.
+    """Put every log and config of the newest attempt into `logs/attempt-N/` of the run's storage
+    (`.bs4/RUN` beside output_dir on the pod) and return what was done. The originals stay, and a
+    repeated call adds only what is new. Raises StepFailed if a file cannot be archived.
 
-    A hard link survives what trainers do to old logs: unlink and rename. It does not survive
-    truncation in place, which 2026-01 does only with --no-clean. launcher.log is not archived,
-    because it lies in the attempt's own directory and nobody deletes it there.
+    Files are hard-linked where possible. Such a link survives it when a trainer deletes or renames
+    the original, but not when the original is truncated in place, which the January 2026 generation
+    does only with --no-clean. The launcher's own output, launcher.log, is left out, because it lies
+    in the attempt's own directory and nobody deletes it there.
     """
     run = runs.get(name)
     trainer = runs.trainer(run.spec)

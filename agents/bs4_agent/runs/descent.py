@@ -25,8 +25,9 @@ def read(path: str) -> str | None:
 class Process:
     """What the kernel says about one process.
 
-    `state` is the letter of /proc/PID/stat, `ticks` the start time in clock ticks since boot,
-    `comm` the short name, and `title` the first 300 characters of the command line.
+    `state` is the letter of /proc/PID/stat, `parent` the parent's pid, `ticks` the start time in
+    clock ticks since boot, `comm` the short name, and `title` the first 300 characters of the
+    command line.
     """
 
     __slots__ = ("comm", "parent", "state", "ticks", "title")
@@ -37,7 +38,7 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
-        """Return the process with this pid, or None if it cannot be read."""
+        """Return the process with this pid, or None if there is none or it cannot be read."""
         stat = read(f"/proc/{pid}/stat")
         if not stat or ")" not in stat:
             return None
@@ -50,10 +51,10 @@ class Process:
 
 
 class Descendants:
-    """All descendants of process `root`, by pid in `known`.
+    """The living descendants of process `root`. `known` maps the pid of each to its Process.
 
-    A process cannot become a descendant later in its life. So each process is judged once, when it
-    is first seen.
+    A process cannot become a descendant later in its life, so each process is checked only once,
+    when it is first seen.
     """
 
     def __init__(self, root: int) -> None:
@@ -63,10 +64,10 @@ class Descendants:
         self._young: set[int] = set()
 
     def scan(self, *, everything: bool) -> bool:
-        """Read the process list and update `known`. Return True if the set of descendants or the
-        title of a descendant changed.
+        """Read the process list and update `known`. Return True if a descendant appeared, ended, or
+        changed its command line.
 
-        `everything` judges all processes again, in case a pid was reused.
+        With `everything`, all processes are checked again, in case a pid was reused.
         """
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         changed = self._forget(pids)

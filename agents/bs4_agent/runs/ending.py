@@ -25,8 +25,8 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """A signal that was sent to a process at wall second `t`. `refused` says why it was not sent,
-    and is "" if it was.
+    """A signal with the name `signal` that was to be sent to the process `identity` at wall second
+    `t`. `refused` is "" if it was sent, and says why if it was not.
     """
 
     signal: str
@@ -36,11 +36,11 @@ class Sent:
 
 
 def send(identity: Identity, name: str) -> Sent | None:
-    """Send the signal with this name to one process and return what was sent. None if the process
-    is gone.
+    """Send the signal with this name, such as "SIGTERM", to one process. Return a record of it,
+    with `refused` set if the process is another user's, or None if the process has ended.
 
-    A stopped process is continued afterwards, unless the signal is SIGKILL, because it could not
-    handle the signal otherwise.
+    A process that is stopped (SIGSTOP) is then continued, because it could not handle the signal
+    otherwise. SIGKILL needs no continuing.
     """
     try:
         if not identity.send(signal.Signals[name]):
@@ -53,16 +53,16 @@ def send(identity: Identity, name: str) -> Sent | None:
 
 
 def send_all(identities: Sequence[Identity], name: str) -> list[Sent]:
-    """Send the signal with this name to each process and return what was sent, without the
-    processes that are gone.
+    """Send the signal with this name to each process. Return a record for each, except for
+    processes that have ended.
     """
     results = [send(identity, name) for identity in identities]
     return [result for result in results if result is not None]
 
 
 def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]:
-    """Wait until all of these processes have ended, at most `seconds`. Return those that still
-    live.
+    """Wait until all of these processes have ended, but at most `seconds`. Return the processes
+    that still live; the set is empty if all have ended.
     """
     deadline = time.monotonic() + seconds
     with ExitStack() as held:
@@ -88,10 +88,12 @@ def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]
 def end(
     targets: Sequence[Identity], *, scale: float = 1.0, say: Say = lambda text: None
 ) -> tuple[list[Sent], set[Identity]]:
-    """Send SIGTERM, wait ten seconds, and send SIGKILL to those that are left. Return the signals
-    that were sent and the processes that still live.
+    """Send SIGTERM to the processes, wait up to ten seconds, then send SIGKILL to those that still
+    live and wait up to ten seconds again. Return the signals that were sent and the processes that
+    still live.
 
-    `scale` multiplies the waits; tests shorten them with it. `say` gets a sentence for each signal.
+    `scale` multiplies both waits; tests shorten them with it. `say` is called with a sentence after
+    each round of signals.
     """
     sent: list[Sent] = []
     left = set(targets)

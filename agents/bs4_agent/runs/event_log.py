@@ -11,21 +11,23 @@ from bs4_agent.runs.files import read_json, write_json
 
 
 class JournalLike(Protocol):
-    """The part of `journal.Journal` that is needed here."""
+    """The methods of `journal.Journal` that this module uses."""
 
     # `type` is the name in the journal.
     def append(self, type: str, /, **fields: Any) -> dict[str, Any]:  # noqa: A002
-        """Write one record of this type and return it. Raises SpoolFull."""
+        """Write one record of this type and return it. Raises SpoolFull if the journal is full."""
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield all records, oldest first."""
 
 
 class EventLog:
-    """Appends `run` records to the journal, each event once.
+    """A writer of `run` records, which say what happened to a run, to the journal. It writes each
+    event of an attempt only once, even if the agent dies and starts again.
 
-    A mark file beside the run's files names the events that were written. If a mark is missing, the
-    journal itself is searched, because an agent may have died between the record and its mark.
+    The file `told.json` beside the run's files (the mark file) names the events that were written.
+    If an event is not named there, the journal itself is searched, because an agent may have died
+    after it wrote the record and before it marked it.
     """
 
     def __init__(self, journal: JournalLike) -> None:
@@ -34,16 +36,19 @@ class EventLog:
         self._written: set[tuple[str, int, str]] | None = None
 
     def has(self, directory: Path, event: str) -> bool:
-        """Return True if the mark file in `directory` has this event. It is cheap enough for every
-        second.
+        """Return True if the mark file in `directory` says that this event was written. The answer
+        is cached, so a call every second is cheap.
         """
         return event in self._marked(directory)
 
     def append(
         self, directory: Path, run: str, attempt: int, event: str, fields: dict[str, Any]
     ) -> bool:
-        """Append the record unless it is there already. Return True if it was appended now. If the
-        spool is full, nothing is marked and this returns False, so that the caller can try again.
+        """Journal the event with these fields unless it was journalled before. Return True if it
+        was written now.
+
+        Returns False if it was journalled before, and also if the journal is full. In the second
+        case the event is not marked as written, so that a later call tries again.
         """
         marks = self._marked(directory)
         if event in marks:

@@ -15,8 +15,11 @@ LISTED_MOST = 2000
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Replace `path` by one rename, with mode 0600, so that it is whole or unchanged. `durable`
-    also makes it survive a power cut, by an fsync of the file and of its directory. Raises OSError.
+    """Write `value` as JSON to `path`, with mode 0600. The file is replaced by one rename, so a
+    reader finds the old content or the new and never a part.
+
+    With `durable` the file and its directory are also synced, so that the change survives a power
+    cut. Raises OSError.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -36,7 +39,9 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) ->
 
 
 def sync_directory(path: Path) -> None:
-    """Sync a directory to disk, so that a rename or a new file in it survives a power cut."""
+    """Sync a directory to disk, so that a rename or a new file in it survives a power cut. Raises
+    OSError.
+    """
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -62,8 +67,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 def read_passing(path: Path) -> dict[str, Any] | None:
     """Return the JSON object in `path`, or None if there is no such file or its content is damaged.
 
-    Use it for files that were not written durably. A power cut may leave such a file empty, and the
-    processes that it describes have then ended anyway.
+    It is meant for files that were not written durably and describe living processes. A power cut
+    may leave such a file empty, and then the processes have ended anyway.
     """
     try:
         return read_json(path)
@@ -72,8 +77,8 @@ def read_passing(path: Path) -> dict[str, Any] | None:
 
 
 def listed(directory: Path) -> list[Path]:
-    """Return the paths of a directory's entries, LISTED_MOST at most. Empty if the directory cannot
-    be read.
+    """Return the paths of a directory's entries, at most LISTED_MOST of them. The list is empty if
+    the directory cannot be read.
     """
     try:
         with os.scandir(directory) as entries:
@@ -86,7 +91,9 @@ def listed(directory: Path) -> list[Path]:
 
 
 def mtime(path: Path) -> float | None:
-    """Return the wall second of the file's last change, or None if it cannot be read."""
+    """Return the wall second at which the file was last changed, or None if there is no such file
+    or it cannot be read.
+    """
     try:
         return path.stat().st_mtime
     except OSError:

@@ -62,11 +62,12 @@ OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
 
 @dataclass(kw_only=True)
 class Source:
-    """One log of a run.
+    """One log of a run, and how far it was read.
 
-    `cursor` is the place up to which the stream was read, and `line` counts the lines of that file
-    before it. `read_t` is the wall second of the last reading, or None, and `read_m` the monotonic
-    second.
+    `cursor` is the place in the stream up to which it was read, and `line` the number of lines
+    before that place in the same file. `read_t` is the wall second at which something was last
+    read, or None before that. `read_m` is the monotonic second at which the log was last read to
+    its end. `clocks` dates the lines of each attempt.
     """
 
     name: str
@@ -79,7 +80,9 @@ class Source:
 
     @property
     def place(self) -> Cursor:
-        """Return `cursor` as a Cursor."""
+        """Return the place up to which the log was read as a Cursor object. "start" becomes
+        generation 0, offset 0.
+        """
         if self.cursor == START:
             return Cursor(0, 0)
         return Cursor.parse(self.cursor)
@@ -94,8 +97,8 @@ class Source:
         return 0.0, ""
 
     def backlog(self) -> int:
-        """Return the number of bytes of the newest file that were not read yet. If an older file is
-        still being read, that is all of the newest file.
+        """Return the number of bytes of the log's newest file that were not read yet. While an
+        older file of the log is still being read, that is the whole size of the newest one.
         """
         end, here = Cursor.parse(self.stream.stat()["end"]), self.place
         if here.generation == end.generation:
@@ -103,8 +106,9 @@ class Source:
         return end.offset
 
     def clock(self, attempt: int, started_t: float) -> Clock:
-        """Return the clock that dates the lines of one attempt. It begins at the start of the
-        attempt or at the last reading, whichever is later.
+        """Return the clock that finds the dates of this log's lines in one attempt. On the first
+        call for an attempt it is made, and set to the start of the attempt (`started_t`, in wall
+        seconds) or to the last reading, whichever is later.
         """
         if attempt not in self.clocks:
             self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
@@ -112,9 +116,10 @@ class Source:
 
 
 class FollowedRun:
-    """One run whose logs are followed. `log` holds what its newest attempt has said.
+    """One run whose logs are read as they grow. `log` holds what the logs of its newest attempt
+    have said so far.
 
-    Not thread-safe: RunFollower holds the lock.
+    It is not thread-safe; RunFollower, which uses it, holds the lock.
     """
 
     def __init__(self, streams: Streams, runs: Runs, run: Run) -> None:
@@ -145,15 +150,19 @@ class FollowedRun:
 
     @property
     def quiet(self) -> bool:
-        """Return True if the logs have brought little for ten seconds, such as a step line now and
-        then.
+        """Return True if no poll of the last ten seconds has brought more than 16 KiB of log lines,
+        as between two steps. Quiet logs are read less often.
         """
         return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
     def poll(self, deadline: float, on_line: OnLine | None) -> None:
-        """Read new lines, at most until monotonic second `deadline`, and call `on_line` for each.
+        """Read the new lines of the run's logs, at most until monotonic second `deadline`, and call
+        `on_line` for each. Does nothing if the run has no attempt, or if its last attempt ended and
+        its logs are silent since.
 
-        Raises SpoolFull if steps could not be recorded. Nothing more is read in that case.
+        Raises SpoolFull if step records of an earlier or of this call find no room in their stream;
+        they are kept and written by a later call. An error in one line is raised after the lines of
+        its chunk were read.
         """
         attempt = self._run.attempt
         if attempt is None:
@@ -187,8 +196,11 @@ class FollowedRun:
         self.save(now=self._at_rest)
 
     def save(self, *, now: bool = False) -> None:
-        """Save the place in each log, at most every 15 s unless `now`. Does nothing while a step up
-        to that place is not recorded yet.
+        """Save to followed.json in the run's directory how far each log was read and what was read.
+        It is written at most every 15 s, or at once with `now`.
+
+        Nothing is saved while a step record waits to be written, because a restarted agent would
+        then not read that step again.
         """
         moment = time.monotonic()
         if (

@@ -24,10 +24,10 @@ _BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
 
 
 class RunFollower:
-    """Follows the logs of every run, ended ones too. Call `poll` several times a second.
+    """The reader of the logs of every run, ended runs too. Call `poll` several times a second.
 
-    The streams `log/<run>/<source>` and `steps/<run>` become readable. The place in each log is
-    kept on disk, so a restarted agent continues there and records no step twice.
+    It makes the streams `log/<run>/<source>` and `steps/<run>` readable. How far each log was read
+    is saved on disk, so a restarted agent continues there and records no step twice.
     """
 
     def __init__(
@@ -53,17 +53,19 @@ class RunFollower:
 
     @property
     def pause_s(self) -> float:
-        """Return the number of seconds until the next poll is due."""
+        """Return the number of seconds to wait before the next poll: 0.5, or 0.8 while no log
+        brings much.
+        """
         if all(followed.quiet for followed in self._followed.copy().values()):
             return _QUIET_PAUSE_S
         return _BUSY_PAUSE_S
 
     def poll(self) -> None:
-        """Read new lines of all runs. Raises SpoolFull if a step could not be recorded; it is kept
-        and a later poll records it.
+        """Read the new lines of all runs, for about 0.1 s. Raises SpoolFull if a step could not be
+        recorded; the record is kept, and a later poll writes it.
 
-        A run that cannot be read stops no other run. It is reported once for each reason, and the
-        next poll reads it again.
+        Any other error in one run does not stop the other runs. It is reported to `on_fault` and
+        printed, once while it stays the same, and the next poll reads that run again.
         """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
@@ -89,8 +91,11 @@ class RunFollower:
             self.on_fault(sentence)
 
     def recent(self, run: str, attempt: int | None = None) -> RunLog:
-        """Return a copy of what the logs of `attempt` have said so far. None means the newest
-        attempt. The copy is empty if nothing was read of that attempt.
+        """Return a copy of what the logs of one attempt have said so far. With `attempt` None it is
+        the newest attempt whose logs were read.
+
+        Only the newest attempt's logs are remembered. For any other attempt, and for an unknown
+        run, the copy is empty.
         """
         with self._lock:
             followed = self._followed.get(run)
@@ -99,7 +104,7 @@ class RunFollower:
             return followed.log.copy()
 
     def close(self) -> None:
-        """Save the place in every log to disk."""
+        """Save to disk how far every log was read, so that the next agent continues there."""
         with self._lock:
             for followed in self._followed.values():
                 followed.save(now=True)

@@ -35,8 +35,8 @@ _Row = tuple[Any, ...]
 
 
 class History:
-    """The numbers of the last KEPT steps of each side of an attempt. A later record of the same
-    step replaces the earlier one.
+    """The numbers (loss, reward, time and so on) of the last 340 steps of one attempt, for each
+    side, such as trainer or orchestrator. A later record of the same step replaces the earlier one.
     """
 
     def __init__(self) -> None:
@@ -44,9 +44,11 @@ class History:
         self._records: Sequence[Mapping[str, Any]] | None = None
 
     def add(self, record: Mapping[str, Any], m: float | None) -> None:
-        """Add a record of steps/<run>. `m` is the monotonic second at which the step finished, or
-        None if it is not known. A record that replaces another one without `m` keeps the earlier
-        time.
+        """Add a record of the stream steps/<run>. `m` is the monotonic second at which the step
+        finished, or None if it is not known.
+
+        If the step is there already, the new numbers replace the old ones. If `m` is None, the time
+        that the old record had stays.
         """
         steps = self._sides.setdefault(record["side"], {})
         before = steps.get(record["step"])
@@ -57,16 +59,16 @@ class History:
         self._records = None
 
     def copy(self) -> History:
-        """Return a copy that later calls of `add` do not change."""
+        """Return a copy. Later calls of `add` on the original do not change it."""
         same = History()
         same._sides = {side: dict(steps) for side, steps in self._sides.items()}
         same._records = self.records()
         return same
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the records of all sides, each side in the order of its steps. The list is cached
-        until the next `add`, because detectors poll every two seconds and a step takes about
-        thirty.
+        """Return the records of all sides: all steps of one side in the order in which they came,
+        then those of the next side. The list is made anew only after `add`, because detectors call
+        this every two seconds.
         """
         if self._records is None:
             self._records = list(self._kept())

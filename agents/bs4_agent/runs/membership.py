@@ -40,7 +40,9 @@ Component = Callable[[Sequence[str], str], "str | None"]
 
 @dataclass(frozen=True)
 class Known:
-    """A member of an attempt that lived at the last scan."""
+    """A process of an attempt, as it was when it was last seen alive. `component` is its part in
+    the trainer, such as "engine", or None. `state` is the letter of /proc/PID/stat.
+    """
 
     identity: Identity
     cmdline: Sequence[str]
@@ -52,10 +54,12 @@ class Known:
 
 
 class AttemptMembers:
-    """The processes of one attempt: the living in `alive`, the last 256 ended ones in `past`.
+    """The processes of one attempt: the living ones in `alive`, and the last 256 that have ended in
+    `past`.
 
-    `root` is the shim, which is no member. For an adopted run it is the process that was found,
-    which is a member. `component(cmdline, comm)` names a process's part in the trainer.
+    `root` is the process from which the others descend: the shim, which itself is no member, or,
+    for an adopted run, the process that was found running, which is a member. `component(cmdline,
+    comm)` returns a process's part in the trainer, such as "engine", or None.
     """
 
     def __init__(
@@ -80,16 +84,18 @@ class AttemptMembers:
 
     @property
     def proof(self) -> str:
-        """Return how membership is proved: "descent" from a shim, or "observed" for an adopted run
-        or a run in a container.
+        """Return how it is known that the members belong to the attempt: "descent" if they descend
+        from a shim, or "observed" for an adopted run or a run in a container.
         """
         if self.adopted or self._inside:
             return "observed"
         return "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
-        """Add the processes that now descend from the root or from a known member, and note which
-        members have ended. `ours` are the agent's own processes, which are never members.
+        """Add the processes of the snapshot that descend from the root or from a known member, and
+        move the members that have ended to `past`. Save the result to members.json.
+
+        `ours` are the agent and its ancestors, which are never members.
         """
         roots = list(self.alive)
         if self.root is not None:
@@ -110,21 +116,23 @@ class AttemptMembers:
         self.save()
 
     def members(self) -> list[Member]:
-        """Return the ended members, then the living ones, each in the order in which they were
-        first seen.
+        """Return the members that have ended, then those that live, each group in the order in
+        which it came about.
         """
         past = [self._member(known, alive=False) for known in self.past.values()]
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if the process is or was a member, or is the root of an adopted attempt."""
+        """Return True if the process is or was a member of this attempt. The process from which an
+        adopted attempt was made counts too.
+        """
         if identity in self.alive or identity in self.past:
             return True
         return self.adopted and identity == self.root
 
     def refresh(self) -> None:
-        """Note which members have ended since the last snapshot. Does nothing within 0.2 s of the
-        last refresh.
+        """Move the members that have ended since the last snapshot from `alive` to `past`. Does
+        nothing within 0.2 s of the last refresh.
         """
         now = time.monotonic()
         if now - self._refreshed_m < _FRESH_S:
@@ -183,8 +191,8 @@ class AttemptMembers:
         return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
-        """Write members.json if something changed. Within a second of the last write only `at_once`
-        writes again.
+        """Write the members to members.json in the attempt's directory if they have changed.
+        Without `at_once` it is written at most once a second; a later call then writes the change.
         """
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
@@ -199,8 +207,9 @@ class AttemptMembers:
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Read the members from disk: those that an earlier agent saw, those that the shim saw
-        while there was no agent, and the container process that was found to be the attempt's own.
+        """Add the members that are recorded in the attempt's directory: by an earlier agent, by the
+        shim, which also records them while no agent runs, and for a run in a container the
+        container's processes that were found to belong to the attempt.
         """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
@@ -216,10 +225,10 @@ class AttemptMembers:
 
 
 class Membership:
-    """The members of all runs. Thread-safe.
+    """The processes of all attempts of all runs. Thread-safe.
 
-    A process becomes a member only by descent. A stranger with the same command line, title,
-    session or environment cannot become one.
+    A process becomes a member only by descent from an attempt's root. A stranger with the same
+    command line, title, session or environment cannot become one.
     """
 
     def __init__(self) -> None:
@@ -229,26 +238,31 @@ class Membership:
         self._self = _own_chain()
 
     def track(self, run: str, attempt: AttemptMembers) -> None:
-        """Watch one attempt from now on."""
+        """Add an attempt of the run, so that its processes are watched from now on. Does nothing if
+        this attempt is watched already.
+        """
         with self._lock:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
 
     def end(self, run: str, attempt: int) -> None:
-        """Record that an attempt has ended, so that its living processes are leftovers. Its members
-        are saved at once, so that a later agent knows the same leftovers.
+        """Record that an attempt has ended, so that its processes that still live count as
+        leftovers. Its members are saved to disk at once, so that a later agent knows the same
+        leftovers.
         """
         with self._lock:
             self._ended.add((run, attempt))
             self._attempts[run][attempt].save(at_once=True)
 
     def recall(self, run: str, attempt: int) -> None:
-        """Read again what the shim has written about an attempt."""
+        """Read again from disk which processes an attempt has, because its shim may have recorded
+        some that the agent has not seen.
+        """
         with self._lock:
             self._attempts[run][attempt].recall()
 
     def observe(self, snapshot: Snapshot) -> None:
         """Add the processes of a snapshot that belong to attempts, and note which members have
-        ended.
+        ended. An attempt that has ended and has no living member is skipped.
         """
         with self._lock:
             for run, number, attempt in self._all():
@@ -256,8 +270,9 @@ class Membership:
                     attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
-        """Return the members of one attempt. Without `attempt`, return the living ones of every
-        attempt of the run and the ended ones of its newest attempt. Empty if nothing is known.
+        """Return the members of one attempt. Without `attempt`, return the living members of every
+        attempt of the run and the ended members of its newest attempt. The list is empty if the run
+        or the attempt is not known.
         """
         with self._lock:
             attempts = self._attempts.get(run, {})
@@ -278,25 +293,27 @@ class Membership:
             return rows
 
     def living(self, run: str) -> list[Member]:
-        """Return the living members of every attempt of the run."""
+        """Return the living members of every attempt of the run, leftovers of ended attempts too.
+        The list is empty if the run is not known.
+        """
         return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if this process belongs or belonged to any attempt, as a member or as the
-        root of an adopted attempt.
+        """Return True if this process is or was a member of any attempt. The process from which an
+        attempt was adopted counts too.
         """
         with self._lock:
             return any(attempt.knows(identity) for _, _, attempt in self._all())
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
-        """Return the run and the component of a process of an attempt that has not ended. None if
-        it is no such process.
+        """Return the run of this process and its part in the trainer (such as "engine", or None) if
+        it is a living member of an attempt that has not ended. Return None otherwise.
         """
         return self._find(identity, ended=False)
 
     def dead_run_holder(self, identity: Identity) -> tuple[str, str | None] | None:
-        """Return the run and the component of a leftover: a living process that provably belonged
-        to an attempt that has ended. None if it is no leftover.
+        """Return the run of this process and its part in the trainer (such as "engine", or None) if
+        it is a leftover: a living member of an attempt that has ended. Return None otherwise.
         """
         return self._find(identity, ended=True)
 

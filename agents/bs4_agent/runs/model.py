@@ -13,12 +13,13 @@ from bs4_agent.trainers.base import LaunchSpec
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A process that is or was part of a run.
+    """A process that is or was part of a run. `component` is its part in the trainer, such as
+    "engine", or None.
 
-    `proof` is "descent" (a descendant of the shim) or "observed" (seen in the tree of an adopted
-    root), and never anything weaker. `state` is the letter of /proc/PID/stat when the process was
-    last seen. `attempt` is the attempt that it belongs to, which for a leftover is not the run's
-    newest.
+    `proof` says how it is known to belong to the run: "descent" (it descends from the shim) or
+    "observed" (it was seen in the process tree of an adopted run, or in the run's container).
+    `state` is the letter of /proc/PID/stat when it was last seen. `attempt` is the number of its
+    attempt, which for a leftover is not the run's newest.
     """
 
     identity: Identity
@@ -36,8 +37,9 @@ class Member:
 
 @dataclass(frozen=True)
 class Exit:
-    """How one process of an attempt ended. Exactly one of `code` and `signal` is set. `t` is the
-    wall second, `m` the monotonic one.
+    """How one process of an attempt ended. Exactly one of `code` (its exit code) and `signal` (the
+    number of the signal that ended it) is set; the other is None. `t` is the wall second of the
+    end, `m` the monotonic one.
     """
 
     identity: Identity
@@ -50,8 +52,11 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended, at wall second `t`. `good` is True if the final lines of the logs are
-    there. An exit code of 0 alone is not good, except for an evaluation.
+    """How an attempt ended, at wall second `t`. `code` and `signal` are the launcher's; both are
+    None if they are not known. `detail` says it in words.
+
+    `good` is True if the logs have the final lines that the trainer writes when training is
+    complete. An exit code of 0 proves nothing, except for an evaluation.
     """
 
     code: int | None
@@ -66,15 +71,14 @@ class Attempt:
     """One life of a run's processes.
 
     `state` is one of these:
-    - starting
-    - running, also if only the launcher has ended and the trainer or the orchestrator goes on
-    - ended; processes that do no training may be left, for example an orphaned engine, and are then
-      members that are alive
+    - starting: the shim has not started the launcher's program yet
+    - running, even if only the launcher has ended and the trainer or the orchestrator goes on
+    - ended; processes that do no training, such as an orphaned engine, may still live
     - lost: the shim is gone and left no record of the end
 
-    `key` is the action that started the attempt. An `adopted` attempt has no shim, and its
-    `launcher` is the root process that was found running. `ran` is True if the launcher's program
-    was ever executed.
+    `key` is the id of the action that started the attempt. An `adopted` attempt has no shim, and
+    its `launcher` is the process that was found running. `ran` is True if the launcher's program
+    was ever started. `resume` is the step from which it resumed, or None for a fresh start.
     """
 
     number: int
@@ -94,7 +98,7 @@ class Attempt:
 @dataclass
 class Run:
     """A run that the agent knows. `adopted` is True if its newest attempt was started by hand and
-    has no shim. `modes` maps a playbook to its mode.
+    has no shim. `attempts` are in ascending order. `modes` maps the name of a playbook to its mode.
     """
 
     name: str

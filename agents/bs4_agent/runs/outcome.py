@@ -27,8 +27,11 @@ _SIDES = ("trainer", "orchestrator")
 
 @dataclass(frozen=True)
 class Over:
-    """The decision that an attempt is over. `state` is "ended" or "lost". `code` and `signal` are
-    the launcher's, `t` is the wall second. `note` says what an exit code cannot.
+    """The decision that an attempt has ended, at wall second `t`. `state` is "ended", or "lost" if
+    nothing recorded how.
+
+    `code` and `signal` are the launcher's; both are None if they are not known. `note` says in
+    words what they cannot, and is "" if there is nothing to add.
     """
 
     state: RunState
@@ -41,10 +44,10 @@ class Over:
 def judge(
     directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
 ) -> Over | None:
-    """Return how the attempt ended, or None while it may go on.
+    """Decide if an attempt has ended. Return how it ended, or None while it may still be running.
 
-    `directory` is the attempt's directory and `living` its living members. `settled` means that the
-    launcher has been gone for so long that its children had the time to follow.
+    `directory` is the attempt's directory and `living` the attempt's living members. `settled` is
+    True if the launcher has been gone for so long that its children had the time to end too.
     """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
@@ -88,11 +91,11 @@ def compose_end(
     left: Sequence[Member],
     output: Path | None = None,
 ) -> End:
-    """Return the end of `attempt`, from the launcher's exit (`over`), the logs as they are now, and
-    the members that are left.
+    """Return how the attempt ended: what is known of its launcher (`over`), completed by the final
+    lines of the logs, which decide if the end was good, and by a sentence.
 
-    `output` is the file with the launcher's own output, for a trainer that prints its final lines
-    there.
+    `left` are the processes of the attempt that still live; the sentence names them. `output` is
+    the file with the launcher's own output, or None; some trainers print their final lines there.
     """
     words = [over.note or _how(over.code, over.signal)]
     good = False
@@ -126,8 +129,11 @@ def compose_end(
 def final_events(
     trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None
 ) -> list[Event]:
-    """Return the events in the last 64 KiB of both sides' logs. Files that were not written since
-    wall second `since_t` belong to an earlier attempt and are skipped. `output` is one more log.
+    """Return the events in the last 64 KiB of the trainer's and of the orchestrator's log, and of
+    `output` if the trainer's lines are there. The list is empty if there are none.
+
+    A log that was not written since wall second `since_t` belongs to an earlier attempt and is
+    skipped.
     """
     events = []
     logs = trainer.log_sources(spec)

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
-    """Return the directories that hold only this run's files, resolved. None is inside another.
+    """Return the directories that hold only this run's files, such as its checkpoints, with every
+    link resolved. A directory that lies inside another of them is left out.
 
-    `output_dir` is not among them: under the current generation other runs lie in it.
+    `output_dir` itself is never among them, because with the current prime-rl generation other runs
+    lie in it too.
     """
     named = [
         layout.run_dir,
@@ -33,10 +35,11 @@ def own_directories(layout: RunLayout) -> list[Path]:
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """Return the directories of the run's logs, resolved. None is inside another.
+    """Return the directories in which the run's logs lie, with every link resolved. A directory
+    that lies inside another of them is left out.
 
-    `output_dir` itself and directories that hold the run's checkpoints are left out, even if a log
-    lies there. Otherwise archiving the logs would archive every checkpoint.
+    `output_dir` itself and directories around the run's checkpoints are never among them, even if a
+    log lies there. Otherwise archiving the logs would archive every checkpoint.
     """
     layout = trainer.layout(spec)
     # A component may write a second log beside the launcher's redirect (2026-01: run_default/logs).
@@ -56,17 +59,19 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:
-    """Return True if two starts of one trainer are attempts of one run: their run directory, with
-    every link resolved, is the same.
+    """Return True if two starts of one trainer belong to the same run, because they have the same
+    run directory once links are resolved.
 
-    The directory above it says nothing, because several runs lie in one, and a person who starts a
-    run again by hand may give that directory another name.
+    `output_dir` is not compared. Several runs may lie in one, and a person who starts a run again
+    by hand may name it in another way.
     """
     return (one.told or one.run_dir).resolve() == (other.told or other.run_dir).resolve()
 
 
 def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
-    """Return a directory to which two runs would both write, or None if there is none."""
+    """Return a directory of the first run that is also one of the second, lies inside one, or has
+    one inside. Return None if the two runs never write to the same directory.
+    """
     for mine in own_directories(one):
         for theirs in own_directories(other):
             if mine == theirs or mine in theirs.parents or theirs in mine.parents:
@@ -75,11 +80,11 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
 
 
 def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
-    """Raise Refused if another live run writes to a directory of `spec`, because the files there
-    may be what it just saved.
+    """Raise Refused if another live run writes to a directory of the run that `spec` describes.
+    Files there may be what that run has just saved, so they must not be moved.
 
-    An engine or an evaluation that was started separately writes only logs, so it may run beside
-    another run.
+    An inference server or an evaluation that was started separately writes only logs and is no
+    obstacle.
     """
     mine = runs.trainer(spec).layout(spec)
     for other in runs.all():

@@ -45,10 +45,11 @@ _SYNCHRONOUS = {
 
 
 class Reaper:
-    """Collects the processes of one attempt and writes down who lived and how each ended.
+    """The part of the shim that waits for the processes of one attempt and writes to the attempt's
+    directory which of them live and how each ended.
 
-    `directory` is the attempt's directory, `launcher` the launcher's pid. `agent` is the check of
-    the agent, or None.
+    `directory` is the attempt's directory and `launcher` the launcher's pid. `agent` checks in
+    between that the agent lives; None means that nobody checks it.
     """
 
     def __init__(self, directory: str, launcher: int, agent: AgentWatch | None) -> None:
@@ -65,7 +66,10 @@ class Reaper:
         self._notes = 0
 
     def run(self) -> None:
-        """Collect processes until no descendant is left and everything about them is on disk."""
+        """Wait for the processes of the attempt, and record each end, until none is left and
+        everything is written to disk. It returns only then. Signals to this process, such as
+        SIGTERM and SIGINT, are noted in its log and have no effect.
+        """
         signals = signal.valid_signals() - _SYNCHRONOUS
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         for name in os.listdir("/proc/self/fd"):
@@ -100,8 +104,8 @@ class Reaper:
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 
     def note(self, text: str) -> None:
-        """Write one line to shim.log, which is standard error. A full disk is ignored, because it
-        must not end the reaper. At most 50 lines are written.
+        """Write one line to standard error, which is the attempt's shim.log. A full disk is
+        ignored, because it must not end the reaper. Lines after the fiftieth are dropped.
         """
         self._notes += 1
         if self._notes <= _MAX_NOTES:
@@ -223,8 +227,9 @@ def _replace(path: str, text: str, *, durable: bool) -> None:
 
 
 def encode(value: object) -> str:
-    """Return the value as JSON in ASCII. Supported are None, numbers, text, lists, tuples and
-    dictionaries.
+    """Return the value as JSON in ASCII, without importing json, which would cost memory. None,
+    booleans, numbers, text, lists, tuples and dictionaries are supported; anything else is written
+    as its text.
     """
     if value is None:
         return "null"

@@ -19,7 +19,9 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
-    """Return the launch spec in the form of run.json and spec.json."""
+    """Return the launch spec as a dictionary for JSON, in the form that the files run.json and
+    spec.json have.
+    """
     return {
         "run": spec.run,
         "trainer": spec.trainer,
@@ -38,8 +40,8 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec that `spec_as_dict` wrote. Fields that older agents did not write get
-    their defaults.
+    """Return the launch spec in a dictionary that `spec_as_dict` made. Fields that an older agent
+    did not write get their defaults. Raises KeyError if another field is missing.
     """
     return LaunchSpec(
         run=data["run"],
@@ -59,13 +61,15 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
 
 
 def end_as_dict(state: str, end: End) -> dict[str, Any]:
-    """Return the content of outcome.json: the end of an attempt, and `state` "ended" or "lost"."""
+    """Return the content of the file outcome.json, which records how an attempt ended. `state` is
+    "ended" or "lost".
+    """
     return {"state": state, **asdict(end)}
 
 
 def attempt_numbers(directory: Path) -> list[int]:
-    """Return the numbers of the attempts in a run's directory, lowest first. Empty attempt
-    directories count too.
+    """Return the numbers of the attempts that have a directory in the run's directory, lowest
+    first. An attempt with an empty directory counts too. The list is empty if there is none.
     """
     try:
         names = [entry.name for entry in (directory / "attempts").iterdir()]
@@ -75,8 +79,8 @@ def attempt_numbers(directory: Path) -> list[int]:
 
 
 def shim_holds(directory: Path) -> bool:
-    """Return True if a shim works on this attempt now. A shim holds the attempt's lock as long as
-    it lives.
+    """Return True if a shim is at work on the attempt in `directory` now, because its lock on
+    shim.lock is held. Return False if there is no such file.
     """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)
@@ -92,11 +96,11 @@ def shim_holds(directory: Path) -> bool:
 
 
 def read_attempt(directory: Path) -> Attempt | None:
-    """Return the attempt in `directory` as its files describe it, or None while nothing was started
+    """Return the attempt that the files in `directory` describe, or None if nothing was started
     there.
 
-    `state` is "ended" or "lost" only if outcome.json says so. Files cannot say that a process
-    lives.
+    Its state is "ended" or "lost" only if the file outcome.json says so. Otherwise it is "starting"
+    or "running", although its processes may have ended since, because files cannot tell that.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -128,7 +132,9 @@ def read_attempt(directory: Path) -> Attempt | None:
 
 
 def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
-    """Return the exit that one line of exits.ndjson describes."""
+    """Return the exit of a process that one line of exits.ndjson, already parsed, describes.
+    `component` is the process's part in the trainer, or None.
+    """
     return Exit(
         Identity.from_dict(line["identity"]),
         component,

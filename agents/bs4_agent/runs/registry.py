@@ -51,10 +51,11 @@ Noticed = tuple[str, int, str]
 
 
 class Runs:
-    """All runs of a pod. Thread-safe. Call `poll` about once a second.
+    """All runs of a pod. Thread-safe. Call `poll` about once a second to keep them up to date.
 
-    `agent_restart` is the argv with which a shim may start this agent again; None means not at all.
-    `trainers` returns the trainer of an id; the default is the registered trainers.
+    `agent_restart` is the command line with which a shim may start this agent again, or None if no
+    shim may. `trainers` returns the trainer with an id; by default it is one of the registered
+    trainers. `unreadable` maps the runs whose files cannot be understood to the reason.
     """
 
     def __init__(
@@ -98,18 +99,20 @@ class Runs:
                 self.unreadable[directory.name] = f"{type(error).__name__}: {error}"
 
     def all(self) -> list[Run]:
-        """Return all runs that could be read."""
+        """Return all runs whose files could be read."""
         with self._lock:
             return list(self._runs.values())
 
     def find(self, name: str) -> Run | None:
-        """Return the run with this name, or None if there is none that can be read."""
+        """Return the run with this name, or None if there is no such run or its files could not be
+        read.
+        """
         with self._lock:
             return self._runs.get(name)
 
     def get(self, name: str) -> Run:
-        """Return the run with this name. Raises UnknownRun; its message names the run that may have
-        been meant.
+        """Return the run with this name. Raises UnknownRun if there is no such run or its files
+        could not be read; the message says which, and names the runs that may have been meant.
         """
         with self._lock:
             if name in self._runs:
@@ -127,12 +130,15 @@ class Runs:
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
-        """Return the trainer of a launch spec or of a run."""
+        """Return the trainer that a launch spec or a run names. Raises BadRequest if there is no
+        trainer with that id.
+        """
         return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
 
     def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
-        """Make the run known and return it. A known run gets `spec` as the spec of its next
-        attempt.
+        """Make the run that `spec` names known, on disk and in the journal, and return it. If the
+        run is known already, `spec` replaces its spec, for its next attempt. `adopted` says that
+        its newest attempt was started by hand.
         """
         directory = self.home.run(spec.run)
         with self._lock:
@@ -150,19 +156,21 @@ class Runs:
             return run
 
     def attempt_directory(self, run: str, number: int) -> Path:
-        """Return the directory of one attempt."""
+        """Return the directory in the agent's home that holds the files of one attempt. It need not
+        exist.
+        """
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Return the lock to hold while an attempt of `run` is made. Two callers in this agent must
-        not both make one.
+        """Return the lock of this run. Hold it while you make an attempt, so that no two callers in
+        this agent make one at the same time.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
 
     def reload(self, name: str) -> Run:
-        """Read the run's attempts from disk again, after one was made, and return the run. Raises
-        UnknownRun.
+        """Read the run's attempts from disk again and return the run. Call it after an attempt was
+        made there. Raises UnknownRun.
         """
         with self._lock:
             run = self.get(name)
@@ -170,8 +178,10 @@ class Runs:
             return run
 
     def launched(self, run: str, key: str) -> Attempt | None:
-        """Return the attempt that action `key` started, or None if it started none whose program
-        ran. An action of a launch is done once this is not None.
+        """Return the attempt that the action with id `key` started. Return None if it started none,
+        or none whose program was ever started.
+
+        A repeated launch uses this to find out that its work is done.
         """
         with self._lock:
             if run not in self._runs:
@@ -180,13 +190,15 @@ class Runs:
             return next((one for one in attempts if one.key == key and one.ran), None)
 
     def members(self, run: str) -> list[Member]:
-        """Return the living members of every attempt, and the ended ones of the newest attempt.
-        Raises UnknownRun.
+        """Return the living processes of every attempt of the run, and the ended ones of its newest
+        attempt. Raises UnknownRun.
         """
         return self.membership.members(self.get(run).name)
 
     def leftovers(self, run: str) -> list[Member]:
-        """Return the living members of attempts that have ended. Raises UnknownRun."""
+        """Return the processes of the run that still live although their attempt has ended. The
+        list is empty if there are none. Raises UnknownRun.
+        """
         attempts = self.get(run).attempts
         ended = {attempt.number for attempt in attempts if attempt.end is not None}
         rows = []
@@ -196,8 +208,9 @@ class Runs:
         return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Return how the processes of an attempt ended, as far as the shim reaped them: the
-        launcher and every orphan. Empty if the shim has written nothing.
+        """Return how the processes of an attempt ended, as far as the shim recorded it: the
+        launcher, and every process whose parent had ended before it. The list is empty if nothing
+        is recorded.
         """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
@@ -228,12 +241,12 @@ class Runs:
             yield read_exit(record, name)
 
     def stop_requested(self, run: str, attempt: int) -> bool:
-        """Return True if the agent is stopping this attempt or has stopped it."""
+        """Return True if a stop of this attempt by the agent has begun or is finished."""
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
     def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
-        """Return the log of what the container of an attempt prints. None if the run is in no
-        container, or if the container's name is not known.
+        """Return the log of what the container of an attempt prints to its output. Return None if
+        the run is in no container, or if the container's name is not known.
         """
         if run.spec.container in ("", processes.UNNAMED):
             return None
@@ -247,16 +260,18 @@ class Runs:
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Journal that bytes of a log stream were lost. `gap` is `{"generation", "from", "to",
-        "reason"}`. If the journal is full, a later poll writes it.
+        """Record in the journal that bytes of the log stream `stream` were lost. `gap` is
+        `{"generation", "from", "to", "reason"}`, with byte offsets. If the journal is full, the
+        record is kept and a later poll writes it.
         """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Check the processes and files of all runs, and journal what is new. Return the news as
-        (run, attempt, event).
+        """Check the processes and files of all runs, and journal each start and end of an attempt
+        that is new. Return these as (run, attempt, event); the event is "attempt-started" or
+        "attempt-ended". The list is empty if nothing is new.
         """
         with self._lock:
             self._tell_gaps()

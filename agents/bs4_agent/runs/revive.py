@@ -24,8 +24,12 @@ GRACE_S = 20.0
 
 
 def main(directory: str) -> int:
-    """Become a new agent for the attempt in `directory`, or print why none may start and return 1.
-    Returns 127 if the start itself fails.
+    """Replace this process by a new agent for the attempt in `directory`. If that succeeds, this
+    function does not return.
+
+    Returns 1, after printing the reason, if no agent may be started: the old one was stopped on
+    purpose, one lives, one was started a moment ago, or agents have died too often in the last
+    hour. Raises OSError if the agent's program cannot be started.
     """
     with open(f"{directory}/spec.json", encoding="utf-8") as handle:
         spec = json.load(handle)

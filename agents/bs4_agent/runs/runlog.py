@@ -31,11 +31,12 @@ _TEXT = 300
 
 @dataclass(kw_only=True)
 class SideLog:
-    """Progress of one side of a run.
+    """The progress of one side of a run, such as the trainer or the orchestrator.
 
-    `last_step_m` and `last_step_t` are the monotonic and the wall second at which the last step's
-    line was read. If the line was read late, they are the time that it carries. `durations` are the
-    seconds of the last steps.
+    `last_step` is the number of the newest step and `steps` the number of steps seen. `last_step_m`
+    and `last_step_t` are the monotonic and the wall second at which the newest step's line was
+    read, or, if it was read late, the time that the line carries. They are None before the first
+    step. `durations` are the durations of the last 20 steps in seconds.
     """
 
     last_step: int | None = None
@@ -49,8 +50,12 @@ class SideLog:
     """A step far from the last one, with which no second line has agreed yet."""
 
     def believes(self, step: int) -> bool:
-        """Return True if this side can be at `step`: it is near the last step, or near a step that
-        was doubted before.
+        """Return True if `step` is a believable next step: it is near the last step, or near the
+        step that was doubted just before. A step far from both is doubted, because any program can
+        print a line that looks like a step's.
+
+        The call changes the state. It remembers a doubted step, and if the new step confirms it, it
+        forgets the old last step.
         """
         if self.last_step is None or abs(step - self.last_step) <= _FAR:
             self.doubted = None
@@ -65,8 +70,12 @@ class SideLog:
 
 @dataclass(kw_only=True)
 class RunLog:
-    """What was read of one attempt's logs. `steps` are the last records of steps/<run>. `skipped`
-    counts the bytes of each source that were not read because the backlog was too long.
+    """What the logs of one attempt have said so far, as far as detectors need it.
+
+    `sides` has the progress of each side, `steps` the last 256 records of the stream steps/<run>,
+    and `history` the numbers of more steps. `last_activity_m` is the monotonic second at which
+    lines last came, or None. `skipped` has the number of bytes of each source that were not parsed
+    because too many were waiting.
     """
 
     run: str
@@ -81,24 +90,30 @@ class RunLog:
 
     @property
     def events(self) -> list[LogEvent]:
-        """Return the last events of each kind and side, in the order in which they were read."""
+        """Return the last 40 events of each kind and side, all together in the order in which they
+        were read.
+        """
         entries = itertools.chain.from_iterable(self._events.values())
         return [event for _, event in sorted(entries, key=lambda entry: entry[0])]
 
     @property
     def errors(self) -> list[LogEvent]:
-        """Return the last lines of level error or worse that match no rule of the trainer."""
+        """Return the last lines of level ERROR or CRITICAL that have no meaning of their own to the
+        trainer's rules.
+        """
         return [event for event in self.events if event.event.kind == "error"]
 
     @property
     def last_read_t(self) -> float:
-        """Return the wall second at which the last line was read, or now if none was read."""
+        """Return the wall second at which lines of the logs were last read, or the present one if
+        none was read yet.
+        """
         if self.last_activity_m is None:
             return time.time()
         return _wall(self.last_activity_m)
 
     def copy(self) -> RunLog:
-        """Return a copy that later lines do not change."""
+        """Return a copy. Lines that are added to the original later do not change it."""
         sides = {}
         for name, side in self.sides.items():
             sides[name] = replace(
@@ -119,8 +134,8 @@ class RunLog:
         )
 
     def record(self, record: dict[str, Any]) -> None:
-        """Add a record of steps/<run>. A later record of the same step replaces the earlier one.
-        Points of validations are ignored, because they are no steps.
+        """Add a record of the stream steps/<run>. A later record of the same step and side replaces
+        the earlier one. Records of validations are ignored, because they are no steps.
         """
         if record["side"].startswith(EVAL):
             return
@@ -144,15 +159,16 @@ class RunLog:
         return None
 
     def side(self, name: str) -> Side:
-        """Return the progress of one side: its last step, the monotonic second of that step, and
-        the number of steps.
+        """Return the progress of the side with this name: its last step, the monotonic second of
+        that step, and the number of steps. For a side that has said nothing, step and second are
+        None and the number is 0.
         """
         found = self.sides.get(name, SideLog())
         return Side(found.last_step, found.last_step_m, found.steps)
 
     def median_step_s(self) -> float | None:
-        """Return the usual duration of a step in seconds, from the trainer's steps or else from the
-        orchestrator's. None before any step had a duration.
+        """Return the usual duration of a step in seconds: the median of the trainer's last 20
+        steps, or else of the orchestrator's. Return None while no step has a duration.
         """
         for name in ("trainer", "orchestrator"):
             if name in self.sides and self.sides[name].durations:
@@ -163,8 +179,10 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event. A third heartbeat in a row with the same values replaces the second one, so
-        the first and the last of them stay.
+        """Add an event, and count it if it is a step.
+
+        Of heartbeats in a row that have the same values, only the first and the newest are kept.
+        They show for how long nothing has changed.
         """
         kept = self._events.setdefault(
             (event.event.kind, event.event.side), deque(maxlen=_PER_KIND)
@@ -206,8 +224,9 @@ class RunLog:
             side.durations.append(float(duration))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the log in a form that `from_dict` of a later agent reads. Times are wall seconds,
-        because the monotonic clock of that agent may be of another boot.
+        """Return the log as a dictionary for JSON, from which a later agent makes it again with
+        `from_dict`. Times in it are wall seconds, because monotonic seconds mean nothing after a
+        reboot. Only the last 20 records of steps are in it.
         """
         sides = {}
         for name, s in self.sides.items():
@@ -231,7 +250,9 @@ class RunLog:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
-        """Return the log that `as_dict` wrote."""
+        """Return the log in a dictionary that `as_dict` made. Its times are monotonic seconds of
+        this boot again.
+        """
         log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:
             log.add(_event_from_dict(event))
@@ -257,14 +278,16 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 
 def short(text: str) -> str:
-    """Return the text, cut to 300 characters and "…" if it is longer."""
+    """Return the text. If it is longer than 300 characters, return the first 300 and "…"."""
     if len(text) <= _TEXT:
         return text
     return text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
-    """Return the monotonic second of this boot at wall second `wall`. It is never in the future."""
+    """Return the monotonic second that belongs to wall second `wall`. A wall second in the future
+    counts as now. The result may be negative for a time before the boot.
+    """
     return time.monotonic() - max(0.0, time.time() - wall)
 
 

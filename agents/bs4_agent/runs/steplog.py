@@ -30,10 +30,11 @@ _Key = tuple[int, str, int]
 
 
 class StepLog:
-    """The writer of one run's step records. Records are written in the order of their lines.
+    """The writer of one run's stream steps/<run>. Records are written in the order of the lines
+    from which they come.
 
-    `metrics_place` is `{"inode", "offset"}` up to which the metrics file was read, or None before
-    that.
+    `metrics_place` is `{"inode", "offset"}`: the metrics file and the byte up to which it was read.
+    It is None before the first reading.
     """
 
     def __init__(
@@ -56,24 +57,27 @@ class StepLog:
         streams.add(f"steps/{run}", self._stream)
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Tell the reader when an attempt began. Wall second `wall` is within half a day of its
-        first line, so that lines with only a time of day can be dated.
+        """Set the time of an attempt, so that lines with only a time of day can be dated. `wall` is
+        a wall second within half a day of the attempt's first line.
         """
         self._reader.anchor(attempt, wall)
 
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None
     ) -> list[dict[str, Any]]:
-        """Read one line of a log and return the records that are new. `flush` writes them.
+        """Read one line of the log `source` and return the step records in it that are new. The
+        list is mostly empty. The records are queued; `flush` writes them.
 
-        `cursor` is the line's place in its stream. `near` is the wall second at which it was
-        written, or None if it is read late.
+        `raw` is the line's bytes and `cursor` its place in its stream. `near` is the wall second at
+        which the line was written, or None if the line is read late.
         """
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 
     def feed_metrics(self, path: Path, attempt: Attempt) -> list[dict[str, Any]]:
-        """Read what the trainer's metrics file has gained and return the records that are new. Rows
-        of earlier attempts are skipped.
+        """Read the rows that the trainer has added to its metrics file `path`, at most 1 MiB, and
+        return the step records that are new. The records are queued; `flush` writes them.
+
+        Rows of earlier attempts are skipped. The list is empty if there is no such file.
         """
         try:
             found = path.stat()
@@ -96,7 +100,7 @@ class StepLog:
         return self._take([row for row in records if row.get("log_t", since) >= since])
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
-        """Return the records of `attempt` that are still remembered, in order."""
+        """Return the step records of `attempt` among the last 1,024 of the run, oldest first."""
         found = []
         for key, record in self._recorded.items():
             if key[0] == attempt:
@@ -104,11 +108,12 @@ class StepLog:
         return found
 
     def flush(self) -> None:
-        """Write the pending records. Raises SpoolFull and keeps them for the next call if there is
-        no room.
+        """Write the queued records to the stream. Raises SpoolFull if there is no room; the records
+        stay queued for the next call.
 
-        A record that can never be written is dropped. RecordTooLarge or RecordNotJson is raised for
-        the first of them, once all others are written.
+        A record that can never be written, because it is too large or is no JSON, is dropped. Its
+        RecordTooLarge or RecordNotJson is raised after all others were written; of several, the
+        first.
         """
         refused: RecordTooLarge | RecordNotJson | None = None
         while self._pending:
@@ -125,7 +130,7 @@ class StepLog:
 
     @property
     def written(self) -> bool:
-        """Return True if no record is pending."""
+        """Return True if no record is queued, so that all are in the stream."""
         return not self._pending
 
     def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -41,7 +41,9 @@ GpuHolders = Callable[[str], Sequence[Member]]
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of a stop: send `signal` to `targets`, then wait up to `seconds` for them to end."""
+    """One step of a stop: the signal with the name `signal` is sent to the processes `targets`,
+    which then have up to `seconds` seconds to end.
+    """
 
     signal: str
     targets: Sequence[Member]
@@ -49,7 +51,7 @@ class StopStep:
 
     @property
     def command(self) -> str:
-        """Return the step as a `kill` command that a person would type."""
+        """Return the step as the `kill` command that a person would type in a shell on the pod."""
         return f"kill -{self.signal.removeprefix('SIG')} " + " ".join(
             str(member.identity.pid) for member in self.targets
         )
@@ -57,8 +59,11 @@ class StopStep:
 
 @dataclass(kw_only=True)
 class StopReport:
-    """What a stop did. `left` are members that still live, `holding` are members that still hold a
-    GPU. The stop worked if both are empty.
+    """What a stop of a run did. `sent` are the signals that were sent, `left` the processes of the
+    run that still live, and `holding` those that still hold a GPU. The stop has worked if the last
+    two are empty.
+
+    `started_t` and `ended_t` are wall seconds.
     """
 
     run: str
@@ -71,12 +76,14 @@ class StopReport:
 
     @property
     def ok(self) -> bool:
-        """Return True if no member lives and none holds a GPU."""
+        """Return True if the stop has worked: no process of the run lives and none holds a GPU."""
         return not self.left and not self.holding
 
     @property
     def sentence(self) -> str:
-        """Return a sentence, without a full stop, that says how the stop ended."""
+        """Return a sentence, without a full stop, that says that nothing of the run is left, or
+        which of its processes still live.
+        """
         if self.ok:
             count = len({one.identity for one in self.sent if not one.refused})
             return (
@@ -90,10 +97,12 @@ class StopReport:
 
 
 class StopRun:
-    """A stop of one run that can be begun again at any point.
+    """A stop of one run. If it is broken off at any point, for example because the agent died, a
+    new StopRun continues it and does not send again what the trainer's stop policy has sent
+    already. Raises UnknownRun.
 
-    `gpu_holders(run)` returns the members that hold a GPU now. `scale` multiplies the waits; tests
-    shorten them with it.
+    `gpu_holders(run)` returns the run's processes that hold a GPU now. `scale` multiplies the
+    waits; tests shorten them with it.
     """
 
     def __init__(
@@ -105,8 +114,11 @@ class StopRun:
         self._scale = scale
 
     def plan(self) -> list[StopStep]:
-        """Return the steps that a stop would take now. The later steps are for those that still
-        live then. Empty if nothing lives.
+        """Return the steps that a stop would take now: first the signals of the trainer's stop
+        policy, then SIGTERM and SIGKILL. Nothing is sent.
+
+        All steps name processes that live now; each later one is meant for those of them that still
+        live then. The list is empty if no process of the run lives.
         """
         living = self._living()
         if not living:
@@ -124,12 +136,17 @@ class StopRun:
         ]
 
     def done(self) -> bool:
-        """Return True if no process of the run lives and none holds a GPU."""
+        """Return True if no process of the run, of any attempt, lives and none holds a GPU, so that
+        there is nothing to stop.
+        """
         return not self._living() and not self._gpu_holders(self._run.name)
 
     def execute(self, say: Say = lambda text: None) -> StopReport:
-        """Take every step that is needed and return the report. Raises StepFailed, with the
-        report's sentence, if something of the run is left.
+        """Stop the run and return the report. Only the steps that are needed are taken; none if
+        nothing of the run lives. `say` is called with a sentence for each step.
+
+        Raises StepFailed, with the report's sentence, if a process of the run still lives or holds
+        a GPU at the end.
         """
         attempt = self._run.attempt
         report = StopReport(run=self._run.name, attempt=self._run.number, started_t=time.time())

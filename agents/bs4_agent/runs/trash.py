@@ -22,16 +22,17 @@ from bs4_agent.runs.registry import Runs
 def trash(
     runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False
 ) -> Path:
-    """Move `path` to `<storage>/trash/<stamp>/<path below output_dir>` and return its new path.
+    """Move `path` to `trash/<stamp>/<path below output_dir>` of the run's storage (`.bs4/RUN`
+    beside output_dir on the pod) and return its new path.
 
-    `stamp_as` names the move by an action's key, so that a repeated move finds itself done. The
-    default is a new ULID. `everything` permits moving the newest complete checkpoint, for a fresh
-    start that a person has confirmed with the run's name.
+    The stamp is `stamp_as`, the key of an action, so that a repeated move finds itself done.
+    Without it the stamp is a new ULID. `everything` permits moving the newest complete checkpoint,
+    for a fresh start that a person has confirmed with the run's name.
 
-    Raises Refused for a path outside the run's own directories once links are resolved, a link, a
-    path on another filesystem, the newest complete checkpoint or a directory around it, and a run
-    that is live or shares a directory with a live one. Raises StepFailed if the filesystem refuses
-    the move.
+    Raises Refused if the run is live or shares a directory with a live run, and if the path, once
+    links are resolved, is outside the run's own directories. A link, a path on another filesystem,
+    and, without `everything`, the newest complete checkpoint or a directory around it are refused
+    too. Raises StepFailed if the filesystem refuses the move.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -66,8 +67,11 @@ def trash(
 
 
 def restore(trashed_path: Path) -> Path:
-    """Move back what `trash` moved and return its original path. Raises Refused if something is at
-    that path, or if the place of origin is not known or has become a link.
+    """Move back what `trash` moved to `trashed_path`, and return its original path. If it was moved
+    back before, only return that path.
+
+    Raises Refused if something else is at the original path, if no note says where it came from, or
+    if its original directory has become a link.
     """
     record = read_json(_ticket(trashed_path))
     if record is None:
@@ -98,8 +102,11 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 
 
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
-    """Return the path with its links resolved if it belongs to the run and may be moved. Raises
-    Refused otherwise.
+    """Return the path with its links resolved if it is one of the run's own directories or lies in
+    one. Raises Refused if not, and if the path is relative, is a link, does not exist or is in the
+    trash already.
+
+    If the run is live is not checked here.
     """
     if ".." in path.parts or not path.is_absolute():
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -144,8 +151,9 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """Return the relative path that `path` gets in the trash: its path below output_dir, or its
-    whole path below `elsewhere` if it lies elsewhere (a checkpoint directory on another disk).
+    """Return the path, relative to the trash's directory for one move, to which `path` is moved. It
+    is the path below output_dir. A path that is not in output_dir, such as a checkpoint directory
+    on another disk, keeps its whole path below `elsewhere/`.
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
@@ -160,8 +168,11 @@ def _ticket(target: Path) -> Path:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename between two directories that are held open and were checked. A link that is put in the
-    way meanwhile has no effect. Raises Refused if a directory was replaced by a link.
+    """Rename `source` to `target`, and sync both directories to disk.
+
+    Both directories are opened and checked first, so a link that somebody puts in the way
+    afterwards has no effect. Raises Refused if one of them has been replaced by a link, and OSError
+    if the filesystem refuses.
     """
     with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
         os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)

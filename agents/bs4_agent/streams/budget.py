@@ -11,8 +11,8 @@ SLICE_S = 0.05
 
 
 class Budget:
-    """A time slice of `seconds`. It ends earlier if `stop` is set, because the query was cancelled
-    or its connection was closed.
+    """The time that one query may take: `seconds` from now. It ends earlier once `stop` is set,
+    which says that the query was cancelled or its connection closed.
     """
 
     def __init__(self, stop: threading.Event | None = None, seconds: float = SLICE_S) -> None:
@@ -21,7 +21,7 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Return True if the time is over or the query was cancelled."""
+        """Return True if the query must stop, because its time is over or it was cancelled."""
         return time.monotonic() >= self._until or self.cancelled
 
     @property

@@ -32,9 +32,11 @@ SAVE_AGAIN_S = 5.0
 
 
 class Chain:
-    """The generations of one log, oldest first. `lost` collects gaps that were not reported yet.
+    """The files that one log has had, oldest first. Each is a Generation with a number. A log has a
+    new file after each rotation, truncation or restart.
 
-    Not locked: the LogStream that owns it does that.
+    `lost` collects the gaps (bytes that cannot be read any more) that nobody was told of yet. It is
+    not locked; the LogStream that owns it holds the lock.
     """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
@@ -64,30 +66,35 @@ class Chain:
 
     @property
     def next(self) -> int:
-        """Return the number of the next generation."""
+        """Return the number that the next generation will have."""
         return self.first + len(self.generations)
 
     @property
     def newest(self) -> Watch | None:
-        """Return the open file of the newest generation, or None if it is not open."""
+        """Return the Watch of the newest generation, which holds its open file. Return None if
+        there is no generation or its file is not open.
+        """
         return self._watches.get(self.next - 1)
 
     def get(self, number: int) -> Generation | None:
-        """Return the generation with this number, or None if it is forgotten or not there yet."""
+        """Return the generation with this number. Return None if it is so old that it was
+        forgotten, or if there is none with this number yet.
+        """
         index = number - self.first
         if 0 <= index < len(self.generations):
             return self.generations[index]
         return None
 
     def watch(self, generation: Generation) -> Watch | None:
-        """Return the open file of a generation, or None if it is not open. A live generation is
-        open.
+        """Return the Watch of a generation, which holds its open file, or None if its file is not
+        open. The file of a live generation, which may still grow, is always open.
         """
         return self._watches.get(generation.number)
 
     def expect(self, path: str, attempt: int) -> bool:
-        """Expect the log of `attempt` at `path` from now on. Return False if that changes nothing
-        or `attempt` is an earlier one.
+        """Set the path at which the log of attempt number `attempt` is, or will be. `scan` then
+        finds the file. Return False, and change nothing, if that is set already or `attempt` is
+        earlier than the present one.
         """
         if attempt < self.attempt or (path, attempt) == (self.path, self.attempt):
             return False
@@ -95,8 +102,10 @@ class Chain:
         return True
 
     def scan(self) -> bool:
-        """Check every file that may have changed. Return True if there is something new for
-        readers.
+        """Check the log's files for growth, replacement and new files, and take a new file as the
+        next generation. Return True if there is something new for readers.
+
+        A file that cannot be read is named in `problem`; nothing is raised.
         """
         if self._undisturbed():
             return False
@@ -117,8 +126,9 @@ class Chain:
         return news
 
     def intact(self, generation: Generation) -> bool:
-        """Return True if a live generation still is the same file with the same content. If it is
-        not, note it as lost and take what the file is now as the next generation.
+        """Return True if a live generation still is the same file and has only grown. If its file
+        was truncated or rewritten in place, note that its old bytes are lost, take the present
+        content as the next generation, and return False.
         """
         watch = self._watches[generation.number]
         if watch.intact():
@@ -127,20 +137,27 @@ class Chain:
         return False
 
     def lose(self, generation: Generation, reason: str) -> None:
-        """Note that the bytes of a generation cannot be read any more, and why."""
+        """Record that the bytes of a generation cannot be read any more, and why (`reason`). A gap
+        that names these bytes is added to `lost`.
+        """
         generation.lost, self._must_save = reason, True
         self.lost.append(Cursor(generation.number, 0).gap(generation.end, reason))
 
     def open(self, generation: Generation) -> int:
-        """Return a file descriptor that the caller closes, or -1 if the file cannot be found."""
+        """Return a new descriptor of the generation's file, which the caller must close, or -1 if
+        the file cannot be found any more.
+        """
         watch = self._watches.get(generation.number)
         if watch:
             return os.dup(watch.fd)
         return generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
-        """Write the chain to its state file if something changed. Changes that only make a restart
-        better informed wait up to 60 s, unless `closing`.
+        """Write the chain to its state file if it has changed. Sizes and times alone are written at
+        most every 60 s, or at once with `closing`; `now` is the present monotonic second.
+
+        A chain without a state file is never saved. If the file cannot be written, `problem` says
+        so.
         """
         if self._state is None:
             self._must_save = self._may_save = False
@@ -165,7 +182,7 @@ class Chain:
         self._save_due = now + SAVE_S
 
     def close(self) -> None:
-        """Save the chain and close its files."""
+        """Write the chain to its state file, if it has one, and close the log's files."""
         self.save(time.monotonic(), closing=True)
         for watch in self._watches.values():
             watch.close()

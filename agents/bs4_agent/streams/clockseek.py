@@ -33,11 +33,12 @@ Tick = tuple[int, int]
 
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
-    """Return the place of the first line whose clock is not before that of the line at `start`
-    moved by `seconds`.
+    """Return the place that lies `seconds` later (or earlier, if negative) than the line at
+    `start`, by the clocks HH:MM:SS in the lines. It is where the first line begins whose clock is
+    not before that time.
 
-    Returns the end of the stream, or its start, if the stream does not reach so far. Returns None
-    if no line near `start` has a clock.
+    If the stream does not reach so far, return its end or its start. If the budget is cancelled,
+    return the place reached so far. Return None if no line near `start` has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
@@ -107,9 +108,10 @@ def _moved(low: Tick, high: Tick) -> int:
 
 
 class Tape:
-    """The files of a stream one after the other, addressed by one byte number from 0 to `size`.
+    """The files of a stream laid one after the other, so that one byte number from 0 to `size`,
+    called a place, names each byte. Files that are gone are left out.
 
-    Use it in a `with` block, which closes its files.
+    Use it in a `with` block, which closes the files.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -136,8 +138,8 @@ class Tape:
             os.close(fd)
 
     def place(self, cursor: Cursor) -> int:
-        """Return the byte number of a cursor. A cursor in a missing file is the start of the next
-        one.
+        """Return the byte number of a cursor. If the cursor's file is missing, it is the start of
+        the next file, or the end of the last.
         """
         for at, piece, _ in self._parts:
             if piece.generation >= cursor.generation:
@@ -147,15 +149,17 @@ class Tape:
         return self.size
 
     def cursor(self, place: int) -> Cursor:
-        """Return the cursor of a byte number."""
+        """Return the cursor of the byte with number `place`. It is generation 1, offset 0 if the
+        stream has no file.
+        """
         for at, piece, _ in reversed(self._parts):
             if place >= at:
                 return Cursor(piece.generation, min(place - at, piece.size))
         return Cursor(1, 0)
 
     def tick_from(self, place: int) -> Tick | None:
-        """Return the first line that begins at or after `place` and has a clock, as (place, seconds
-        since midnight). None if there is none near.
+        """Return the first line at or after `place` that has a clock, as (byte number, seconds
+        since midnight). Return None if there is none in the next 256 KiB or so.
         """
         begin = self._line_from(place)
         for _ in range(QUIET_STRIDES):
@@ -169,8 +173,8 @@ class Tape:
         return None
 
     def tick_before(self, place: int) -> Tick | None:
-        """Return a line that begins at or before `place` and has a clock, as (place, seconds since
-        midnight). None if there is none near.
+        """Return a line at or before `place` that has a clock, as (byte number, seconds since
+        midnight). Return None if there is none near.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))
@@ -179,8 +183,9 @@ class Tape:
         return None
 
     def walk(self, low: Tick, high: int, seconds: int) -> int | None:
-        """Return the place of the first line of (low, high) that is `seconds` or more after `low`,
-        or None.
+        """Return the byte number of the first line before `high` whose clock is `seconds` or more
+        after that of the line `low`. The lines are read one by one. Return None if there is no such
+        line.
         """
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):

@@ -39,12 +39,13 @@ HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
-    """Return the stream `file/PATH` that has this name. Its cursors are valid as long as the stream
-    is open. Raises BadRequest, UnknownStream or Refused with a sentence that says why it cannot be
-    opened.
+    """Return a stream of the file that `name`, `file/PATH`, says, for a person who wants to read
+    it. Its cursors are valid while the stream is open.
 
-    Files with secrets are refused so that nobody shows them on a screen by mistake. It is no
-    protection against a person who connects, because that person may read all that the user may.
+    Raises BadRequest if PATH is not the whole path of a regular file, UnknownStream if it cannot be
+    read, and Refused if it belongs to the system or may hold credentials. That is no protection
+    from a person who connects, who may read all that the user may; it only prevents showing secrets
+    by mistake.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)
@@ -53,9 +54,9 @@ def open_file(home: Home, name: str) -> LogStream:
 
 
 def checked(home: Home, path: str) -> str:
-    """Return the real path of the file that may be opened. Raises BadRequest if `path` is not a
-    whole path of a regular file, UnknownStream if it cannot be read, and Refused if it belongs to
-    the system or may hold credentials.
+    """Return the path of the file at `path`, with links resolved, if a person may open it. Raises
+    BadRequest if `path` is not the whole path of a regular file, UnknownStream if it cannot be
+    read, and Refused if it belongs to the system or may hold credentials.
     """
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
@@ -98,13 +99,15 @@ def checked(home: Home, path: str) -> str:
 
 
 def system(real: str) -> bool:
-    """Return True if the real path is one of the kernel's directories or is inside one."""
+    """Return True if the path, which must have its links resolved, is one of the kernel's
+    directories, such as /proc, or lies inside one.
+    """
     return any(real == directory or real.startswith(f"{directory}/") for directory in _SYSTEM)
 
 
 def secret(home: Home, real: str) -> bool:
-    """Return True if the directory or the name of the real path says that it holds credentials. The
-    path of a directory must end with `/`.
+    """Return True if a path, which must have its links resolved, may hold credentials, by its own
+    name or by a directory in it. If the path is a directory, end it with `/`.
     """
     own = [
         os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")

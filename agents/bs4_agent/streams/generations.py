@@ -38,9 +38,10 @@ MAX_PAIRS = 4096
 
 
 class Trail:
-    """Pairs of wall second and size of one growing file, at most one pair a second.
+    """The size of one growing file at many moments, as pairs of wall second and bytes, at most one
+    pair a second and later fewer.
 
-    With them a log can be searched by time even if its lines have none.
+    With it a log can be searched by time even if its lines have no times.
     """
 
     def __init__(self, saved: Sequence[Sequence[float]] = ()) -> None:
@@ -49,8 +50,8 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        """Note that the file had `size` bytes at wall second `t`, unless the last pair is too
-        recent.
+        """Note that the file had `size` bytes at wall second `t`. It is left out if the newest pair
+        is less than a second older, or if `t` is earlier.
         """
         # A wall clock that was set back would break the order, so such pairs are left out until it
         # has caught up.
@@ -63,14 +64,16 @@ class Trail:
             self._every *= 2
 
     def size_at(self, t: float) -> int | None:
-        """Return the last size that was noted at or before wall second `t`. None if the file was
-        not watched then.
+        """Return the size in bytes that the file had at wall second `t`, by the last pair at or
+        before it. Return None if there is no such pair.
         """
         index = bisect_right(self._times, t)
         return self._sizes[index - 1] if index else None
 
     def saved(self, limit: int) -> list[list[float]]:
-        """Return at most `limit` of the pairs, evenly spread."""
+        """Return at most `limit` of the pairs [wall second, bytes], evenly spread, for the state
+        file.
+        """
         step = -(-len(self._times) // limit) or 1
         found = []
         for i in range(0, len(self._times), step):
@@ -80,14 +83,14 @@ class Trail:
 
 @dataclass(kw_only=True)
 class Generation:
-    """What is known about one file of a log, as it is kept when the agent restarts.
+    """What is known about one file of a log. It is saved, so that a restarted agent recognises the
+    file.
 
-    `end` is its final size once nothing more is expected, and None before. `lost` says why its
-    bytes cannot be read any more, and is "" if they can. A file that was truncated in place is lost
-    with `end` None, because what was written just before may never have been seen. `fingerprint` is
-    the SHA-256 of the first `fingerprinted` bytes. `link` is the agent's own hard link to the file,
-    or "" if none could be made. `seen` is the size in bytes when the file was last checked.
-    `first_seen` is a wall second.
+    `end` is the file's final size once it is finished, and None before. `lost` says why its bytes
+    cannot be read any more, and is "" if they can; a file that was truncated in place is lost, with
+    `end` None. `fingerprint` is a hash of the first `fingerprinted` bytes. `link` is the path of
+    the agent's own hard link to the file, or "" if it has none. `seen` is the size in bytes when
+    the file was last checked, `first_seen` a wall second.
     """
 
     number: int
@@ -107,11 +110,11 @@ class Generation:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Generation:
-        """Return the generation that `as_dict` wrote."""
+        """Return the generation in a dictionary that `as_dict` made."""
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the generation in the form of the state file."""
+        """Return the generation as a dictionary for JSON, as the state file of a log has it."""
         return {
             **self.__dict__,
             "trail": self.trail.saved(SAVED_PAIRS if self.live else SAVED_PAIRS_FINISHED),
@@ -119,12 +122,14 @@ class Generation:
 
     @property
     def live(self) -> bool:
-        """Return True if more bytes may come."""
+        """Return True if the file may still grow: it is neither finished nor lost."""
         return self.end is None and not self.lost
 
     @property
     def state(self) -> str:
-        """Return "lost", "live" or "finished"."""
+        """Return "lost" if the file's bytes cannot be read any more, "live" if it may still grow,
+        and "finished" otherwise.
+        """
         if self.lost:
             return "lost"
         if self.live:
@@ -132,14 +137,15 @@ class Generation:
         return "finished"
 
     def is_file(self, info: os.stat_result) -> bool:
-        """Return True if `info` describes this file. Device numbers are compared only within one
-        boot, because network volumes get a new one at each boot.
+        """Return True if `info`, the result of a stat call, is of this file. Device numbers are
+        compared only if this boot is the one in which the file was found, because network volumes
+        get new ones at each boot.
         """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 
     def open(self) -> int:
-        """Return a descriptor of exactly this file, or -1 if it is at none of its places: the
-        agent's link, its path, and a rotated name beside it.
+        """Return a new descriptor of exactly this file, or -1 if it cannot be found. It is searched
+        at the agent's hard link, at its own path, and under the names that a log rotation gives it.
         """
         for path in self._places():
             fd = self._open_if_same(path)
@@ -165,14 +171,18 @@ class Generation:
         return -1
 
     def recognises(self, fd: int) -> bool:
-        """Return True if the open file begins as this generation did."""
+        """Return True if the open file `fd` begins with the bytes with which this file began.
+        Returns True also while no byte of this file is known.
+        """
         return (
             self.fingerprinted == 0
             or digest(os.pread(fd, self.fingerprinted, 0)) == self.fingerprint
         )
 
     def take_fingerprint(self, fd: int) -> bool:
-        """Extend the fingerprint while it is short. Return True if it changed."""
+        """Hash the first 256 bytes of the open file `fd`, or as many as it has by now. Return True
+        if the fingerprint changed; it does not once it covers 256 bytes.
+        """
         if self.fingerprinted >= FINGERPRINT_BYTES:
             return False
         head = os.pread(fd, FINGERPRINT_BYTES, 0)
@@ -183,8 +193,8 @@ class Generation:
 
 
 class Watch:
-    """A live generation and its open descriptor. It tells growth from replacement, and the
-    descriptor keeps an unlinked file readable.
+    """The open file of a live generation. It finds out if the file has grown or its content was
+    replaced, and it keeps the file readable after a deletion.
     """
 
     def __init__(self, generation: Generation, fd: int) -> None:
@@ -202,8 +212,8 @@ class Watch:
         """
 
     def unchanged(self, info: os.stat_result) -> bool:
-        """Return True if `info` of the path describes this file, it is live, and it has the size
-        that readers were last notified of.
+        """Return True if nothing has happened: `info`, the result of a stat call at the log's path,
+        is of this file, the file is live, and it has the size of which readers were last notified.
         """
         generation = self.generation
         return (
@@ -214,8 +224,8 @@ class Watch:
         )
 
     def intact(self) -> bool:
-        """Take over the current size. Return False if the file was truncated or rewritten in place
-        instead of growing.
+        """Check the file and note its present size. Return False if it was truncated or rewritten
+        in place instead of having grown.
         """
         info = os.fstat(self.fd)
         if info.st_size < self.size:
@@ -238,7 +248,7 @@ class Watch:
         return len(self._mark) == self.size - begin
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the file's descriptor."""
         os.close(self.fd)
 
 
@@ -248,10 +258,9 @@ def digest(data: bytes) -> str:
 
 
 def open_log(path: str) -> int:
-    """Return a descriptor of the regular file at `path`, or -1 if there is none. Other errors, such
-    as a missing permission, are raised as OSError.
-
-    O_NONBLOCK is set because opening a FIFO without a writer would hang.
+    """Open the regular file at `path` for reading and return its descriptor. Return -1 if there is
+    no such file, or if it is something else, such as a FIFO or a directory. Raises OSError for
+    other errors, such as a missing permission.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -266,7 +275,9 @@ def open_log(path: str) -> int:
 
 
 def rotated(path: str) -> list[str]:
-    """Return the files beside `path` that a log rotation may have made of it, oldest first."""
+    """Return the paths of the files beside `path` that a log rotation may have made of it, such as
+    `trainer.log.1`, oldest first. The list is empty if there are none.
+    """
     directory, name = os.path.split(path)
     found = []
     try:
@@ -285,12 +296,12 @@ def rotated(path: str) -> list[str]:
 
 
 def link_into(archive: Path, fd: int, name: str) -> str:
-    """Make a hard link to the open file `fd` as `archive/name`, or as `name` with a number behind
-    it, and return its path. Returns "" if none can be made.
+    """Make a hard link to the open file `fd` as `archive/name`, or with a number after the name if
+    that is taken, and return its path.
 
-    That is common (another filesystem, FUSE and object stores, fs.protected_hardlinks), costs
-    nothing while the agent lives, and is shown as `linked: false`. The link is made through
-    /proc/self/fd and not by the file's path, because the path may name another file by now.
+    Return "" if no link can be made, for example because `archive` is on another filesystem. That
+    is common and costs nothing while the agent lives. The link is made from the descriptor, because
+    the file's path may name another file by now.
     """
     try:
         archive.mkdir(mode=0o700, parents=True, exist_ok=True)

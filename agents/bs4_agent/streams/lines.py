@@ -22,8 +22,9 @@ LINE_LIMIT = 4 * 1024 * 1024
 
 
 class LineIndex:
-    """Newline counts of one file that only grows. `extend` reads what is new; everything else reads
-    at most one stride.
+    """The number of newlines up to each of many places in one file that only grows, to find lines
+    by number fast. `extend` reads what the file has gained; every other method reads a small part
+    at most.
     """
 
     def __init__(self) -> None:
@@ -33,17 +34,18 @@ class LineIndex:
 
     @property
     def scanned(self) -> int:
-        """Return the number of bytes from the start of the file that are indexed."""
+        """Return how many bytes from the start of the file are indexed."""
         return len(self._counts) * self._stride
 
     @property
     def newlines(self) -> int:
-        """Return the number of newlines in the indexed bytes."""
+        """Return the number of newlines in the part of the file that is indexed."""
         return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
-        """Index the whole strides below `size`, or only up to the end of `line`. Return False if
-        the budget ended first.
+        """Index the file `fd`, which has `size` bytes, in steps of 64 KiB or more, until at most a
+        part of such a step is left or the 0-based `line` is indexed. Return False if the budget was
+        spent before that.
         """
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:
@@ -55,14 +57,14 @@ class LineIndex:
         return True
 
     def count(self, fd: int, size: int) -> int:
-        """Return the number of newlines in the first `size` bytes. All whole strides of them must
-        be indexed.
+        """Return the number of newlines in the first `size` bytes of the file `fd`. Call `extend`
+        for that size first; the rest after the last index is read here.
         """
         return self.newlines + _count(fd, self.scanned, size - self.scanned)
 
     def before(self, fd: int, place: int) -> int:
-        """Return the number of newlines before offset `place`. The place must be in the indexed
-        bytes or in the stride behind them.
+        """Return the number of newlines before byte `place` of the file `fd`. Call `extend` first,
+        so that the index reaches `place` but for a part of one step.
         """
         step = min(place // self._stride, len(self._counts))
         return (self._counts[step - 1] if step else 0) + _count(
@@ -70,8 +72,8 @@ class LineIndex:
         )
 
     def offset(self, fd: int, size: int, line: int) -> int | None:
-        """Return the offset at which the 0-based `line` begins. None if the first `size` bytes have
-        fewer lines. `extend` must have been called for this line.
+        """Return the byte at which the 0-based `line` of the file `fd` begins. Return None if the
+        first `size` bytes have fewer lines. Call `extend` for this line first.
         """
         if line == 0:
             return 0
@@ -81,8 +83,8 @@ class LineIndex:
 
 
 def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
-    """Return the offset behind the `count`-th newline (counted from 1) of [start, end), or None if
-    there are fewer.
+    """Return the byte after the `count`-th newline (counted from 1) in bytes [start, end) of the
+    file `fd`. Return None if there are fewer newlines there.
     """
     while start < end:
         block = os.pread(fd, min(STRIDE, end - start), start)
@@ -100,8 +102,9 @@ def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
 
 
 def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
-    """Return the offset at which the line that contains `offset` begins, looking back at most
-    `limit` bytes. That is `offset` itself if a line begins there.
+    """Return the byte at which the line that contains byte `offset` of the file `fd` begins. Return
+    `offset` itself if a line begins there, and `offset - limit` if the begin is further back than
+    `limit` bytes.
     """
     lowest = max(0, offset - limit)
     while offset > lowest:
@@ -114,7 +117,9 @@ def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
 
 
 def ends_with_newline(fd: int, size: int) -> bool:
-    """Return True if the last of `size` bytes is a newline, or if `size` is 0."""
+    """Return True if the last of the first `size` bytes of the file `fd` is a newline. Returns True
+    if `size` is 0.
+    """
     return size == 0 or os.pread(fd, 1, size - 1) == b"\n"
 
 

@@ -23,8 +23,8 @@ LOOKED, LOOK_S = 100_000, 0.5
 
 
 class Listing:
-    """Answers queries about directories of the pod. They go to the name `files`, which is not a
-    stream.
+    """Answers queries about the directories of the pod, for a person who types the path of a file.
+    Such queries name the stream `files`, although it is none.
     """
 
     def __init__(self, home: Home) -> None:
@@ -33,14 +33,13 @@ class Listing:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer query `op`, and return the answer as a dictionary. Raises BadRequest, or Refused
-        for the directories of the system and of credentials.
+        """Answer query `op`, of which there is only `paths`, and return the answer as a dictionary.
+        Setting `stop` ends it early. Raises BadRequest if the query is wrong or the directory
+        cannot be listed, and Refused for directories of the system and of credentials.
 
         * `paths`: `path` is the beginning of a whole path. The answer has `directory`, the path as
-          it was
-          typed up to the last `/`; `names`, the names there that continue the path, with `/` behind
-            a
-          directory; and `more`, True if there are more names than fit.
+          it was typed up to the last `/`; `names`, the sorted names there that continue the path,
+          with `/` after a directory; and `more`, True if names were left out.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):

@@ -43,14 +43,14 @@ class _Tail:
 
 
 class LogStream:
-    """A log as a stream. `follow` names the file of an attempt, `poll` checks it, and `read`
-    returns its bytes unaltered. Each file that was seen is one generation.
+    """A log as a stream of its raw bytes. `follow` says where the log of an attempt is, `poll`
+    checks its files, and `read` returns bytes. Each file that the log has had is one generation.
 
-    Whole lines are delivered exactly once and in order to a reader that continues at `Chunk.next`.
-    See Chunk for a last line without LF. Each generation is hard-linked into `archive` when it is
-    discovered, so unlinking it loses nothing. The chain is kept in the file `state`, so cursors
-    outlive the agent. Bytes that cannot be read any more are a `gap` for the reader that comes to
-    them, and `on_gap` gets them once as `{"generation", "from", "to", "reason"}`.
+    A reader that continues at `Chunk.next` gets each whole line once and in order; Chunk says what
+    happens to a last line without LF. Each file is hard-linked into the directory `archive` when it
+    is found, so deleting it loses nothing. The files are remembered in the file `state`, so cursors
+    outlive the agent. Where bytes cannot be read any more, a reader gets a `gap`, and `on_gap` is
+    called once with `{"generation", "from", "to", "reason"}`.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class LogStream:
         self._tails: dict[int, _Tail] = {}
 
     def follow(self, path: Path, attempt: int) -> None:
-        """Expect this log of `attempt` at `path` from now on. An attempt earlier than the current
-        one is ignored.
+        """Set the path at which the log of attempt number `attempt` is, or will be, and check it.
+        An attempt that is earlier than the present one is ignored.
         """
         with self._lock:
             news = self._chain.expect(str(path), attempt)
@@ -82,8 +82,8 @@ class LogStream:
             self.poll()
 
     def poll(self) -> bool:
-        """Check the files. Return True if there is something new for a reader. It takes 4
-        microseconds if nothing changed.
+        """Check the log's files. Return True if there is something new for readers. While nothing
+        changes this takes 4 microseconds, so call it often.
         """
         with self._lock:
             news = self._chain.scan()
@@ -92,8 +92,8 @@ class LogStream:
         return news
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk at `cursor`, of at most `limit` bytes, without waiting. Raises
-        BadCursor.
+        """Return the chunk of at most `limit` bytes at `cursor`, which may be "start" or "end". It
+        does not wait, so the chunk may be empty. Raises BadCursor if there is no such place.
         """
         with self._lock:
             chunk = self._chunk_at(cursor, min(max(limit, 1), PAYLOAD_LIMIT))
@@ -101,7 +101,7 @@ class LogStream:
         return chunk
 
     def noticed(self) -> Cursor:
-        """Return the end of the newest file at the last poll."""
+        """Return the cursor of the end that the newest file had when the log was last polled."""
         with self._lock:
             watch = self._chain.newest
             if watch is None:
@@ -109,8 +109,9 @@ class LogStream:
             return Cursor(watch.generation.number, watch.noticed)
 
     def stat(self) -> dict[str, Any]:
-        """Return the state of the stream: kind "log", `start` and `end` cursors, `bytes`, `path`,
-        `attempt`, `problem`, and its newest generations.
+        """Return the state of the stream as a dictionary: `kind` "log", the cursors `start` and
+        `end`, `bytes`, the `path` and the `attempt` of the log, `problem` (why a file cannot be
+        read, or ""), and `generations`, its newest files.
         """
         with self._lock:
             pieces, end = self.pieces(), Cursor(self._chain.next, 0)
@@ -130,7 +131,7 @@ class LogStream:
             }
 
     def pieces(self) -> list[Piece]:
-        """Return the generations that can be read now, oldest first."""
+        """Return the files of the log that can be read now, oldest first."""
         with self._lock:
             for generation in list(self._chain.generations):
                 if generation.live:
@@ -142,8 +143,9 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the line that was the last one at wall second `t`. Returns the start
-        of the stream if `t` is before it, and None if there is no file yet.
+        """Return the cursor of the place that the log had reached at wall second `t`, at the begin
+        of the last line. Return the start of the log if `t` is before it, and None if the log has
+        no file yet.
         """
         with self._lock:
             for generation in reversed(self._chain.generations):
@@ -159,7 +161,7 @@ class LogStream:
             return None
 
     def close(self) -> None:
-        """Save the chain and close its files."""
+        """Save what is known of the log's files and close them."""
         with self._lock:
             self._chain.close()
 

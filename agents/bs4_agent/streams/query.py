@@ -25,11 +25,11 @@ TEXT_SLICE_S = 0.25
 
 
 class Queries:
-    """Answers the queries of one stream. It holds line indexes, so that seeking by line reads only
-    what is new.
+    """Answers the queries of one stream. It keeps indexes of lines, so that each part of a file is
+    counted only once.
 
-    Every answer has `next`: None, or the arguments for another query because the time slice (50 ms)
-    or the room ended first.
+    Every answer has `next`. It is None if the answer is complete. Otherwise time or room ended
+    first, and it has the arguments with which another query continues.
     """
 
     def __init__(self, stream: Stream) -> None:
@@ -43,37 +43,29 @@ class Queries:
         """Answer query `op` and return the answer as a dictionary. Setting `stop` cancels it.
         Raises BadRequest for an unknown query or wrong arguments, and BadCursor.
 
-        * `stat`: see the stream.
+        * `stat`: the answer is that of the stream's `stat`.
         * `seek-line`: `line` is 0-based, or negative to count from the end or from `cursor`. The
-          answer has
-          `cursor`, where the line begins, as far as it got. With `room`, the way back from the end
-            is no
-          longer than about so many bytes; `cut` says that it was too long, and `within` that the
-            cursor is
-          inside a line.
+          answer has `cursor`, where that line begins, or the place reached so far. With `room`, at
+          most about so many bytes are read on the way back from the end; `cut` then says that the
+          line is further away, and `within` that `cursor` is inside a line.
         * `seek-time`: `t` is in wall seconds. The answer has `cursor` of the first line not before
-          it, the
-          line's `t`, and `exact`.
-        * `seek-clock`: moves by `seconds` from the clock of the line at `cursor`, over midnights.
-          The answer
-          has `cursor` of the first line not before that.
-        * `where`: the answer has `line`, the line that contains `cursor`, and `lines`, the number
-          of lines of
-          the whole stream without an unfinished one.
+          it, the line's `t`, and `exact`, True. If lines have no times, `cursor` is about where the
+          stream was at `t`, `t` is None, and `exact` is False.
+        * `seek-clock`: moves by `seconds` from the clock HH:MM:SS of the line at `cursor`, over
+          midnights. The answer has `cursor` of the first line not before that, or None if no line
+          near has a clock.
+        * `where`: the answer has `line`, the number of the line that contains `cursor`, and
+          `lines`, the number of whole lines of the stream.
         * `search`: takes `pattern`, `cursor`, `limit`, and the flags `regex`, `ignore_case`,
-          `backwards`. The
-          answer has `hits` [{"cursor", "text", "at"}], one for each line; the match is `at` bytes
-            into it.
+          `backwards`. The answer has `hits` [{"cursor", "text", "at"}], one for each line; the
+          match is `at` bytes into it.
         * `count`: takes `pattern`, `cursor`, and the flags `regex`, `ignore_case`. The answer has
-          `stretches`
-          [[generation, begin, end, lines]] with matches, and `cursor`, where counting continues
-            when the log
-          has grown.
+          `stretches` [[generation, begin, end, lines]], the parts of files with matching lines, and
+          `cursor`, where counting continues when the log has grown.
         * `sift`: takes `terms` [{"pattern" (regular expression), "ignore_case", "out"}], `floor`
-          (least level,
-          0 to 50), `backwards`, `cursor`, `limit`. The answer has `lines` [[cursor, text, bytes]]
-            that pass, in
-          the order of the search, and `cursor`, how far that is.
+          (least level, 0 to 50), `backwards`, `cursor`, `limit`. The answer has `lines` [[cursor,
+          text, bytes]], which match every term and none with `out`, and `cursor`, the place up to
+          which lines were tested.
         """
         answers = {
             "stat": self._stat,

@@ -65,7 +65,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 class Wanted:
-    """The condition that a request sets for lines: its terms and its least level."""
+    """The condition that a request sets for lines: its terms, which are regular expressions that a
+    line must match (or, with `out`, must not), and the least level of a line.
+    """
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.reach = REACH if request["op"] == "sift" else LINE
@@ -101,11 +103,15 @@ class Wanted:
             self.leap = pattern
 
     def may_be_in(self, block: bytes) -> bool:
-        """Return False if no line of this block can be wanted."""
+        """Return False if certainly no line of this block can satisfy the condition. It is a fast
+        test that spares testing each line.
+        """
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        """Return True if all terms hold for this line. Its level is not checked."""
+        """Return True if the line matches every term and none with `out`. The level is not tested
+        here.
+        """
         return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
             p.search(line[:reach]) for p, reach in self.outs
         )
@@ -120,8 +126,8 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
-    """Read a request from standard input, answer it on standard output, and return. An alarm ends
-    the process if it takes too long.
+    """Read one request from standard input and write the answer to standard output, both as JSON;
+    the module's text describes them. If the answer takes too long, an alarm ends the process.
     """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
@@ -136,8 +142,8 @@ def main() -> None:
 
 
 def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request `search` or `sift`: the hits, and the place to continue from,
-    or None if everything was searched.
+    """Return the answer to a request `search` or `sift`: `hits`, and `next`, the place to continue
+    from as [generation, offset], or None if everything was searched.
     """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))
@@ -167,8 +173,9 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request `count`: the stretches with wanted lines, how far it got, and
-    the place to continue from, or None if everything was counted.
+    """Return the answer to a request `count`: `stretches` (the parts of files with matching lines,
+    and how many), `reached` (the place up to which lines were counted), and `next`, the place to
+    continue from, or None if everything was counted. Places are [generation, offset].
     """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))
@@ -194,8 +201,9 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks of bytes [begin, end) in order, or the last first: the offset and the whole
-    lines. A line longer than a block comes in several blocks.
+    """Yield the blocks of bytes [begin, end) of the file `fd`, in order or, with `backwards`, the
+    last one first. Each is the offset at which it begins, and its whole lines. A line longer than a
+    block comes in several blocks.
     """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
@@ -218,8 +226,9 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
 def lines(
     wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the wanted lines of one block: the offset, the raw length with LF, and the line without
-    escape sequences and LF.
+    """Yield the lines of one block that satisfy the condition, each as its offset in the file, its
+    length there with LF, and its bytes without escape sequences and LF. The block `data` begins at
+    byte `first` of the file `fd`. `escapes` finds escape sequences.
     """
     text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
@@ -244,8 +253,9 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the same as `lines`, by one search in C from each candidate to the next. A candidate
-    still has to match.
+    """Yield the same as `lines`, but faster: one search with the expression `leap` finds the next
+    line that may satisfy the condition, and only such lines are tested. The block has no escape
+    sequences and no level is asked for.
     """
     at = 0
     while at < len(data) and (found := leap.search(data, at)):
@@ -262,8 +272,8 @@ def leaps(
 
 
 def level_of(line: bytes) -> int | None:
-    """Return the line's own level from 5 to 50, or None for a line without one, such as a
-    continuation.
+    """Return the level that a line itself shows, from 5 (TRACE) to 50 (CRITICAL). Return None for a
+    line without one, such as the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
@@ -272,7 +282,9 @@ def level_of(line: bytes) -> int | None:
 
 
 def level_before(fd: int, offset: int) -> int:
-    """Return the level of the last line before `offset` that has one, or 0 if none is near."""
+    """Return the level of the last line before byte `offset` of the file `fd` that shows one.
+    Return 0 if none of the last 16 KiB does.
+    """
     begin = max(0, offset - BEFORE)
     for line in reversed(os.pread(fd, offset - begin, begin).split(b"\n")):
         level = level_of(line)
@@ -282,22 +294,25 @@ def level_before(fd: int, offset: int) -> int:
 
 
 def last_write(line: bytes) -> bytes:
-    """Return what a terminal would still show of a line with carriage returns, such as a progress
-    bar.
+    """Return what a terminal would show of a line with carriage returns, such as a progress bar:
+    the last part that is not empty.
     """
     return next((piece for piece in reversed(line.split(b"\r")) if piece), b"")
 
 
 def whole(line: bytes) -> str:
-    """Return the line as text, up to WHOLE bytes of it."""
+    """Return the line as text, cut to its first 4,096 bytes."""
     return line[:WHOLE].decode("utf-8", "replace")
 
 
 def hit(
     wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes
 ) -> list[Any]:
-    """Return the hit of a matching line, in the form of `search`. The first part of a block may be
-    the rest of a line longer than a block; it counts as that line.
+    """Return a matching line as a hit: [generation, offset of the line, excerpt, bytes of the line
+    before the match].
+
+    `first` is the byte of the file `fd` at which the block begins. If the line is at that byte, it
+    may be the rest of a line longer than a block; the hit then names the begin of the whole line.
     """
     match = None
     if wanted.ins:
@@ -309,8 +324,8 @@ def hit(
 
 
 def line_begin(fd: int, offset: int) -> int:
-    """Return the offset at which the line that contains `offset` begins, looking back at most
-    HIT_LINE bytes.
+    """Return the byte at which the line that contains byte `offset` of the file `fd` begins. It
+    looks back at most 64 MiB, and returns that place if the begin is further away.
     """
     lowest = max(0, offset - HIT_LINE)
     end = offset
@@ -324,7 +339,9 @@ def line_begin(fd: int, offset: int) -> int:
 
 
 def excerpt(line: bytes, at: int) -> str:
-    """Return the text around the match: at most 200 bytes, starting a little before it."""
+    """Return at most 200 bytes of the line as text, such that the match, which begins at byte `at`,
+    is in it.
+    """
     begin = max(0, at - 60) if len(line) > 200 else 0
     return line[begin : begin + 200].decode("utf-8", "replace")
 

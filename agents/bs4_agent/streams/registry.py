@@ -59,9 +59,10 @@ class _Entry:
 
 
 class Streams:
-    """All streams of the pod. Safe to use from several threads.
+    """All streams of the pod, by name. Safe to use from several threads.
 
-    `add` makes a stream readable. Appending to a SegmentStream wakes its readers.
+    `add` makes a stream readable, and `read` waits for what is new in it. Logs are polled by a
+    thread of this object.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,9 @@ class Streams:
         self._poller: threading.Thread | None = None
 
     def add(self, name: str, stream: LogStream | SegmentStream | WholeFile) -> None:
-        """Make a stream readable as `name`. Raises BadRequest if the name is taken."""
+        """Make a stream readable as `name`. From then on reads can wait for what is new in it.
+        Raises BadRequest if there is a stream with that name.
+        """
         entry = _Entry(stream)
         with self._lock:
             if name in self._entries:
@@ -86,20 +89,26 @@ class Streams:
                 self._start_poller()
 
     def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
-        """Let `opener(name)` open streams whose names begin with `prefix` when a console asks for
-        them. They are closed ten minutes after their last use. `opener` raises AgentError if a
-        stream cannot be opened.
+        """Register `opener` for all names that begin with `prefix`. When somebody reads or queries
+        such a name that is no stream yet, `opener(name)` must return the stream, or raise
+        AgentError if it cannot be opened.
+
+        These streams are closed again ten minutes after their last use.
         """
         self._openers[prefix] = opener
 
     def answer(self, name: str, ask: Answer) -> None:
-        """Let `ask` answer queries of `name`, which is not a stream. `ask` runs in a worker, so it
-        must be limited in time and change nothing. It raises AgentError for a wrong query.
+        """Register `ask` as what answers queries of `name`, although that is no stream. `ask` gets
+        the query's name, its arguments and the event that cancels it.
+
+        It must not take long or change anything. It must raise AgentError for a wrong query.
         """
         self._answers[name] = ask
 
     def remove(self, name: str) -> None:
-        """Forget a stream. Its files stay, and reads that wait for it end with UnknownStream."""
+        """Forget the stream with this name, if there is one. Its files stay. Reads that wait for it
+        raise UnknownStream.
+        """
         with self._lock:
             entry = self._entries.pop(name, None)
         if entry is not None:
@@ -108,7 +117,7 @@ class Streams:
             entry.notify()
 
     def get(self, name: str) -> LogStream | SegmentStream | WholeFile:
-        """Return the stream with this name. Raises UnknownStream."""
+        """Return the stream with this name. Raises UnknownStream if there is none."""
         return self._entry(name).stream
 
     def names(self) -> list[str]:
@@ -117,7 +126,9 @@ class Streams:
             return sorted(self._entries)
 
     def notify(self, name: str) -> None:
-        """Wake the reads that wait for `name`, because something is new there or they must stop."""
+        """Wake the reads that wait for the stream `name`, because something is new there or because
+        they must stop. Does nothing if there is no such stream.
+        """
         with self._lock:
             entry = self._entries.get(name)
         if entry is not None:
@@ -133,13 +144,13 @@ class Streams:
         seen: int = 0,
         stop: threading.Event | None = None,
     ) -> Chunk:
-        """Return the chunk at `cursor`, waiting up to `wait` seconds (at most 30) for one that is
-        not empty. Setting `stop`, followed by `notify`, ends the wait. Raises UnknownStream or
-        BadCursor.
+        """Return the chunk at `cursor` of the stream `name`. If it is empty, wait for data up to
+        `wait` seconds (at most 30), and return an empty chunk if there still is none. Setting
+        `stop`, followed by `notify`, ends the wait. Raises UnknownStream or BadCursor.
 
         `seen` is the number of bytes of the unfinished last line at `cursor` that the reader has
-        from an earlier partial chunk. The line is then delivered again only when it has grown. A
-        reader that never passes `seen` gets it once a second.
+        already. That line is then returned again only when it has grown. A reader that never passes
+        `seen` gets it once a second.
         """
         entry = self._entry(name)
         now = began = time.monotonic()
@@ -170,9 +181,12 @@ class Streams:
     def query(
         self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer a query of one stream; see Queries.run. For the name "*" the only query is `list`,
-        which returns {"streams": [{"name", "kind", "start", "end", "bytes"}], "next"}. Raises
-        UnknownStream or BadRequest.
+        """Answer query `op` of the stream `name` and return the answer as a dictionary; Queries.run
+        describes the queries. Raises UnknownStream, BadRequest or BadCursor.
+
+        For the name "*" the only query is `list`. Its answer is {"streams": [{"name", "kind",
+        "start", "end", "bytes"}], "next"}; `next` is None, or the arguments with which another
+        `list` continues.
         """
         if name == "*":
             if op != "list":
@@ -183,7 +197,7 @@ class Streams:
         return self._entry(name).queries.run(op, arguments, stop)
 
     def close(self) -> None:
-        """Stop the poller and close the streams. Nothing may read any more."""
+        """Stop polling logs and close all streams. Nothing may be read afterwards."""
         self._closing.set()
         self._hurry.set()
         if self._poller is not None:

@@ -52,29 +52,34 @@ Stretch = list[int]
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to search for. `ignore_case` ignores the case of ASCII letters."""
+    """A text to search for, as bytes. With `ignore_case` the case of ASCII letters is ignored."""
 
     text: bytes
     ignore_case: bool = False
 
     @property
     def must(self) -> bytes:
-        """Return a part of the text that a block with a match certainly holds in this spelling. It
-        lets most blocks be skipped in C. Empty if there is no such part.
+        """Return a part of the text that every block with a match holds exactly as it is written
+        here, so that other blocks can be skipped fast. With `ignore_case` it has no letters. It is
+        empty if there is no such part.
         """
         if not self.ignore_case:
             return self.text
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        """Return the text of a block in the form in which `wanted` is searched."""
+        """Return the text of a block, in lower case if the case is ignored, so that `wanted` can be
+        searched in it.
+        """
         if self.ignore_case:
             return block.text.lower()
         return block.text
 
     @property
     def wanted(self) -> bytes:
-        """Return the bytes to search for, in lower case if the case is ignored."""
+        """Return the bytes to search for in `haystack`: the text, in lower case if the case is
+        ignored.
+        """
         if self.ignore_case:
             return self.text.lower()
         return self.text
@@ -89,10 +94,12 @@ def literal(
     *,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Return the lines with `needle` from `start` on, and the place to continue from, or None if
-    everything was searched. With `backwards`, return those before `start`, newest first.
+    """Search for the text `needle` from `start` on. Return at most `limit` matching lines as hits,
+    and the place to continue from, or None if everything was searched. With `backwards`, search
+    before `start`, newest line first.
 
-    A line longer than a block is one hit in each answer, at its own begin.
+    A line longer than a block is one hit, with the place at which it begins, but it may be a hit
+    again in the answer that continues.
     """
     hits: list[Hit] = []
     room = ROOM
@@ -130,8 +137,9 @@ def _end(fd: int, after: int) -> int:
 def count(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 ) -> tuple[list[Stretch], Cursor, bool]:
-    """Count the lines from `start` on that hold `needle`. Return the stretches with matches, the
-    place up to which it counted, and True if that is the end.
+    """Count the lines from `start` on that hold `needle`. Return three things: the stretches (the
+    parts of files with matching lines, and how many), the place up to which lines were counted, and
+    True if that is the end.
     """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
@@ -150,8 +158,8 @@ def count(
 
 
 def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces without an unfinished last line. What was counted or filtered up to there
-    can be continued there when the file has grown.
+    """Return the pieces, but the last one without its unfinished last line, if it has one. A count
+    or filter that ends there can be continued there once the file has grown.
     """
     for last, fd in opened(pieces[-1:]):
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
@@ -225,9 +233,11 @@ def regex(
     ignore_case: bool = False,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Return the same as `literal`, for lines in whose first 16 KiB `pattern` matches. A pattern
-    that is just a text may match anywhere in the line. Raises BadRequest for a pattern that is
-    invalid or takes too long.
+    """Search for lines in whose first 16 KiB the regular expression `pattern` matches. Arguments
+    and result are those of `literal`. A pattern without special characters is found anywhere in a
+    line.
+
+    Raises BadRequest if the pattern is invalid or takes too long.
     """
     request = {
         "op": "search",
@@ -248,8 +258,12 @@ def scan(
     *,
     backwards: bool = False,
 ) -> tuple[dict[str, Any], Cursor | None]:
-    """Run the scanner's process for `request` (see regexscan). Return its answer, and the place to
-    continue from, or None if everything was searched. Raises BadRequest.
+    """Have `request` answered in a process of its own, which searches with regular expressions;
+    regexscan.py describes request and answer. Return the answer, and the place to continue from, or
+    None if everything was searched.
+
+    If the query is cancelled, the answer is empty. Raises BadRequest if the pattern is invalid or
+    takes too long.
     """
     wanted = list(_ranges(pieces, start, backwards=backwards))
     ranges, fds = [], []

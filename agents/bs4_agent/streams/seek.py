@@ -18,8 +18,9 @@ ALL_LINES = 1 << 62
 
 @dataclass(frozen=True)
 class SeekResult:
-    """The result of a seek: the `place`, or the place that the time slice reached and the arguments
-    `ask_again` that continue from there.
+    """The result of a seek. If `ask_again` is None, `place` is the place that was sought. Otherwise
+    the time ended first: `place` is how far the seek got, and `ask_again` has the arguments of a
+    query that continues there.
     """
 
     place: Cursor
@@ -33,11 +34,11 @@ class SeekResult:
 def line_from_start(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
 ) -> SeekResult:
-    """Return the place of the 0-based `line` of the whole stream, or the stream's end if it has
-    fewer lines.
+    """Return the place at which the 0-based `line` of the whole stream begins, or the stream's end
+    if it has fewer lines.
 
-    Continuing after a time slice reads nothing twice, because the indexes of `index_of(generation)`
-    remember how far they got.
+    `index_of(generation)` returns the line index of a file. The indexes remember what was counted,
+    so a seek that continues after its time ended reads nothing twice.
     """
     place = Cursor(1, 0)
     wanted = line
@@ -59,8 +60,9 @@ def line_from_start(
 def count_lines(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget
 ) -> tuple[int, int] | None:
-    """Return the 0-based line that contains `place`, and the number of whole lines of the stream.
-    None if the time slice ended first; the indexes then remember how far they got.
+    """Return the 0-based number of the line that contains `place`, and the number of whole lines of
+    the stream. Return None if the time ended first; call again, because the indexes that
+    `index_of(generation)` returns remember what was counted.
     """
     line = lines = 0
     for piece, fd in opened(pieces):
@@ -81,7 +83,8 @@ def line_from_end(
     pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
 ) -> SeekResult:
     """Return the place at which the last `lines` lines before `end` begin, or the stream's start if
-    there are fewer. The way back ends after about `room` bytes, even inside a line.
+    it has fewer. With `room`, the search ends after about so many bytes, even inside a line; the
+    result then has `cut` set.
     """
     place = end
     earlier = (piece for piece in reversed(pieces) if piece.generation <= end.generation)
@@ -147,8 +150,9 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
 def first_at(
     pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
 ) -> tuple[Cursor, float] | None:
-    """Return the place of the first line that is not before wall second `t`, and its time. None if
-    there is no such line or no line has a time.
+    """Return the place of the first line that is not before wall second `t`, and that line's wall
+    second. `timestamp` returns the wall second of a line, or None. Return None if there is no such
+    line or no line has a time.
     """
     answer: tuple[Cursor, float] | None = None
     for piece, fd in opened(reversed(pieces)):

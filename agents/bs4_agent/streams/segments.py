@@ -32,29 +32,29 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
-    """Raised for a record that does not fit into one frame's payload."""
+    """Raised for a record that is too large to be sent to a console in one frame."""
 
     type = "record-too-large"
 
 
 class RecordNotJson(AgentError):
-    """Raised for a record that holds something that JSON lacks, such as NaN."""
+    """Raised for a record with a value that JSON cannot express, such as NaN."""
 
     type = "record-not-json"
 
 
 class SegmentStream:
-    """Records in files `<directory>/NNNNNNNN.ndjson`, one JSON object a line. One process writes
-    it; any number of its threads append and read.
+    """A stream of records in the files `<directory>/NNNNNNNN.ndjson` (segments), one JSON object a
+    line. Only one process may write it, with any number of threads.
 
-    When `cap_bytes` would be exceeded, the oldest segment is deleted, and a reader that had not
-    read it gets a `gap`. With `keep_unreleased` (the journal) it is deleted only below `release`d
-    cursors; if there is no such segment, `append` raises SpoolFull.
+    When it would grow beyond `cap_bytes`, the oldest segment is deleted; a reader that had not read
+    it gets a `gap`. With `keep_unreleased` (the journal) a segment is deleted only if `release` was
+    called for all of it; if there is none, `append` raises SpoolFull.
 
-    A torn last line, left when the machine stopped in the middle of a write, is cut off when the
-    stream is opened. `repaired` then is its gap: `{"generation", "from", "to", "reason"}`. After a
-    reboot a new segment is begun: bytes that a reader already has may never have reached the disk,
-    and their cursors must not come to mean other bytes.
+    If the machine stopped in the middle of a write, the torn last line is cut off when the stream
+    is opened, and `repaired` is its gap: `{"generation", "from", "to", "reason"}`. After a reboot a
+    new segment is begun, so that cursors of bytes that never reached the disk cannot come to mean
+    other bytes.
     """
 
     def __init__(
@@ -87,10 +87,11 @@ class SegmentStream:
             self._begin(1)
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
-        """Write one record and return the cursor behind it. With `sync` it is on disk when this
-        returns.
+        """Write one record and return the cursor of the place after it. With `sync` the record is
+        on disk when this returns.
 
-        Raises SpoolFull, RecordTooLarge or RecordNotJson, and writes nothing then.
+        Raises SpoolFull if there is no room, RecordTooLarge or RecordNotJson; nothing is written
+        then.
         """
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -102,8 +103,9 @@ class SegmentStream:
         return self.append_line(line, sync=sync)
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
-        """Write one record that is JSON bytes (without LF) already, and return the cursor behind
-        it. Raises SpoolFull or RecordTooLarge.
+        """Write one record, given as the bytes of a JSON object without LF, and return the cursor
+        of the place after it. With `sync` it is on disk when this returns. Raises SpoolFull or
+        RecordTooLarge.
         """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
@@ -125,29 +127,32 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """Note that a console has everything before `cursor`. Whole segments below it may be
-        deleted when the cap needs it.
+        """Record that a console has everything before `cursor`. Segments that lie wholly before it
+        may from now on be deleted when room is needed. Raises BadCursor.
         """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
 
     @property
     def releasable_before(self) -> int:
-        """Return the number of the segment below which all may be deleted."""
+        """Return the number of a segment. All segments with a lower number may be deleted when room
+        is needed.
+        """
         if self._keep_unreleased:
             return self._released
         return self._current
 
     def shed(self) -> bool:
-        """Delete the oldest segment to make room for another stream. Return False if only the
-        current one is left.
+        """Delete the oldest segment, to make room on the disk for another stream. Return False, and
+        delete nothing, if only the segment that is being written is left.
         """
         with self._lock:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of whole records from `cursor` on, of one segment: at most `limit`
-        bytes, but one record at least. Raises BadCursor.
+        """Return the chunk of whole records from `cursor` on, all of one segment. It has at most
+        `limit` bytes, but one record even if that is larger, and is empty if there is nothing new.
+        Raises BadCursor if there is no such place.
         """
         with self._lock:
             sizes = dict(self._sizes)
@@ -168,8 +173,8 @@ class SegmentStream:
         return Chunk(str(place), str(end), data, more=end < Cursor(last, sizes[last]))
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that is kept, oldest first. A line that is no JSON object is left out;
-        `Journal.verify` reports it.
+        """Yield every record that the stream still has, oldest first. A line that is no JSON object
+        is left out; `Journal.verify` reports such lines.
         """
         for _, line in self.lines():
             record = parse(line)
@@ -177,7 +182,9 @@ class SegmentStream:
                 yield record
 
     def lines(self) -> Iterator[tuple[Cursor, bytes]]:
-        """Yield every line that is kept, without its LF, and the cursor at which it begins."""
+        """Yield every line that the stream still has, oldest first, as the cursor at which it
+        begins and its bytes without LF.
+        """
         for number, size in sorted(self._snapshot().items()):
             offset = 0
             try:
@@ -201,8 +208,8 @@ class SegmentStream:
         return None
 
     def stat(self) -> dict[str, Any]:
-        """Return the state of the stream: kind "records", `start` and `end` cursors, `bytes`, and
-        the number of `segments`.
+        """Return the state of the stream as a dictionary: `kind` "records", the cursors `start` and
+        `end`, `bytes`, and the number of `segments`.
         """
         sizes = self._snapshot()
         last = max(sizes)
@@ -215,18 +222,20 @@ class SegmentStream:
         }
 
     def pieces(self) -> list[Piece]:
-        """Return the segments as pieces, oldest first."""
+        """Return the stream's segment files as pieces, oldest first."""
         rows = []
         for number, size in sorted(self._snapshot().items()):
             rows.append(Piece(number, size, self._opener(number)))
         return rows
 
     def place_at(self, t: float) -> str | None:
-        """Return None: a stream of records is searched by the times in its lines."""
+        """Return None, because a stream of records keeps no such times: it is searched by the times
+        that its records carry.
+        """
         return None
 
     def close(self) -> None:
-        """Close the current segment."""
+        """Close the segment that is being written. Nothing may be appended afterwards."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)
@@ -375,7 +384,9 @@ class SegmentStream:
 
 
 def segments(directory: Path) -> list[tuple[int, Path]]:
-    """Return the numbers and paths of the segment files in `directory`, oldest first."""
+    """Return the number and the path of each segment file in `directory`, oldest first. The list is
+    empty if there are none.
+    """
     return sorted(
         (int(match[1]), path)
         for path in directory.iterdir()
@@ -384,7 +395,7 @@ def segments(directory: Path) -> list[tuple[int, Path]]:
 
 
 def parse(line: bytes) -> dict[str, Any] | None:
-    """Return the record in a line, or None if the line is no JSON object."""
+    """Return the JSON object in a line, or None if the line is no JSON object."""
     try:
         record = loads(line)
     except ForeignJsonError:
@@ -395,7 +406,9 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def record_time(line: bytes) -> float | None:
-    """Return the wall second at the start of a record's line, or None if it has none."""
+    """Return the wall second with which a record's line begins (`{"t": ...`), or None if it begins
+    with none.
+    """
     match = _TIME.match(line)
     try:
         return float(match[1]) if match else None

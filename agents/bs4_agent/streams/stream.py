@@ -12,9 +12,10 @@ from bs4_agent.streams.cursor import Chunk
 
 @dataclass(frozen=True)
 class Piece:
-    """One generation as a query sees it: `size` bytes that will not change, and how to open them.
+    """One file of a stream as a query sees it: the number `generation`, the first `size` bytes,
+    which do not change any more, and `open`, which returns a new descriptor.
 
-    `open` returns a descriptor that the caller closes, or -1 if the file is gone in the meantime.
+    The caller of `open` closes the descriptor. It is -1 if the file is gone by now.
     """
 
     generation: int
@@ -23,8 +24,8 @@ class Piece:
 
 
 def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
-    """Yield each piece with its open descriptor, which is closed afterwards. Pieces whose file is
-    gone are skipped.
+    """Yield each piece with an open descriptor of its file, which is closed when the next piece is
+    asked for. Pieces whose file is gone are skipped.
     """
     for piece in pieces:
         fd = piece.open()
@@ -36,28 +37,34 @@ def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
 
 
 class Stream(Protocol):
-    """A log or a stream of records. Safe to use from several threads."""
+    """The interface of every stream: a log, a stream of records, or a finished file. Safe to use
+    from several threads.
+    """
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return the function that reads the wall second of a line (without LF). It returns None
-        for a line without a time. The property is None if lines are not understood at all.
+        """Return the function that returns the wall second of a line (its bytes without LF), or
+        None for a line without a time. Return None in place of the function if the lines of this
+        stream are not understood.
         """
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return a chunk of about `limit` bytes from `cursor` on. `cursor` is a place, "start" or
-        "end". It never waits. Raises BadCursor if there is no such place.
+        """Return the chunk of about `limit` bytes at `cursor`, which is the text of a cursor,
+        "start" or "end". It does not wait, so the chunk may be empty. Raises BadCursor if there is
+        no such place.
         """
 
     def stat(self) -> dict[str, Any]:
-        """Return `kind` ("log", "records" or "file"), `start` and `end` (cursors), `bytes`, and
-        what the kind adds.
+        """Return the state of the stream as a dictionary: `kind` ("log", "records" or "file"), the
+        cursors `start` and `end`, `bytes`, and more that depends on the kind.
         """
 
     def pieces(self) -> list[Piece]:
-        """Return the files that can be read now, each with its size, oldest first."""
+        """Return the stream's files that can be read now, as pieces, oldest first. The list is
+        empty if there is none.
+        """
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor that was the end of the stream at wall second `t`. None if the stream
-        does not note such times.
+        """Return the cursor of the place that the stream had reached at wall second `t`. Return
+        None if the stream keeps no such times.
         """

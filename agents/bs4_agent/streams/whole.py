@@ -17,8 +17,8 @@ _GENERATIONS = 10**12
 
 
 class WholeFile:
-    """The raw bytes of one finished file. If the file is replaced, cursors into the old one raise
-    BadCursor and it must be read from the start.
+    """One finished file as a stream of its raw bytes. If the file is replaced or written again, its
+    older cursors raise BadCursor, and it must be read from the start.
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
@@ -27,7 +27,9 @@ class WholeFile:
         self._path = path
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor`. Raises BadCursor."""
+        """Return the chunk of at most `limit` bytes at `cursor`, which may be "start" or "end".
+        Raises BadCursor if the file is gone or was written again.
+        """
         piece = self._piece()
         place = self._place(cursor, piece)
         fd = piece.open()
@@ -39,8 +41,8 @@ class WholeFile:
         return Chunk(str(place), str(end), data, more=end.offset < piece.size)
 
     def stat(self) -> dict[str, Any]:
-        """Return the state of the stream: kind "file", `start` and `end` cursors, and `bytes`.
-        Raises BadCursor if the file is gone.
+        """Return the state of the stream as a dictionary: `kind` "file", the cursors `start` and
+        `end`, and `bytes`. Raises BadCursor if the file is gone.
         """
         piece = self._piece()
         return {
@@ -55,7 +57,7 @@ class WholeFile:
         return [self._piece()]
 
     def place_at(self, t: float) -> str | None:
-        """Return None: a finished file has no times."""
+        """Return None, because it is not noted when a finished file grew."""
         return None
 
     def close(self) -> None:

@@ -20,10 +20,10 @@ STALE_S = 5.0
 
 class Background(Generic[T]):
     """A daemon thread that calls `work` every `interval` seconds and keeps the newest result, so
-    that no reader ever waits for a call.
+    that no reader ever waits for `work`.
 
-    A call that never returns costs this one thread. No second thread is started beside it, because
-    each hang would leave another one behind.
+    If a call never returns, this thread hangs and the newest result grows old. No second thread is
+    started, because each hang would leave another one behind.
     """
 
     def __init__(self, name: str, work: Callable[[], T], interval: float) -> None:
@@ -37,7 +37,9 @@ class Background(Generic[T]):
         self._thread.start()
 
     def newest(self) -> tuple[T | None, float | None]:
-        """Return the last result and its age in seconds. Returns (None, None) before the first."""
+        """Return the newest result of `work` and its age in seconds. Returns (None, None) before
+        the first result.
+        """
         result = self._result
         if result is None:
             return (None, None)
@@ -45,12 +47,16 @@ class Background(Generic[T]):
 
     @property
     def waiting_s(self) -> float:
-        """Return the seconds since the last result, or since the start if there is none."""
+        """Return the number of seconds since the newest result, or since the thread was started if
+        there is no result yet.
+        """
         return time.monotonic() - (self._started_m if self._result is None else self._result[1])
 
     @property
     def alive(self) -> bool:
-        """Return True if the thread runs."""
+        """Return True if the thread runs. It ends if `stop` is called or if `work` raises an
+        exception.
+        """
         return self._thread.is_alive()
 
     def wait_first(self, timeout: float) -> bool:
@@ -58,8 +64,9 @@ class Background(Generic[T]):
         return self._first.wait(timeout)
 
     def stop(self, timeout: float = 1.0) -> bool:
-        """Request a stop and wait up to `timeout` seconds. Return True once the thread has ended. A
-        thread that hangs is left behind, because it is a daemon thread.
+        """Ask the thread to end and wait up to `timeout` seconds. Return True if it has ended, and
+        False if it still runs, for example because `work` hangs. It is a daemon thread, so it does
+        not keep the program from ending.
         """
         self._stop.set()
         self._thread.join(timeout)
@@ -76,8 +83,8 @@ class Background(Generic[T]):
 
 
 class GuardedGpus:
-    """A GpuSource in a thread of its own. `latest` returns at once, whatever the driver does, and
-    says how old the sample is.
+    """A GPU source that is sampled every `interval` seconds in a thread of its own, so that a
+    hanging driver stops nobody else. `latest` returns at once and says how old the sample is.
     """
 
     def __init__(self, source: GpuSource, interval: float = 1.0) -> None:
@@ -85,16 +92,17 @@ class GuardedGpus:
         self._background = Background("gpus", source.sample, interval)
 
     def wait_first(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the first sample, so that the first record already has
-        GPUs. Return True if there is one.
+        """Wait up to `timeout` seconds for the first sample, so that the first telemetry record
+        already has GPUs. Return True if there is one.
         """
         return self._background.wait_first(timeout)
 
     def latest(self) -> dict[str, Any]:
-        """Return the newest sample with its `age_s` in seconds. Its state is "stale" once it is
-        over 5 s old, and `detail` then names the driver call that hangs.
+        """Return the newest GPU sample, with `age_s`, its age in seconds (None before the first
+        sample). After more than 5 s without a new one its `state` is "stale", and `detail` names
+        the driver call that hangs, if one does. If the thread has ended, `state` is "error".
 
-        `xids` is empty, because `take_xids` returns each event once.
+        `xids` is empty; `take_xids` returns those events.
         """
         sample, age = self._background.newest()
         result = dict(sample or empty("stale", "waiting for the first sample"))
@@ -106,18 +114,25 @@ class GuardedGpus:
         return result
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events since the last call. Only the sampler may call this; everybody else
-        reads the events in the telemetry stream.
+        """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
+        first, as `{"index", "xid", "t"}`. The list is empty if there are none.
+
+        Each event is returned only once, so only the sampler may call this. Others read the events
+        in the telemetry stream.
         """
         return self._source.take_xids()
 
     @property
     def xid_events(self) -> bool:
-        """Return True if the driver reports Xid events to the agent."""
+        """Return True if the driver reports Xid events (GPU faults) to the agent. In a container it
+        often does not.
+        """
         return bool(getattr(self._source, "xid_events", False))
 
     def close(self) -> None:
-        """Stop the thread and release the driver. A thread that hangs is left alone."""
+        """Stop the thread and release the driver. If the thread hangs in a driver call, leave both
+        as they are.
+        """
         if self._background.stop():
             self._source.close()
 

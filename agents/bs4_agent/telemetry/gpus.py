@@ -37,50 +37,52 @@ BLANK_DEVICE: Mapping[str, Any] = {
 
 
 class GpuSource(Protocol):
-    """A source of GPU samples. `sample` may take as long as the driver does, even for ever, so only
-    GuardedGpus calls it.
+    """The interface of what returns GPU samples. `sample` may take as long as the driver does, even
+    for ever, so only GuardedGpus calls it, in a thread of its own.
     """
 
     @property
     def call(self) -> str:
-        """Return the name of the driver call that runs now, or "" between calls."""
+        """Return the name of the driver call that runs now, or "" if none runs."""
 
     def sample(self) -> dict[str, Any]:
-        """Return the `gpus` value of a telemetry record. Its processes are not attributed yet
-        (`pids` is "unknown"), and `xids` is empty.
+        """Return the value of `gpus` in a telemetry record, for this moment. It is not known yet to
+        which run each process belongs, so `pids` is "unknown"; `xids` is empty.
 
-        Never raises for what a driver does: state "absent" or "error" says it.
+        It never raises because of the driver. If the driver is missing or fails, `state` is
+        "absent" or "error" and `detail` says why.
         """
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events `{"index", "xid", "t"}` since the last call, oldest first. May be
-        called from any thread, and also while `sample` hangs.
+        """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
+        first, as `{"index", "xid", "t"}`: the GPU's index, the fault's number and the wall second.
+        May be called from any thread, also while `sample` hangs.
         """
 
     def close(self) -> None:
-        """Release the driver."""
+        """Release the driver or file that the source uses."""
 
 
 class XidQueue:
-    """Xid events on their way from the thread that finds them to the thread that records them. It
-    keeps the newest 1,000 if nobody takes them.
+    """The Xid events (GPU faults) that one thread has found and another has not recorded yet. If
+    nobody takes them, only the newest 1,000 are kept. Thread-safe.
     """
 
     def __init__(self) -> None:
         self._events: deque[dict[str, Any]] = deque(maxlen=1000)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Add one event."""
+        """Add one event, `{"index", "xid", "t"}`."""
         self._events.append(event)
 
     def take(self) -> list[dict[str, Any]]:
-        """Return all events, oldest first, and forget them."""
+        """Return all events, oldest first, and remove them. The list is empty if there are none."""
         return [self._events.popleft() for _ in range(len(self._events))]
 
 
 def empty(state: str, detail: str) -> dict[str, Any]:
-    """Return a sample without devices, with this `state` ("ok", "absent", "error" or "stale") and
-    the reason `detail`.
+    """Return a GPU sample without devices. `state` is "ok", "absent", "error" or "stale", and
+    `detail` says why.
     """
     return {
         "state": state,
@@ -94,7 +96,9 @@ def empty(state: str, detail: str) -> dict[str, Any]:
 
 
 class AbsentGpus:
-    """The source of a pod without a driver, library or binding. `reason` says what is missing."""
+    """The GPU source of a pod on which something that is needed is missing, such as NVIDIA's Python
+    binding. `reason` is a sentence about what is missing. Its samples have no devices.
+    """
 
     call = ""
 
@@ -102,11 +106,11 @@ class AbsentGpus:
         self._reason = reason
 
     def sample(self) -> dict[str, Any]:
-        """Return a sample with state "absent"."""
+        """Return a sample without devices, with state "absent" and the reason as its `detail`."""
         return empty("absent", self._reason)
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return an empty list."""
+        """Return an empty list, because nothing can report events."""
         return []
 
     def close(self) -> None:
@@ -115,11 +119,12 @@ class AbsentGpus:
 
 
 class RecordedGpus:
-    """GPUs from a JSON file `{"driver": str, "devices": [{...}], "xids": [{"index","xid","t"}]}`.
-    It is read again whenever it changes.
+    """A GPU source that shows the GPUs in a JSON file `{"driver": str, "devices": [{...}], "xids":
+    [{"index", "xid", "t"}]}`, for tests and practice pods. The file is read again whenever it
+    changes.
 
-    Devices have the keys of a telemetry record; a missing key is null. Each Xid event is returned
-    once, which is decided by its `t`.
+    Devices have the keys of a telemetry record; a missing key is null. An Xid event is returned
+    only if its `t` is later than that of all events before.
     """
 
     call = ""
@@ -132,7 +137,9 @@ class RecordedGpus:
         self._xids = XidQueue()
 
     def sample(self) -> dict[str, Any]:
-        """Return the sample in the file, or one with state "error" if the file cannot be used."""
+        """Return the sample in the file. If the file cannot be used, return one without devices,
+        with state "error" and the reason as its `detail`.
+        """
         try:
             self._load()
             devices = enumerate(self._content.get("devices", []))
@@ -159,7 +166,9 @@ class RecordedGpus:
             )
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events since the last call, oldest first."""
+        """Return the Xid events that the file has gained since the last call, oldest first, as
+        `{"index", "xid", "t"}`.
+        """
         return self._xids.take()
 
     def close(self) -> None:
@@ -192,8 +201,11 @@ class RecordedGpus:
 
 
 def open_gpus(scope: Scope) -> GpuSource:
-    """Return the source of this pod: the file that BS4_GPU_SOURCE names, or NVML. NVML itself tries
-    a missing driver again later.
+    """Return the GPU source of this pod: the file that the environment variable BS4_GPU_SOURCE
+    names, or else NVIDIA's library NVML. If the Python binding for NVML is missing, the source is
+    one without GPUs.
+
+    A driver that is missing now is searched again later, whenever the source is sampled.
     """
     if path := os.environ.get(SOURCE_VARIABLE):
         return RecordedGpus(Path(path))

@@ -59,7 +59,9 @@ def _pause(look: _Look, urgent: bool, young: bool) -> float:
 
 
 class DeviceHolders:
-    """The holders of the device nodes in `dev`. Not thread-safe: ProcessTable holds the lock."""
+    """Finds the processes (holders) that have NVIDIA device nodes in the directory `dev` open, such
+    as /dev/nvidia0. Not thread-safe; ProcessTable holds the lock.
+    """
 
     def __init__(self, dev: Path) -> None:
         # Links under /proc/PID/fd show the resolved path.
@@ -67,10 +69,12 @@ class DeviceHolders:
         self._looks: dict[int, _Look] = {}
 
     def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
-        """Return the pids of the holders, each with the minor numbers it has open. The set is empty
-        for a process that has only nvidiactl or nvidia-uvm open.
+        """Return the processes that have an NVIDIA device node open, by pid. Each pid has the set
+        of its GPUs' minor numbers (N of /dev/nvidiaN), which is empty if only nvidiactl or
+        nvidia-uvm is open.
 
-        Processes in `urgent` are scanned at most a second late.
+        To save time, most processes are read again only after 5 to 120 s. Those whose pid is in
+        `urgent` and that had no GPU open are read again after a second.
         """
         now, wall = time.monotonic(), time.time()
         for pid in self._looks.keys() - processes.keys():
@@ -93,8 +97,11 @@ class DeviceHolders:
         }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        """Return the pids of the holders that only watch GPUs: the agent, and those without
-        nvidia-uvm while others have it open.
+        """Return the pids of the processes that have GPUs open only to watch them, such as
+        nvidia-smi and this agent. They are those that do not have nvidia-uvm open, which CUDA
+        needs, while another process has.
+
+        It uses the last `scan`. The set has only the agent if no process has nvidia-uvm open.
         """
         holders, computing = set(), set()
         for pid, look in self._looks.items():
@@ -106,7 +113,9 @@ class DeviceHolders:
         return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
-        """Return the number of processes whose open files are hidden from the agent."""
+        """Return the number of processes whose open files the agent may not see, by the last
+        `scan`. They may hold a GPU without being known.
+        """
         return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
 
     def _list(self, pid: int, look: _Look, now: float) -> None:

@@ -20,8 +20,9 @@ _DISKS_STALE_S = 15.0
 
 
 class HostSampler:
-    """Makes the `host` value of a telemetry record. The first sample has no rates yet: `cpu` and
-    `net` are null. `paths()` returns the directories whose disks are measured.
+    """Makes the value of `host` in telemetry records: CPU, memory, disks and network of the
+    machine. In the first sample `cpu` and the rates in `net` are null, because they need an earlier
+    sample. `paths()` returns the directories whose disks are measured.
     """
 
     def __init__(self, paths: Callable[[], Sequence[Path]]) -> None:
@@ -38,8 +39,8 @@ class HostSampler:
         )
 
     def sample(self) -> dict[str, Any]:
-        """Return the host value of this moment. Memory and disks are in bytes, `cpu` in percent of
-        all cores, `net` in bytes per second.
+        """Return the value of `host` for this moment. Memory and disks are in bytes, `cpu` in
+        percent of all cores, `net` in bytes per second. What is not known is null.
         """
         # Called here, so that only the caller's own thread ever calls it.
         self._wanted = list(self._paths())
@@ -58,13 +59,13 @@ class HostSampler:
         }
 
     def wait_first(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds for the first disk sizes, so that the first record already
-        has them. Return True if there are any.
+        """Wait up to `timeout` seconds for the first sizes of disks, so that the first record
+        already has them. Return True if they are there.
         """
         return self._disks.wait_first(timeout)
 
     def close(self) -> None:
-        """Stop the thread that reads the disks."""
+        """Stop the thread that reads the sizes of the disks."""
         self._disks.stop()
 
     def _cpu(self) -> float | None:
@@ -109,10 +110,8 @@ class HostSampler:
 
 
 def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
-    """Return the bytes received and sent since the boot, over all interfaces but loopback.
-
-    The file is read here because psutil takes eight times as long (0.24 ms), and the whole agent
-    has 5 ms a second.
+    """Return the number of bytes received and the number of bytes sent since the boot, over all
+    network interfaces but loopback. `path` differs only in tests.
     """
     received = sent = 0
     for line in Path(path).read_text().splitlines()[2:]:
@@ -124,8 +123,8 @@ def net_bytes(path: str = "/proc/net/dev") -> tuple[int, int]:
 
 
 def one_per_device(paths: Sequence[Path]) -> list[Path]:
-    """Return the first of these paths on each filesystem. A path that does not exist yet counts as
-    its nearest existing parent.
+    """Return those of the paths that lie on different filesystems, the first one of each. A path
+    that does not exist yet counts by its nearest parent that exists.
     """
     found: dict[int, Path] = {}
     for path in paths:
@@ -142,8 +141,9 @@ def one_per_device(paths: Sequence[Path]) -> list[Path]:
 
 
 def disk_usage(path: Path) -> dict[str, Any]:
-    """Return `{"path", "used", "total", "free", "read_only"}` in bytes, for the filesystem that
-    `path` is or will be on. The numbers are null if it does not answer.
+    """Return `{"path", "used", "total", "free", "read_only"}` of the filesystem on which `path` is
+    or would be made. Sizes are in bytes. All but the path are None if the filesystem reports an
+    error.
 
     `free` is what an ordinary user may still write, so used + free is less than total if blocks are
     reserved for root.

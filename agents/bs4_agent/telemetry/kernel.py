@@ -14,11 +14,11 @@ _RECORDS_A_READ = (
 
 
 class KernelLog:
-    """The kernel log `dev`/kmsg, read from its end on. With `past` it is read from the oldest
-    record that the kernel still has.
+    """The kernel's log, from the file `kmsg` in the directory `dev`. Reading begins with what is
+    written from now on, or, with `past`, with the oldest record that the kernel still has.
 
-    `state` is "visible" or "hidden", and `detail` says why it is hidden. Not thread-safe. A
-    practice pod has its own `dev`; a file or a FIFO there takes the place of the kernel.
+    `state` is "visible" or "hidden", and `detail` says why it is hidden, as it is in most
+    containers. Not thread-safe. In a practice pod the file is not the kernel's.
     """
 
     def __init__(self, dev: Path, *, past: bool = False) -> None:
@@ -41,11 +41,12 @@ class KernelLog:
             return  # a FIFO has no past
 
     def read(self) -> list[bytes]:
-        """Return the kernel's own lines since the last call, in the kernel's form
-        `priority,sequence,microseconds,flags;text`.
+        """Return the lines that the kernel has logged since the last call, as bytes of the form
+        `priority,sequence,microseconds,flags;text`. The list is empty if there are none or the log
+        is hidden. One call returns 2,000 at most.
 
-        Lines that a process wrote into the log (facility not 0) are left out, and so are the
-        properties below a record.
+        Lines that a process wrote into the log are left out, and so are the property lines below a
+        record.
         """
         if self._fd < 0:
             return []

@@ -13,19 +13,21 @@ _BUCKET_S = 10.0
 
 
 class GpuLoad:
-    """The utilization of each GPU over the last ten minutes. It gets every poll (2 s) and keeps one
-    mean for each device and ten seconds.
+    """How busy each GPU is now and was on average over the last ten minutes. Call `of` with every
+    poll of the GPUs; for the average, one value is kept for every ten seconds of each GPU.
     """
 
     def __init__(self) -> None:
         self._buckets: dict[int, deque[tuple[float, float, int]]] = {}
 
     def of(self, devices: Sequence[Mapping[str, Any]], now_m: float) -> dict[str, dict[int, Any]]:
-        """Add a poll and return `names`, `util`, `power` and `mean_util` of GpuFacts, each by GPU
+        """Add the GPUs `devices` of a telemetry record, read at monotonic second `now_m`. Return
+        the fields `names`, `util`, `power` and `mean_util` of GpuFacts, each a dictionary by GPU
         index.
 
-        `util` and `mean_util` are in percent, `power` is the share of the power limit. `mean_util`
-        has only devices that were polled for most of ten minutes.
+        `util` and `mean_util` are in percent, `power` is the share of the power limit from 0 to 1.
+        What is not known of a GPU is left out, and so is its `mean_util` until it was polled for
+        most of ten minutes.
         """
         facts: dict[str, dict[int, Any]] = {"names": {}, "util": {}, "power": {}, "mean_util": {}}
         for device in devices:

@@ -25,8 +25,9 @@ _V2 = _Limits("memory.max", "memory.current", "inactive_file")
 
 
 class MemoryMeter:
-    """Measures memory. It finds the narrowest control group once; each reading is then two small
-    files. `cgroups` and `own` differ from their defaults only in tests.
+    """Measures how much memory the processes of the agent's container or machine use and may use.
+    When it is made, it finds the control group with the lowest limit. `cgroups` and `own` differ
+    from their defaults only in tests.
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class MemoryMeter:
         self._group, self._files, self._limit = self._narrowest(cgroups, own)
 
     def used_and_total(self) -> tuple[int, int]:
-        """Return the used and the total memory in bytes. File cache that the kernel would give back
-        does not count as used.
+        """Return the used memory and the total memory in bytes: those of the control group, or of
+        the machine if no control group has a lower limit. File cache that the kernel would give
+        back does not count as used.
         """
         if self._group is not None and self._files is not None:
             usage = _number(self._group / self._files.usage)

@@ -55,8 +55,8 @@ class _Device:
 
 
 class NvmlGpus:
-    """Samples through pynvml. Calls may hang, so GuardedGpus runs it in its thread, and only that
-    thread may use it.
+    """The GPU source that asks the driver through NVIDIA's library NVML (pynvml). Its calls may
+    hang, so GuardedGpus runs it in a thread of its own, and only that thread may sample it.
     """
 
     def __init__(self, retry_s: float = _RETRY_S, lost_retry_s: float = _LOST_RETRY_S) -> None:
@@ -74,18 +74,21 @@ class NvmlGpus:
 
     @property
     def call(self) -> str:
-        """Return the name of the driver call that runs now, or "" between calls."""
+        """Return the name of the driver call that runs now, or "" if none runs."""
         return self._calls.in_flight
 
     @property
     def xid_events(self) -> bool:
-        """Return True if Xid events can be received, because at least one GPU supports them."""
+        """Return True if Xid events (the driver's reports of GPU faults) can be received, because
+        at least one GPU supports them.
+        """
         watch = self._watch
         return watch is not None and watch.listening
 
     def sample(self) -> dict[str, Any]:
-        """Return the GPUs of this moment, or a sample with state "absent" or "error" if the driver
-        does not answer.
+        """Return the GPUs of this moment as the value of `gpus` in a telemetry record. If the
+        driver is missing or fails, return one without devices, with state "absent" or "error"; the
+        driver is tried again in a later call.
         """
         now = time.monotonic()
         if now >= self._reopen_m:
@@ -105,12 +108,15 @@ class NvmlGpus:
         return {**empty("ok", ""), "driver": self._driver, "devices": rows}
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events since the last call, oldest first."""
+        """Return the Xid events (GPU faults) since the last call, oldest first, as `{"index",
+        "xid", "t"}`.
+        """
         return self._xids.take()
 
     def close(self) -> None:
-        """Release the driver. If the Xid thread hangs in it, the library stays open, because a
-        shutdown during a call would crash the agent.
+        """Release the driver. A later `sample` opens it again. If the thread that waits for Xid
+        events hangs in a driver call, the library stays open, because closing it then would crash
+        the agent.
         """
         if not self._open:
             return

@@ -68,10 +68,10 @@ _RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
 
 
 class NvmlCalls:
-    """Calls of pynvml functions by name.
+    """Calls functions of pynvml by name, and remembers which.
 
-    `in_flight` names the call that runs now, `failed` the last one that failed. The caller sets
-    `where` (" of GPU 3"), which is appended to `in_flight`.
+    `in_flight` is the name of the call that runs now, or "", and `failed` that of the last one that
+    failed. The caller sets `where`, such as " of GPU 3", which is appended to `in_flight`.
     """
 
     def __init__(self) -> None:
@@ -80,8 +80,8 @@ class NvmlCalls:
         self.where = ""
 
     def invoke(self, name: str, *args: Any) -> Any:
-        """Call the pynvml function `name` and return its result. Raises pynvml.NVMLError, after
-        `failed` was set.
+        """Call the pynvml function `name` with these arguments and return its result. Raises
+        pynvml.NVMLError, and then `failed` names the call.
         """
         self.in_flight = name + self.where
         try:
@@ -93,8 +93,8 @@ class NvmlCalls:
             self.in_flight = ""
 
     def field(self, name: str, *args: Any) -> Any:
-        """Return the result of the pynvml function `name`, or None if this GPU, driver or container
-        has no such field. Other errors are raised as pynvml.NVMLError.
+        """Call the pynvml function `name` and return its result, or None if this GPU, driver or
+        container does not have what it asks for. Raises pynvml.NVMLError for every other error.
         """
         try:
             return self.invoke(name, *args)
@@ -105,17 +105,21 @@ class NvmlCalls:
 
 
 def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `util` and `mem_util` of one GPU into its row, in percent."""
+    """Write `util` and `mem_util` of one GPU into its row: the percent of the time in which it
+    computed and in which its memory was used. Both stay as they are if the GPU does not report
+    them.
+    """
     rates = nvml.field("nvmlDeviceGetUtilizationRates", handle)
     if rates is not None:
         row["util"], row["mem_util"] = rates.gpu, rates.memory
 
 
 def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `mem_used` and `mem_total` of one GPU into its row, in bytes.
+    """Write `mem_used` and `mem_total` of one GPU into its row, in bytes. Both stay as they are if
+    the GPU does not report them.
 
-    Version 2 of the call leaves out what the driver reserves for itself (0.6 GiB on an H100).
-    Version 1, for drivers before 510, counts that as used.
+    Drivers before 510 count the memory that they reserve for themselves (0.6 GiB on an H100) as
+    used. Later ones do not.
     """
     info = nvml.field("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if info is None:
@@ -125,24 +129,30 @@ def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def temperature(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `temp` of one GPU into its row, in degrees Celsius."""
+    """Write `temp` of one GPU into its row, in degrees Celsius, or null if the GPU does not report
+    its temperature.
+    """
     row["temp"] = nvml.field("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
 
 
 def power(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `power` of one GPU into its row, in watts."""
+    """Write `power` of one GPU into its row, the watts that it draws now, or null if it does not
+    report it.
+    """
     row["power"] = _watts(nvml.field("nvmlDeviceGetPowerUsage", handle))
 
 
 def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `sm_clock` and `mem_clock` of one GPU into its row, in MHz."""
+    """Write `sm_clock` and `mem_clock` of one GPU into its row, in MHz, or null if it does not
+    report them.
+    """
     row["sm_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)
     row["mem_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)
 
 
 def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `throttle` of one GPU into its row: the names of the reasons why its clocks are
-    lowered. Null if they are not known.
+    """Write `throttle` of one GPU into its row: a list of the names of the reasons why its clocks
+    are lowered, such as "hw_slowdown", empty if there are none. It is null if they are not known.
     """
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
@@ -153,8 +163,9 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `procs` of one GPU into its row: its compute and graphics processes, one entry for each
-    pid. `mem` is in bytes, and null if the driver does not report it (MIG, some containers).
+    """Write `procs` of one GPU into its row: a list of `{"pid", "mem"}`, one for each process that
+    computes or draws on the GPU. `mem` is in bytes, and null if the driver does not report it (MIG,
+    some containers).
     """
     used: dict[int, int | None] = {}
     for kind in ("Compute", "Graphics"):
@@ -168,21 +179,23 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def power_limit(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `power_limit` of one GPU into its row, in watts."""
+    """Write `power_limit` of one GPU into its row, the watts that it may draw at most, or null if
+    it does not report it.
+    """
     row["power_limit"] = _watts(nvml.field("nvmlDeviceGetEnforcedPowerLimit", handle))
 
 
 def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `ecc` of one GPU into its row: the number of uncorrected ECC errors since the driver
-    was loaded.
+    """Write `ecc` of one GPU into its row: the number of memory errors that could not be corrected
+    since the driver was loaded, or null if the GPU does not count them.
     """
     kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
 
 
 def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `remap` of one GPU into its row, only if there is something to report: "pending" if bad
-    memory rows wait for a reset, "failed" if they cannot be replaced.
+    """Write `remap` of one GPU into its row, but only if something is wrong: "pending" if broken
+    memory rows will be replaced at the next reset, "failed" if they cannot be replaced.
     """
     rows = _optional(nvml, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
@@ -194,8 +207,8 @@ def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `recovery` of one GPU into its row, only if the driver (570 or later) asks for an
-    action, such as "reset".
+    """Write `recovery` of one GPU into its row, but only if the driver (570 or later) says that the
+    GPU needs an action: "reset", "reboot", "drain" or "drain and reset".
     """
     action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = None
@@ -223,11 +236,12 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
 
 
 def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `pcie` of one GPU into its row: {"gen", "gen_max", "width", "width_max", "tx", "rx"}.
+    """Write `pcie` of one GPU into its row: {"gen", "gen_max", "width", "width_max", "tx", "rx"},
+    or null if none of them is known.
 
-    They are the link as it is and as it could be; "tx" and "rx" are KB/s during the 20 ms of the
-    reading. `pcie` is null if none of them is known. An idle GPU lowers its generation to save
-    power and keeps its width.
+    The first four are the generation and the width (lanes) of the link now and at most; "tx" and
+    "rx" are the KB/s that the GPU sends and receives, measured for 20 ms each. An idle GPU lowers
+    its generation to save power and keeps its width.
     """
     found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
     for key, counter in (
@@ -239,11 +253,11 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `nvlink` of one GPU into its row: {"active", "links", "errors"}.
+    """Write `nvlink` of one GPU into its row: {"active", "links", "errors"}, or null if the GPU has
+    no NVLink or does not report it.
 
-    They are the number of links that are up, the number of links, and the errors that the links
-    counted since the driver was loaded (null if they are not counted). `nvlink` is null if the GPU
-    has no NVLink or does not report it.
+    "active" is the number of links that are up, "links" the number of all links, and "errors" the
+    number of errors that they counted since the driver was loaded, or null if nothing counts them.
     """
     states = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
@@ -280,7 +294,9 @@ SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 
 def text(value: str | bytes | None) -> str | None:
-    """Return a string of the driver as text. Older bindings return bytes. None stays None."""
+    """Return a string that the driver returned as text, because older bindings return bytes. None
+    stays None.
+    """
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value

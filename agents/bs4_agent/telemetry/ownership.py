@@ -19,8 +19,8 @@ OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 
 def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
-    """Return every pid that the driver reports. They are candidates and not yet known to be local
-    processes.
+    """Return every pid that a GPU sample, as the driver made it, lists. In a container they may be
+    numbers of the host, so they need not be local processes.
     """
     return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
 
@@ -33,25 +33,22 @@ def attribute(
     monitors: Collection[int] = (),
     inner: Mapping[int, Collection[int]] | None = None,
 ) -> dict[str, Any]:
-    """Return the sample with `visible`, `run` and `component` for each process, and `unaccounted`
-    bytes for each device. It changes nothing.
+    """Return a copy of the GPU sample `gpus` in which each process has `visible`, `run` and
+    `component`, and each device has `unaccounted`: the used bytes that no listed process has, or
+    None if that is not known.
 
-    `holders` maps pids to the minor numbers that they have open (ProcessTable.holders). `monitors`
-      are
-    those of them that only watch. `inner` maps pids to their numbers in containers on this machine.
-      The
-    result's `pids` is one of these:
-    * "local": NVML's pids are proved to be local, or they were translated from a container's. A pid
-      that
-      is no visible holder (it has ended or is hidden) stays listed with `visible` false.
-    * "foreign": they are numbers of another namespace and are dropped, because each could be the
-      number of
-      an innocent local process. They are replaced by the visible processes that have the device
-        open, with
-      `mem` null.
-    * "unknown": there is no pid to decide by. If the `pids` of the input is not "unknown", it is
-      what was
-      proved earlier, and it is kept.
+    `holders` maps pids to the minor numbers of the GPUs that they have open (ProcessTable.holders),
+    `monitors` are those of them that only watch, and `inner` maps pids to the pids that they have
+    inside containers on this machine. `owner_of` returns the run and the component of a process, or
+    None. The result's `pids` says what the driver's pids are:
+
+    * "local": pids of this machine, or translated into them. A pid whose process has ended or is
+      hidden stays listed, with `visible` False.
+    * "foreign": pids of another namespace. They are dropped, because each could be the number of an
+      innocent local process. In their place are the visible processes that have the device open,
+      with `mem` None.
+    * "unknown": nothing shows what they are. If the `pids` of the input says what was found
+      earlier, that is kept.
     """
     computing = {
         pid

@@ -43,11 +43,11 @@ _EXITS_KEPT = 4096
 class Proc(NamedTuple):
     """One process at one moment.
 
-    `state` is the letter of /proc/PID/stat (Z has ended). `cpu` is percent of ONE core since the
-    previous scan, so eight busy threads are 800; it is None at the first scan. `rss` is in bytes.
-    `uid` is the owner of /proc/PID: the effective user, or 0 for a process that forbids inspection.
-    `started_t` is a wall second. `cmdline` is the last non-empty command line, so a zombie keeps
-    its name.
+    `state` is the letter of /proc/PID/stat; Z has ended. `cpu` is in percent of ONE core since the
+    previous scan, so eight busy threads make 800; it is None at the first scan. `rss` is its memory
+    in bytes. `uid` is the owner of /proc/PID: the effective user, or 0 for a process that forbids
+    inspection. `started_t` is a wall second. `cmdline` is the last command line that was not empty,
+    so a zombie keeps its name.
     """
 
     identity: Identity
@@ -62,18 +62,20 @@ class Proc(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Return True if the process has ended. A zombie has ended."""
+        """Return True if the process has ended, also if it is still listed as a zombie."""
         return self.state in ("Z", "X")
 
 
 class Snapshot(dict[int, Proc]):
-    """The processes by pid at monotonic second `m`. It is never changed after it was returned."""
+    """The processes at one moment, monotonic second `m`, as a dictionary by pid. A snapshot is
+    never changed after it was returned.
+    """
 
     m: float = 0.0
 
     def find(self, identity: Identity) -> Proc | None:
-        """Return exactly this process (a zombie too), or None. Another process that got its pid
-        does not count.
+        """Return the process with this identity, also if it is a zombie. Return None if it is not
+        there, even if another process has its pid now.
         """
         proc = self.get(identity.pid)
         if proc is not None and proc.identity == identity:
@@ -81,14 +83,14 @@ class Snapshot(dict[int, Proc]):
         return None
 
     def descendants(self, root: Identity) -> list[Proc]:
-        """Return all descendants of `root`, parents before children, without `root` itself. Empty
-        if `root` is gone.
+        """Return all descendants of the process `root`, parents before children, without the
+        process itself. The list is empty if it has ended.
         """
         return self.descendants_of([root])
 
     def descendants_of(self, roots: Collection[Identity]) -> list[Proc]:
         """Return all descendants of these processes, parents before children, without the processes
-        themselves.
+        themselves. Those of `roots` that have ended are left out.
         """
         by_parent: dict[int, list[Proc]] = {}
         for proc in self.values():
@@ -174,12 +176,13 @@ class _Entry:
 
 
 class ProcessTable:
-    """All processes within a scope. Thread-safe; every reader shares one cache.
+    """All processes within a scope, which is the whole machine or the processes below one root.
+    Thread-safe; every reader shares one cache.
 
-    psutil is not used for the pass. It has no start ticks, which an identity needs, and takes 77 µs
-    a process for the same fields, while one read of /proc/PID/stat takes 8 (measured, 77 processes,
-    Python 3.11). At 150 processes every 2 s that is 0.06 % of a core instead of 0.6 %, and the
-    whole agent may use 0.5 %.
+    It reads /proc itself, because psutil does not have the start ticks that an identity needs and
+    takes about ten times as long: 77 µs a process instead of 8 (measured, 77 processes, Python
+    3.11). With 150 processes every 2 s that is 0.06 % of a core instead of 0.6 %, and the whole
+    agent may use 0.5 %.
     """
 
     def __init__(self, scope: Scope) -> None:
@@ -197,8 +200,8 @@ class ProcessTable:
         self._holders: dict[Path, DeviceHolders] = {}
 
     def snapshot(self, max_age: float = 2.0) -> Snapshot:
-        """Return the latest snapshot. It is made anew if the last one is older than `max_age`
-        seconds.
+        """Return the latest snapshot of the processes. If it is more than `max_age` seconds old,
+        make a new one first.
         """
         with self._lock:
             if time.monotonic() - self._full_m > max_age:
@@ -206,22 +209,24 @@ class ProcessTable:
             return self._latest
 
     def refresh(self) -> Snapshot:
-        """Scan all processes again and return the snapshot."""
+        """Read all processes again, however old the last snapshot is, and return the new one."""
         return self.snapshot(max_age=float("-inf"))
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
-        """Return the pids of the latest snapshot that have a <dev>/nvidiaN open, each with its
-        numbers N. The set is empty for a process that has only nvidiactl or nvidia-uvm open.
+        """Return the processes of the latest snapshot that have an NVIDIA device node in `dev`
+        open, by pid. Each pid has the set of its GPUs' minor numbers (N of /dev/nvidiaN), which is
+        empty if only nvidiactl or nvidia-uvm is open.
 
-        The answer is at most 5 s old for holders and for processes in their first minute, and 30 s
-        for others. Pids in `urgent` are scanned within a second.
+        The answer is at most 5 s old for processes that hold a GPU and for those in their first
+        minute, and 30 s for others. Processes whose pid is in `urgent` are read again after a
+        second.
         """
         with self._lock:
             return self._device_holders(dev).scan(self._latest, urgent)
 
     def monitors(self, dev: Path | None = None) -> set[int]:
-        """Return the pids of the holders that only watch GPUs: the agent, and those that have a GPU
-        open without nvidia-uvm while others have that too.
+        """Return the pids of the processes that have GPUs open only to watch them: this agent, and
+        those that do not have nvidia-uvm open while another process has.
 
         CUDA cannot work without nvidia-uvm. nvidia-smi, nvtop and similar programs never open it
         and hold no GPU memory.
@@ -237,8 +242,9 @@ class ProcessTable:
             return self._device_holders(dev).unreadable(self._latest)
 
     def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """Return those of `pids` in the latest snapshot that live in a container, each with its
-        pids in the namespaces inside. They are read once in a process's life.
+        """Return the pids that processes have inside their container: each of `pids` that lives in
+        a container, with its pids in the namespaces inside. Processes outside a container are left
+        out.
         """
         with self._lock:
             found = {}

@@ -29,8 +29,8 @@ _FIRST_WAIT_S = 0.3
 
 @dataclass(frozen=True)
 class RunMembers:
-    """The processes of one attempt of a run, each as (identity, component). Processes that have
-    ended may be among them.
+    """The processes of one attempt of a run, each as (identity, component). The component is its
+    part in the trainer, such as "engine", or None. Some of the processes may have ended.
     """
 
     run: str
@@ -39,11 +39,10 @@ class RunMembers:
 
 
 class Sampler:
-    """Makes telemetry records and passes each to `streams_append`. `gpus` is closed by its owner,
-    everything else by `close`.
+    """Makes a telemetry record every second and passes it to `streams_append`, which writes it.
 
     `runs()` returns the processes of the known runs, `paths()` the directories whose disks are
-    measured.
+    measured. The caller closes `gpus`; `close` ends everything else.
     """
 
     def __init__(
@@ -75,7 +74,9 @@ class Sampler:
         kernel.close()
 
     def tick(self) -> dict[str, Any]:
-        """Return one telemetry record, in the shape of docs/wire.md. Nothing is written."""
+        """Make one telemetry record of this moment and return it, in the form that docs/wire.md
+        describes. It is not written.
+        """
         runs = self._runs()
         snapshot = self._table.snapshot(_PROCESSES_S)
         gpus = self._attributed(snapshot, runs)
@@ -88,8 +89,10 @@ class Sampler:
         }
 
     def run(self, stop: threading.Event) -> None:
-        """Write a record every second until `stop` is set. Ticks lie on a fixed monotonic grid, so
-        they do not drift. A missed tick is left out.
+        """Make and write a record every second until `stop` is set. If a record takes longer than a
+        second, the next ones that are due are left out, and the seconds do not drift.
+
+        A record that finds no room on the disk is dropped and counted in `dropped`.
         """
         self._gpus.wait_first(_FIRST_WAIT_S)
         self._host.wait_first(_FIRST_WAIT_S)
@@ -106,7 +109,9 @@ class Sampler:
             stop.wait(number * _INTERVAL_S - elapsed)
 
     def close(self) -> None:
-        """Stop the host sampler."""
+        """Stop the thread that measures disks. It does not stop `run` and does not close the GPU
+        source.
+        """
         self._host.close()
 
     def _attributed(self, snapshot: Snapshot, runs: Sequence[RunMembers]) -> dict[str, Any]:

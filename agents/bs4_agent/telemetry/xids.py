@@ -24,11 +24,12 @@ _STOP_S = 3.0
 
 
 class XidWatch:
-    """A thread that puts the critical Xid events of these GPUs into `found` until it is stopped.
+    """A thread that receives the critical Xid events (the driver's reports of GPU faults) and adds
+    them to the queue `found` until it is stopped.
 
-    `handles` are (index, handle) pairs. `t` of an event is the wall second at which it was fetched.
-    `listening` becomes True once a GPU supports the events (containers and vGPUs often do not), and
-    False when the driver ends it.
+    `handles` are the GPUs, as pairs (index, NVML handle). An event's `t` is the wall second at
+    which it was fetched. `listening` is True while at least one GPU supports the events, which
+    those in containers and vGPUs often do not.
     """
 
     def __init__(self, handles: Sequence[tuple[int, Any]], found: XidQueue) -> None:
@@ -40,8 +41,8 @@ class XidWatch:
         self._thread.start()
 
     def stop(self) -> bool:
-        """Stop the thread. Return True if it has released the driver. A call that hangs cannot be
-        ended and is left behind.
+        """Ask the thread to end and wait up to 3 s for it. Return True if it has ended and released
+        the driver, and False if it hangs in a driver call; it is then left behind.
         """
         self._stop.set()
         self._thread.join(_STOP_S)

@@ -16,8 +16,10 @@ from bs4_agent.states import EventKind
 class LaunchSpec:
     """The description of one start of a trainer.
 
-    `config` may be relative to `cwd`. `resume` is an explicit step (0 is a step), or None to start
-    afresh. `overrides` are the words that follow the config on the command line.
+    `run` is the run's name and `trainer` the id of its trainer. `config` may be relative to `cwd`,
+    the directory in which the trainer is started. `resume` is the step from which to resume (0 is a
+    step too), or None to start afresh. `overrides` are the words that follow the config on the
+    command line.
     """
 
     run: str
@@ -52,14 +54,14 @@ class LaunchSpec:
 
     @property
     def config_path(self) -> Path:
-        """Return `config` as an absolute path."""
+        """Return the path of the config, absolute if `cwd` is."""
         return self.cwd / self.config
 
 
 @dataclass(frozen=True)
 class LogSource:
-    """One log of a run. `source` is the last part of its stream's name, `path` the place where the
-    file is or will be.
+    """One log of a run. `source` is its name, such as "trainer", which is also the last part of its
+    stream's name. `path` is the place where the file is or will be.
     """
 
     source: str
@@ -68,9 +70,10 @@ class LogSource:
 
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
-    """The parts of one log line. `text` has no ANSI sequences and no prefix. `level` is "" and
-    `clock` None if the line has no header of its own. `continuation` is True if the line belongs to
-    the record before it.
+    """The parts of one log line. `text` is the message, without escape sequences and without the
+    header before it. `level` is "" and `clock` None if the line has no header of its own. `rank` is
+    the rank that a prefix of the line names, or None. `continuation` is True if the line belongs to
+    the log record that an earlier line began, such as a line of a traceback.
     """
 
     text: str
@@ -92,13 +95,15 @@ class Event:
     waiting-inference, inference-lost, child-failed, terminating, finished, fatal, heartbeat,
     cancelled, gpu-memory (there was too little of it), waiting-batch (the trainer waits for
     rollouts), rollout-failed, policy-update, empty-batch, low-trainable, eval-start, rate-limited
-    (a client waits for `wait_s`). `side` is trainer, orchestrator, inference or launcher.
+    (a client waits for `wait_s` seconds). `side` is who wrote the line: trainer, orchestrator,
+    inference or launcher.
 
-    `values` are numbers and names from the line, with the keys of a steps record. NaN and
-    infinities are the strings "nan", "inf", "-inf"; durations are in seconds, rates in percent from
-    0 to 100. A `starting` event has `what`: process, position, loop, scratch, broadcast, or
-    complete (the launcher has started all its children). A step with the value `unordered` may come
-    after a later step, because lines of verl reach the log late.
+    `values` are numbers and names from the line; for a step, under the keys of a record of the
+    stream steps/<run>. NaN and infinities are the strings "nan", "inf", "-inf"; durations are in
+    seconds, rates in percent from 0 to 100. A `starting` event has `what`, the thing that starts:
+    process, position, loop, scratch, broadcast, or complete (the launcher has started all its
+    children). A step with the value `unordered` may come after a later step, because lines of verl
+    reach the log late.
     """
 
     kind: EventKind
@@ -109,12 +114,13 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """One step on disk.
+    """What the disk has of the checkpoint of one step.
 
-    `parts` maps a part's name (trainer, orchestrator, broadcast, weights) to its directory.
-    `complete` is True if all parts that the generation needs are there, each with the marker that
-    is written last. `missing` names the needed parts that are not there whole. `bytes` counts all
-    parts without following symbolic links.
+    `parts` maps the name of a part that is there (trainer, orchestrator, broadcast or weights;
+    under verl actor, critic or model) to its directory. `complete` is True if all parts that a
+    resume needs are there and each was written to its end. `missing` names the needed parts that
+    are not there or not whole. `bytes` is the size of all parts, without what symbolic links point
+    to. `newest_mtime` is a wall second.
     """
 
     step: int
@@ -136,8 +142,11 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class PartRule:
-    """The place of one part of a checkpoint (`root/step_N/sub`, under verl
-    `root/global_step_N/sub`), and the files that prove that its writer has finished.
+    """The place of one part of a run's checkpoints, such as the trainer's, and how to tell that it
+    was written to its end.
+
+    The part of step N is at `root/step_N/sub`, under verl at `root/global_step_N/sub`. `markers`
+    are files in it that the writer makes last. `required` is True if a resume needs the part.
     """
 
     name: str
@@ -153,12 +162,12 @@ class PartRule:
 
 @dataclass(frozen=True)
 class StopPolicy:
-    """How a live run of this generation is stopped, measured on the real launchers (prime-rl
-    2026-01-07 and 2026-08-21).
+    """How a live run of a trainer is stopped, as it was found out on the real launchers (prime-rl
+    of 2026-01-07 and of 2026-08-21).
 
-    `target` "tree" signals every member at once, "launcher" only the launcher. `signals` are pairs
-    of a signal name and the seconds to wait after it, in order. Processes that are left afterwards
-    are ended by descent, with SIGTERM and then SIGKILL.
+    `target` says who gets the signals: "tree" is every process of the run, "launcher" only the
+    launcher. `signals` are pairs of a signal's name and the seconds to wait after it, in their
+    order. Processes that still live after that are ended one by one, with SIGTERM and then SIGKILL.
     """
 
     target: str
@@ -167,8 +176,11 @@ class StopPolicy:
 
 @dataclass(frozen=True, kw_only=True)
 class RunLayout:
-    """The directories of one run. Step directories are `root/step_N` or, under verl,
-    `root/global_step_N`.
+    """The directories of one run. The checkpoint of step N is in `step_N` of each directory of
+    checkpoints, under verl in `global_step_N`.
+
+    `run_dir` is the run's own directory; several runs may lie in `output_dir`. `weights` is None if
+    the trainer writes no separate weights. The directories need not exist.
     """
 
     output_dir: Path
@@ -194,8 +206,9 @@ class RunLayout:
 
 
 class Trainer(Protocol):
-    """One generation of a trainer. It has no state: everything is derived from the spec, the files
-    and the lines.
+    """One generation of a trainer: how it is started and stopped, where it writes, and what its log
+    lines mean. It has no state; every answer comes from the spec, the files on the pod and the
+    lines.
     """
 
     id: str
@@ -211,86 +224,106 @@ class Trainer(Protocol):
     """
 
     def command(self, spec: LaunchSpec) -> list[str]:
-        """Return the command line that starts `spec`, with checkpointing on, as an argv. Raises
-        BadConfig or NotApplicable.
+        """Return the command that starts `spec`, as a list of words. It switches the saving of
+        checkpoints on. Raises BadConfig if the config or its options are wrong or contradict the
+        spec, and NotApplicable for what this trainer cannot start.
         """
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return the environment variables, by name, that the config itself asks for. The spec's
-        own additions win over them.
+        """Return the environment variables, by name, that the config itself sets for the run.
+        Variables in `spec.env` win over them. Raises BadConfig if the config cannot be used.
         """
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
         """Return what the check before the start (`preflight.pod_probe.at_run`) must know of the
-        settings, under its own keys, if they have other names than prime-rl's. Empty if the check
-        finds them itself. `python` is the interpreter, if it is not the checkout's.
+        run's settings, such as the number of GPUs, if it cannot find it in the config itself
+        because the settings have other names than prime-rl's. The keys are that check's own. Empty
+        if it finds everything. `python` is the interpreter if it is not that of the checkout.
         """
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
-        """Return the directories of the run."""
+        """Return the directories of the run that `spec` describes. They need not exist."""
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """Return the logs that exist or will exist for the newest attempt. The launcher's own
-        output is not among them, because the shim holds it.
+        """Return the logs that the newest attempt has or will have. The launcher's own output is
+        not among them, because the shim writes that to a file of its own.
         """
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
         """Return the parts of one raw line of the log `source`. Never raises."""
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line of the log `source` means, or None if it means nothing."""
+        """Return what a line of the log `source` means, or None if it has no meaning for the agent,
+        like most lines.
+        """
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of the log `source` that means an event holds one of
-        them. Events whose kind is in `passing` do not count. If "" is among the texts, any line may
-        mean an event.
+        """Return texts of which every line of the log `source` that means an event holds at least
+        one, so that lines without them can be skipped unread. If "" is among the texts, any line
+        may mean an event.
+
+        Events of a kind in `passing` are not counted; lines that mean only such events need not
+        hold any of the texts.
         """
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which component of the trainer a process is, or None. It is a name for the screen
-        and never a proof: launcher, inference, engine, worker, orchestrator, trainer (torchrun),
-        rank, env-server, router, tail, or uv (a `uv run` around one of them).
+        """Return which part of the trainer a process is, or None if it is none: launcher,
+        inference, engine, worker, orchestrator, trainer (torchrun), rank, env-server, router, tail,
+        or uv (a `uv run` around one of them).
+
+        The name is for the screen. It does not prove that the process belongs to a run.
         """
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of a launcher that a person started by hand, or None if the process is
-        not a launcher of this trainer.
+        """Return the spec with which a launcher was started, from its command line and working
+        directory. Return None if the process is not a launcher of this trainer, or if its command
+        line does not show enough.
         """
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Return the parts of a checkpoint of this run."""
+        """Return the rules for the parts of this run's checkpoints, one for each part, such as the
+        trainer's and the orchestrator's.
+        """
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return every step that is found in any part, newest last."""
+        """Return the checkpoint of every step that any part has on the disk, complete or not,
+        newest step last. The list is empty if there is none.
+        """
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step that the command line and the config resume from, -1 for the latest step,
-        or None to start afresh.
+        """Return the step from which the run resumes by its spec, its command line and its config.
+        A negative number means the latest step, and None a fresh start.
         """
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return the path of the run's own metrics file, or None if the generation writes none."""
+        """Return the path of the file to which the trainer writes the run's metrics, which need not
+        exist. Return None if there is no such file for this trainer.
+        """
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return one row of the metrics file under the keys of a steps record (`side`, `step`,
-        `log_t` and what the row has), or None if it has none of them.
+        """Return the numbers in one row of the metrics file under the keys of a record of the
+        stream steps/<run>: `side`, `step`, `log_t` (a wall second) and what the row has. Return
+        None if the row has none of these numbers.
         """
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Return the base URL (no trailing slash, no /v1) of the engine's own API as seen on the
-        pod. It is from the config or the generation's default, and "" if the engine has no known
-        address.
+        """Return the base URL (no trailing slash, no /v1) of the API of the inference engine
+        itself, as it is reached on the pod, from the config or by the trainer's default. Return ""
+        if the engine's address cannot be known.
         """
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
-        """Return the ports on which clients may reach the inference server of this spec: its own
-        and its router's, if it has one.
+        """Return the ports on which clients reach the inference server of this run: its own and
+        that of the router in front of it, if there is one. The set is empty if no port is known.
         """
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        """Return the number of steps after which the run ends, or None if it is not set."""
+        """Return the number of steps after which the run ends by its config, or None if no number
+        is set.
+        """
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if the final lines are among the events: the orchestrator's and the
-        trainer's. An exit code of 0 proves nothing.
+        """Return True if the events have the final lines that the trainer writes when training is
+        complete: for prime-rl the orchestrator's and the trainer's. An exit code of 0 would prove
+        nothing.
         """

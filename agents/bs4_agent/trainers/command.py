@@ -21,7 +21,7 @@ CHECKPOINT_INTERVAL = 10
 
 
 class PrimeRlTrainer(Trainer):
-    """The methods of a trainer that both prime-rl generations share."""
+    """The methods of Trainer that are the same for both prime-rl generations."""
 
     resumes: tuple[str, ...] = ("rl",)
     merges = False
@@ -33,7 +33,9 @@ class PrimeRlTrainer(Trainer):
         return {}
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return an empty mapping, because the check before the start finds the settings itself."""
+        """Return an empty mapping, because the check before the start understands prime-rl's
+        settings itself.
+        """
         return {}
 
     def parse_line(self, source: str, raw: bytes) -> LogLine:
@@ -41,25 +43,29 @@ class PrimeRlTrainer(Trainer):
         return lines.parse(source, raw)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of the log that means an event holds one of them,
-        except for kinds in `passing`.
+        """Return texts of which every line of the log `source` that means an event holds at least
+        one. Events of a kind in `passing` are not counted.
         """
         return self._grammar.words(source, passing)
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line means, or None if it means nothing."""
+        """Return what a line of the log `source` means, or None if it means nothing."""
         return launcher.with_component(self._grammar.event(source, line))
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which component of the trainer a process is, such as "rank", or None."""
+        """Return which part of the trainer a process is, such as "rank", or None if it is none."""
         return launcher.component(cmdline, comm)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return every step that is found in any part, newest last."""
+        """Return the checkpoint of every step that any part has on the disk, complete or not,
+        newest step last.
+        """
         return scan(self.parts(spec))
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        """Return the number of steps after which the run ends, or None if it is not set."""
+        """Return the number of steps after which the run ends by its config, or None if it sets
+        none. A config that cannot be read counts as empty.
+        """
         return settings.settings_of(spec, watching=True).integer(
             "max_steps", "trainer.max_steps", "orchestrator.max_steps"
         )
@@ -72,15 +78,19 @@ class PrimeRlTrainer(Trainer):
 
 
 def client_url(address: Any) -> str:
-    """Return the base URL in a client's address, which may be a list or have a path."""
+    """Return the base URL (scheme, host and port) of a server, from the address that a config has
+    for its clients. The address may be a list, of which the first counts, and may have a path,
+    which is left out.
+    """
     first = address[0] if isinstance(address, list) else address
     parts = urlsplit(str(first).strip("[]'\" "))
     return f"{parts.scheme}://{parts.netloc}"
 
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:
-    """Return the words that name the config: `@` and the file. Neither generation understands
-    `@FILE` as one word. Empty if the config is among the options already.
+    """Return the words of the command line that name the config: `@` and the file, as two words,
+    because neither prime-rl generation understands `@FILE`. The list is empty if the spec's options
+    name the config already.
     """
     if str(spec.config) in current.arguments.files:
         return []  # `--trainer @ a --orchestrator @ b`: the files are among the options
@@ -88,12 +98,13 @@ def named(spec: LaunchSpec, current: Settings) -> list[str]:
 
 
 def checkpointing(current: Settings) -> list[str]:
-    """Return the words that switch checkpointing on, as far as config and options have not done it.
-    Empty if `--no-ckpt` forbids it.
+    """Return the words of the command line that switch the saving of checkpoints on, as far as the
+    config and the options have not done so. The list is empty if `--no-ckpt` forbids it or nothing
+    is missing.
 
-    `--ckpt` keeps the values of a [ckpt] table in the file. Without an interval only the last step
-    would be saved, which recovers nothing, so an interval is added if neither file nor options set
-    one. 0 counts as set: never in between.
+    `--ckpt` keeps the values of a [ckpt] table in the config. If no interval is set, one of 10
+    steps is added, because otherwise only the last step would be saved. An interval of 0, which
+    means never in between, counts as set.
     """
     given = current.arguments.last("ckpt")
     if given is False:
@@ -108,10 +119,11 @@ def checkpointing(current: Settings) -> list[str]:
 
 
 def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, str]) -> list[str]:
-    """Return `uv run SCRIPT`, or torchrun around the component's module if it has several ranks.
-    `scripts` and `modules` map components to them.
+    """Return the first words of the command that starts the spec's component: `uv run SCRIPT`, or
+    `uv run torchrun ... -m MODULE` if it has several ranks. `scripts` and `modules` have the script
+    and the module of each component.
 
-    Raises NotApplicable for a component that this generation does not have, or that starts its
+    Raises NotApplicable if this generation has no such component, or if the component starts its
     ranks itself.
     """
     if spec.component not in scripts:
@@ -137,8 +149,9 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
 
 
 def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the spec that the words after `rl` describe, as far as the words alone say it. None if
-    they name no file.
+    """Return the launch spec that the words after `rl` on a command line describe. Only the words
+    are used: the run is named "run" and the output directory is `outputs`. Return None if the words
+    name no config.
     """
     arguments = settings.parse_arguments(words)
     config = arguments.config or next((path for _, path in arguments.nested), None)
@@ -155,8 +168,9 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
 
 
 def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> LaunchSpec | None:
-    """Return the spec of a process that runs the console script `entry`, as far as its words say
-    it. None for other processes.
+    """Return the launch spec of a process that runs the console script `entry` (such as
+    `inference`), from the words of its command line alone; see `resolved`. Return None for any
+    other process.
     """
     found = launcher.launch_words(cmdline, entry)
     if found is not None:
@@ -165,8 +179,9 @@ def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> Lau
 
 
 def standalone_inference(trainer: str, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the spec of an inference server that a person started apart from a launcher, to be
-    started again by the same words. None if the process is no such server.
+    """Return the launch spec of an inference server that a person started without a launcher. Its
+    command is the process's own, so that the server can be started again in the same way. Return
+    None if the process is no such server.
     """
     spec = launched(trainer, cmdline, cwd, "inference")
     if spec is None:

@@ -32,7 +32,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
 
 def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
-    """Return the template as a compiled expression, and the type of each name in it."""
+    """Return a rule's template as a compiled regular expression, and the type of each name in it:
+    "" (a number), "i" (an integer), "d" (a duration), "w" (a word) or "t" (any text).
+    """
     types: dict[str, str] = {}
     pieces: list[str] = []
     position = 0
@@ -67,10 +69,9 @@ def _literal(text: str) -> str:
 
 
 def number(text: str) -> float | str:
-    """Return a number of a line. NaN and infinities are the strings "nan", "inf" and "-inf",
-    because JSON has none of them.
-
-    1e400 is an infinity, because a float ends at 1.8e308.
+    """Return the number that is written in a line as a float. NaN and infinities become the strings
+    "nan", "inf" and "-inf", because JSON has none of them. A number too large for a float, such as
+    1e400, is an infinity.
     """
     if text.endswith("nan"):
         return "nan"
@@ -78,7 +79,9 @@ def number(text: str) -> float | str:
 
 
 def seconds(text: str) -> float:
-    """Return a duration such as `250ms`, `31.3s`, `3m 3s`, `1h 3m` or `2d 4h` in seconds."""
+    """Return the number of seconds in a duration such as `250ms`, `31.3s`, `3m 3s`, `1h 3m` or `2d
+    4h`.
+    """
     return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))
 
 
@@ -95,11 +98,12 @@ def _value(text: str, kind: str) -> Any:
 
 @dataclass(frozen=True)
 class Rule:
-    """The meaning of one kind of line.
+    """The meaning of one kind of log line.
 
-    `source` is trainer, orchestrator, inference or launcher. `level` is the only level that the
-    line may have; "" is for lines without one, such as those of a traceback. `constants` are added
-    to the values of the line. `whole` is False if more text may follow.
+    A line fits if it is in the log of `source` (trainer, orchestrator, inference or launcher), has
+    exactly the level `level` ("" is a line without one, such as the last of a traceback), and its
+    text fits `template`. With `whole` False more text may follow. It then means an event of kind
+    `kind` with the values in the template's places and the `constants`.
     """
 
     source: str
@@ -111,7 +115,7 @@ class Rule:
 
 
 class Grammar:
-    """The rules of one generation, by source and level."""
+    """The rules by which the log lines of one trainer generation get their meaning."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules: dict[
@@ -122,9 +126,9 @@ class Grammar:
             self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
 
     def words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of this log that means an event holds one of them.
-        Events whose kind is in `passing` do not count. If "" is among the texts, any line may mean
-        an event.
+        """Return texts of which every line of the log `source` that means an event holds at least
+        one. If "" is among them, any line may mean an event. Events of a kind in `passing` are not
+        counted.
         """
         side, texts = _side(source), set()
         for (where, _), known in self._rules.items():
@@ -134,7 +138,7 @@ class Grammar:
         return sorted(texts)
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line of this log means, or None if it means nothing."""
+        """Return what a line of the log `source` means, or None if no rule fits."""
         side = _side(source)
         # The launcher's output contains what `tail` shows of the trainer's log. torchrun's prefix
         # identifies those lines.
@@ -181,9 +185,10 @@ def _side(source: str) -> str:
 
 
 def finished_sides(events: Sequence[Event]) -> set[str]:
-    """Return the sides whose final line is among the events.
+    """Return the sides, such as "trainer", that wrote their final line: those of the events of kind
+    `finished`. The set is empty if there are none.
 
-    The launcher's final line proves nothing: it also comes if the orchestrator's teardown gave up
-    with `os._exit(0)`.
+    The launcher's final line proves nothing, because it also comes if the orchestrator gave up its
+    cleaning up with `os._exit(0)`.
     """
     return {event.side for event in events if event.kind == "finished"}

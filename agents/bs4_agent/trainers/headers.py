@@ -81,10 +81,11 @@ _C10D = re.compile(r"\[[IWEF]\d{4} (\d\d:\d\d:\d\d)\.\d{1,9} ([\w./-]{1,120}):\d
 
 
 def unwrapped(text: str) -> str:
-    """Return `text` without what a container engine, the journal or a scheduler puts before every
-    line that it shows.
+    """Return `text` without the prefix that a container engine, the journal or a scheduler (Docker,
+    containerd, journald, docker compose, srun) puts before every line. Text without such a prefix
+    is returned unchanged.
 
-    Its time is dropped too, because a line without a time of its own must remain one.
+    The prefix's time is dropped too, because it is not the line's own.
     """
     match = _SHOWN.match(text)
     if match is None:
@@ -93,10 +94,10 @@ def unwrapped(text: str) -> str:
 
 
 def kernel(text: str) -> LogLine:
-    """Return a line of dmesg, /dev/kmsg, syslog, the journal, pstore or the fabric manager without
-    its prefixes.
+    """Return the parts of a line of a kernel log, without its prefixes. It may be from dmesg,
+    /dev/kmsg, syslog, the journal, pstore or the log of NVIDIA's fabric manager.
 
-    It never has a level, because priorities say little about what a line means. `timestamp` is in
+    `level` is always "", because priorities say little about what a line means. `timestamp` is in
     wall seconds, or in seconds since the boot if the line has no date.
     """
     timestamp: float | None = None
@@ -126,8 +127,9 @@ def kernel(text: str) -> LogLine:
 
 
 def other(text: str, rank: int | None = None) -> LogLine | None:
-    """Return the parts of a line with a header of Python's logging (several formats) or with
-    wandb's JSON, or None if it has neither.
+    """Return the parts of a line that has a header of Python's logging, in one of several formats,
+    or is one of wandb's lines of JSON. Return None for any other line. `rank` is put into the
+    result.
     """
     if text[:1] == "{":
         return _slog(text, rank)
@@ -145,8 +147,8 @@ def other(text: str, rank: int | None = None) -> LogLine | None:
 
 
 def c10d_clock(text: str) -> tuple[str | None, str]:
-    """Return the clock and the file name of a line of torch's C++ part, or (None, "") for any other
-    line. The line keeps its header.
+    """Return the time HH:MM:SS and the name of the source file in the header of a line that torch's
+    C++ code has written. Return (None, "") for any other line.
     """
     match = _C10D.match(text)
     if match is not None:

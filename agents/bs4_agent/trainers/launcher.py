@@ -95,8 +95,9 @@ _NEW_KEYS = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """Return which component of either prime-rl generation a process is, by its title or argv, or
-    None. The name is for the screen only.
+    """Return which part of prime-rl a process is, such as "rank", by its title or its command line.
+    It works for both generations. Return None if it is none. The name is for the screen and proves
+    nothing.
     """
     if not cmdline or not cmdline[0]:
         return _titled(comm)
@@ -162,11 +163,12 @@ def _script(cmdline: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 
 def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], Path | None] | None:
-    """Return the words after `rl` (or another `entry`) of a launcher process, and its script if
-    that is known. None for every other process.
+    """Return the words after `rl` (or another console script `entry`) on the command line of a
+    launcher, and the path of that script, or None if it is not shown. Return None in place of both
+    for every other process.
 
-    Recognised are `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @ cfg` and
-    `uv run [options] rl @ cfg`.
+    These are recognised: `python .../bin/rl @ cfg`, `python -m prime_rl.rl @ cfg`, `.../bin/rl @
+    cfg` and `uv run [options] rl @ cfg`.
     """
     if not cmdline:
         return None
@@ -193,8 +195,11 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
 def generation(
     script: Path | None, cwd: Path, arguments: Arguments, settings: Settings
 ) -> str | None:
-    """Return the trainer id of a launcher's generation, or None if it cannot be told. The module
-    that its console script imports decides, or else keys that only one generation has.
+    """Return the id of the trainer to which a prime-rl launcher belongs, which says its generation.
+    Return None if nothing shows it.
+
+    The module that its console script imports decides, if the script can be read. Otherwise options
+    and settings that only one generation has decide.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
@@ -234,8 +239,9 @@ def _by_entry_point(script: Path) -> str | None:
 
 
 def with_component(event: Event | None) -> Event | None:
-    """Return a launcher's event `Error: Train env server x failed ...` with the component that it
-    means. Other events come back unchanged.
+    """Return the event with the value `component` if it says that a child of the launcher failed:
+    the part of the trainer that the child is, such as "env-server" for `Error: Train env server x
+    failed ...`. Other events and None come back unchanged.
     """
     if event is None or event.kind != "child-failed" or "component" in event.values:
         return event
@@ -252,8 +258,8 @@ def with_component(event: Event | None) -> Event | None:
 
 
 def reachable(host: str | None) -> str:
-    """Return the address by which this machine reaches a server that listens on `host`. An address
-    for all interfaces includes the loopback.
+    """Return the address at which this machine itself reaches a server that listens on `host`. It
+    is 127.0.0.1 if `host` is not set or stands for all interfaces. An IPv6 address gets brackets.
     """
     if host in (None, "", "0.0.0.0", "::", "localhost"):  # noqa: S104
         return "127.0.0.1"
@@ -263,7 +269,7 @@ def reachable(host: str | None) -> str:
 
 
 def run_name(text: str) -> str:
-    """Return `text` as a name that can be a file name everywhere (paths.safe_name). Other
-    characters become `-`.
+    """Return `text` as a name that a run and a file may have: at most 100 letters, digits and
+    `._-`. Other characters become `-`. Return "run" if nothing is left.
     """
     return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:100].lstrip("-.").rstrip("-") or "run"

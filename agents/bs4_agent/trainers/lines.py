@@ -74,21 +74,23 @@ _CONTINUATION = re.compile(
 
 
 def strip_ansi(text: str) -> str:
-    """Return `text` without colour, cursor and title sequences."""
+    """Return `text` without the escape sequences of a terminal, such as those for colours."""
     if "\x1b" in text:
         return _ANSI.sub("", text)
     return text
 
 
 def visible(raw: bytes) -> bytes:
-    """Return what a terminal shows of a line: the part after the last carriage return."""
+    """Return what a terminal would show of a line, without its line end: the part after the last
+    carriage return inside it.
+    """
     raw = raw.rstrip(b"\r\n")
     return raw[raw.rfind(b"\r") + 1 :]
 
 
 def parse(source: str, raw: bytes) -> LogLine:
     """Return the parts of one raw line (with or without its LF) of the log `source`. Never raises.
-    Bytes that are not UTF-8 become U+FFFD.
+    Bytes that are not UTF-8 become U+FFFD, and what lies beyond 16 KiB is cut off.
     """
     raw = visible(raw)
     text = strip_ansi(raw[:LINE_CAP].decode("utf-8", "replace"))
@@ -271,12 +273,13 @@ def _iso(text: str) -> tuple[float | None, str | None]:
 
 
 class Clock:
-    """Finds the dates of lines that carry only HH:MM:SS.
+    """Finds the date of log lines that have only a time HH:MM:SS. Give it the lines of one log in
+    their order.
 
-    `anchor_wall` is a wall second near the first line, within half a day, such as the attempt's
-    start. `tz` is the run's UTC offset in
-    seconds; None takes this machine's at the anchor. The offset is taken once, so after a DST
-    change times are off by that hour and the order stays.
+    `anchor_wall` is a wall second within half a day of the first line, such as the attempt's start.
+    `tz` is the offset of the run's times from UTC in seconds, or None for this machine's offset at
+    the anchor. It does not change, so after a change to or from summer time the results are off by
+    an hour.
     """
 
     def __init__(self, anchor_wall: float, tz: int | None = None) -> None:
@@ -285,13 +288,12 @@ class Clock:
         self._started = False
 
     def resolve(self, clock: str, near: float | None = None) -> float:
-        """Return the wall second of a line that carries `clock`. Raises ValueError if `clock` is no
-        time of day.
+        """Return the wall second of a line with the time `clock` (HH:MM:SS). Raises ValueError if
+        `clock` is no time of day.
 
-        A line may be up to two hours older than the newest one before it (threads, DST); anything
-        earlier in the day is the next day. `near` is a wall second known to lie within half a day
-        of this line (the file's mtime when a live line was read), which also bridges several silent
-        days. Leave it out for a backlog, whose lines may be older than the file's mtime by days.
+        A time more than two hours before that of the newest line counts as the next day. `near` is
+        a wall second within half a day of this line, such as the file's mtime when a new line was
+        read; with it, the line may also come after days of silence. Leave it out for old lines.
         """
         second = seconds_of_day(clock) - self.tz
         if near is not None or not self._started:
@@ -304,7 +306,9 @@ class Clock:
 
 
 def seconds_of_day(clock: str) -> int:
-    """Return HH:MM:SS as seconds since midnight. Raises ValueError if it is no time of day."""
+    """Return the number of seconds from midnight to the time HH:MM:SS. Raises ValueError if the
+    text is no time of day.
+    """
     hours, minutes, seconds = (int(part) for part in clock.split(":"))
     if not (0 <= hours < 24 and 0 <= minutes < 60 and 0 <= seconds <= 60):
         raise ValueError(f"{clock!r} is not a time of day")
@@ -312,7 +316,9 @@ def seconds_of_day(clock: str) -> int:
 
 
 def utc_offset(wall: float) -> int:
-    """Return this machine's UTC offset at wall second `wall`, in seconds."""
+    """Return how many seconds this machine's local time is ahead of UTC at wall second `wall`. It
+    is negative west of Greenwich.
+    """
     return time.localtime(wall).tm_gmtoff
 
 

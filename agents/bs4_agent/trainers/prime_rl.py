@@ -67,9 +67,7 @@ _LATEST = -1
 
 
 class PrimeRl(PrimeRlTrainer):
-    """The trainer of the current prime-rl generation. Steps count from 1 and policy versions from
-    0.
-    """
+    """The current generation of prime-rl. Its steps count from 1, its policy versions from 0."""
 
     id = launcher.CURRENT
     title = "prime-rl"
@@ -82,15 +80,16 @@ class PrimeRl(PrimeRlTrainer):
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return `uv run rl @ CONFIG ... --output-dir OUT --run.name NAME --log.json-logging --ckpt
-        [--ckpt.interval N] [--resume.step N]` as an argv.
+        [--ckpt.interval N] [--resume.step N]` as a list of words, or the spec's own `argv` if it
+        has one.
 
-        `--clean` is never in it, because it removes the run directory with its checkpoints; a
-        config that asks for it is overruled. A bare `--resume` is never in it, because it takes the
-        largest directory, whole or not. Values that a component's own table sets are not set again,
-        because this generation refuses a shared option that disagrees with one.
+        `--clean` is never in it, because it removes the run directory with its checkpoints; if the
+        config asks for it, `--no-clean` is added. A bare `--resume` is never in it, because it
+        takes the largest step directory, whole or not.
 
-        Raises BadConfig for a resume at 0 (steps count from 1), and for a config or options that
-        resume although the spec starts afresh. Raises NotApplicable for Slurm.
+        Raises BadConfig for a resume at 0 (steps count from 1), for a config or options that resume
+        although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm and for a
+        component that it does not have.
         """
         if spec.argv:
             return list(spec.argv)
@@ -128,7 +127,9 @@ class PrimeRl(PrimeRlTrainer):
         return words
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
-        """Return the directories of the run, which lie below `output_dir/NAME`."""
+        """Return the directories of the run. They lie in `output_dir/NAME`, except for the
+        trainer's checkpoints if the config puts them elsewhere.
+        """
         run = self._run_dir(spec)
         checkpoints = run / "checkpoints"
         elsewhere = self._checkpoint_dir(spec, run)
@@ -164,8 +165,9 @@ class PrimeRl(PrimeRlTrainer):
         return spec.cwd / str(text) if text else None
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """Return the newest attempt's logs by their real names. `logs/latest` moves on with the
-        next attempt, and `attempt_N` remains this attempt's.
+        """Return the logs of the newest attempt, in `logs/attempt_N`. The link `logs/latest` is not
+        used for their paths, because the next attempt moves it. The list is empty for a component
+        that was started apart from the launcher.
         """
         if spec.component not in ("rl", "sft"):
             return []
@@ -180,8 +182,8 @@ class PrimeRl(PrimeRlTrainer):
         return served
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line means, or None if it means nothing. A progress record of the
-        orchestrator is a heartbeat.
+        """Return what a line of the log `source` means, or None if it means nothing. A progress
+        record of the orchestrator is an event of kind heartbeat.
         """
         if (
             line.logger == "progress"
@@ -196,12 +198,12 @@ class PrimeRl(PrimeRlTrainer):
         return super().event(source, line)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of a process `rl @ cfg ...` of this generation whose run has a name in
-        its options or config. None for any other process.
+        """Return the spec of a process `rl @ cfg ...` of this generation whose options or config
+        name the run. Return None for any other process.
 
-        A running launcher overwrites its argv with its title within seconds, and an automatic name
-        is nowhere in its command. For both, `registry.recognise_tree` searches the processes around
-        it.
+        A launcher hides its command line behind a title within seconds, and a run without a name in
+        the config gets one that no command shows. `registry.recognise_tree` recognises these from
+        the processes around them.
         """
         found = launcher.launch_words(cmdline)
         if found is None:
@@ -218,8 +220,8 @@ class PrimeRl(PrimeRlTrainer):
         return described(spec)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Return both halves of a checkpoint, each with the file that is written last: DCP's
-        `.metadata`, and progress.pt, which appears by a rename.
+        """Return the rules for the two parts of a checkpoint, the trainer's and the orchestrator's.
+        Each is whole once its last file is there: `.metadata` of torch's DCP, and progress.pt.
         """
         where = self.layout(spec)
         return (
@@ -230,20 +232,20 @@ class PrimeRl(PrimeRlTrainer):
         )
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step that the spec, its options or its config resume from, -1 for the latest,
-        or None to start afresh.
+        """Return the step from which the run resumes by its spec, its options and its config. -1
+        means the latest step, and None a fresh start.
         """
         if spec.resume is not None:
             return spec.resume
         return _asked(settings.settings_of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Return the base URL of the engine itself, not of the router in front of it. Admin calls
-        go to the engine too, and the router answers for an engine that hangs.
+        """Return the base URL of the inference engine itself, not of the router in front of it,
+        because the router answers even for an engine that hangs.
 
-        With a router (the default) the engine is on backend_port, which is server.port + 100 unless
-        it is set. The resolved config that the launcher wrote wins over the file with which it was
-        started.
+        With a router (the default) the engine's port is backend_port, or server.port + 100 if that
+        is not set. The config that the launcher wrote for this run wins over the one with which it
+        was started.
         """
         current = settings.settings_of(spec, watching=True)
         if written := _resolved(self._run_dir(spec), "inference"):
@@ -257,13 +259,15 @@ class PrimeRl(PrimeRlTrainer):
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
-        """Return the ports of the router and of the engine."""
+        """Return the ports on which clients reach the inference server: the router's and the
+        engine's.
+        """
         router = settings.settings_of(spec, watching=True).integer("inference.server.port") or 8000
         return frozenset({router, urlsplit(self.inference_url(spec)).port or 80})
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return the path of the run's metrics file, metrics.jsonl unless the config names another
-        one.
+        """Return the path of the run's metrics file, which need not exist: metrics.jsonl in the run
+        directory, or the file that the config names.
         """
         name = settings.settings_of(spec, watching=True).text(
             "monitors.file.path", "trainer.monitors.file.path"
@@ -271,8 +275,8 @@ class PrimeRl(PrimeRlTrainer):
         return self._run_dir(spec) / (name or "metrics.jsonl")
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return one row of metrics.jsonl under the keys of a steps record, or None if it has none
-        of them.
+        """Return the numbers in one row of the metrics file under the keys of a record of the
+        stream steps/<run>, or None if it has none of them.
         """
         return record(row)
 
@@ -283,11 +287,11 @@ _CLIENT = ("orchestrator.model.client.admin_base_url", "orchestrator.model.clien
 
 
 def described(spec: LaunchSpec, run_dir: Path | None = None) -> LaunchSpec:
-    """Return `spec` (as its words alone describe it) with what its config adds: the output
-    directory, the name, and the step it resumed from.
+    """Return `spec`, which has only what a command line says, completed by what its config says:
+    the output directory, the name of the run, and the step from which it resumed.
 
-    `run_dir` is the directory that its processes were seen to use. It wins over the config, and it
-    is the only source of an automatic name.
+    `run_dir` is the run directory that the run's processes were seen to use, or None. It wins over
+    the config, and it is the only place that shows a name that prime-rl made up.
     """
     current = settings.settings_of(spec, watching=True)
     out = spec.cwd / (current.text("output_dir") or "outputs")
@@ -370,7 +374,10 @@ def _resolved(run_dir: Path, component: str) -> dict[str, Any]:
 
 
 def sources_in(logs: Path) -> list[LogSource]:
-    """Return the logs below one `logs/attempt_N`."""
+    """Return the logs of one attempt, whose directory is `logs`: the trainer's, the orchestrator's,
+    the inference server's, and one for each environment that has a log. The first three need not
+    exist.
+    """
     sources = [
         LogSource(name, logs / f"{name}.log") for name in ("trainer", "orchestrator", "inference")
     ]
@@ -384,7 +391,9 @@ def sources_in(logs: Path) -> list[LogSource]:
 
 
 def attempts_in(logs: Path) -> dict[int, Path]:
-    """Return the directories `logs/attempt_N` by number, lowest first."""
+    """Return the directories `attempt_N` in `logs` by number, lowest first. Empty if there are
+    none.
+    """
     found = _attempts(logs)
     rows = {}
     for number in sorted(found):

@@ -39,7 +39,7 @@ _MODULES = {"trainer": "prime_rl.trainer.rl.train", "sft": "prime_rl.trainer.sft
 
 
 class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is its date)
-    """The trainer of the January 2026 generation of prime-rl. Steps count from 0."""
+    """The January 2026 generation of prime-rl. Its steps count from 0."""
 
     id = launcher.V2026_01
     title = "prime-rl (2026-01)"
@@ -53,10 +53,11 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return `uv run rl @ CONFIG ... --output-dir OUT --ckpt [--ckpt.interval N]
-        [--ckpt.resume-step N]` as an argv.
+        [--ckpt.resume-step N]` as a list of words, or the spec's own `argv` if it has one. For a
+        component that is started apart, the script is the component's instead of `rl`.
 
-        A component by itself is the console script of its name. Raises BadConfig if the config
-        itself resumes although the spec starts afresh.
+        Raises BadConfig if the config or the options resume although the spec starts afresh. Raises
+        NotApplicable for a component that this generation does not have.
         """
         if spec.argv:
             return list(spec.argv)
@@ -108,8 +109,9 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         )
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """Return the files to which the launcher redirects its children. For a component that was
-        started by hand there is none, and its own log file takes its place.
+        """Return the files into which the launcher writes the output of its children. If a
+        component's file is not there because it was started by hand, its own log file is named
+        instead. The list is empty for a component that was started apart from the launcher.
         """
         if spec.component != "rl":
             return []
@@ -129,8 +131,9 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         return sources
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of a process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg ...`,
-        unless something shows that it is the current generation. None for any other process.
+        """Return the spec of a launcher process `python .../bin/rl @ cfg ...` or `uv run rl @ cfg
+        ...`. Return None for any other process, and if something shows that it belongs to the
+        current generation.
         """
         found = launcher.launch_words(cmdline)
         if found is None:
@@ -145,12 +148,13 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         return _described(spec, current, cwd)
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Return the parts of a checkpoint. A resume needs trainer, orchestrator and, with the file
-        transport, the broadcast that the orchestrator loads into the engine.
+        """Return the rules for the parts of a checkpoint. A resume needs the trainer's and the
+        orchestrator's part and, if weights are passed on as files, the broadcast that the
+        orchestrator loads into the engine.
 
-        Markers: DCP writes `.metadata` last. The orchestrator writes progress.pt, then buffer/,
-        whose last file is rollout_buffer.jsonl (with skip_buffer it does not read it). The
-        broadcast has STABLE. Weights have no marker, and nothing resumes from them.
+        The trainer's part is whole once `.metadata` is there. The orchestrator's is whole with
+        progress.pt and, unless skip_buffer is set, buffer/rollout_buffer.jsonl. The broadcast is
+        whole with STABLE. Nothing shows if the weights are whole, and nothing resumes from them.
         """
         current = settings.settings_of(spec, watching=True)
         where = self.layout(spec)
@@ -170,16 +174,17 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         )
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step that the spec, its options or its config resume from, a negative number
-        for the latest, or None to start afresh.
+        """Return the step from which the run resumes by its spec, its options and its config. A
+        negative number means the latest step, and None a fresh start.
         """
         if spec.resume is not None:
             return spec.resume
         return _resume(settings.settings_of(spec, watching=True))
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Return the base URL of the engine: port 8000 of this machine unless the config sets
-        another one. Without an [inference] table, the orchestrator's client has the address.
+        """Return the base URL of the inference engine, on port 8000 of this machine unless the
+        config sets another address. If the config starts no engine (it has no [inference] table),
+        it is the address to which the orchestrator connects, if that is set.
         """
         current = settings.settings_of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")
@@ -189,15 +194,17 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
         return f"http://{launcher.reachable(current.text('inference.server.host'))}:{port}"
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
-        """Return the port of the inference server."""
+        """Return the port on which clients reach the inference server, as a set of one."""
         return frozenset({urlsplit(self.inference_url(spec)).port or 80})
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return None, because this generation writes metrics only to W&B or Prime's monitor."""
+        """Return None, because this generation writes no metrics file. It sends metrics to W&B or
+        Prime's monitor.
+        """
         return None  # W&B or Prime's monitor only
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return None, because this generation has no metrics file."""
+        """Return None, because this generation writes no metrics file."""
         return None
 
 

@@ -57,8 +57,9 @@ _TRAINER_ONLY = (
 
 
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return `row` as `{side, step, log_t, ...}` under the keys of a steps record. None for a row
-    that has none of them (eval, system, dispatcher).
+    """Return the numbers in one row of metrics.jsonl under the keys of a record of the stream
+    steps/<run>: `side`, `step`, `log_t` (a wall second) and so on. Return None for a row that has
+    none of them, such as one about evaluations or the machine.
     """
     step, wall = integer(row.get("step")), finite(row.get("time"))
     if step is None or wall is None:

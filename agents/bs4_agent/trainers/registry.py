@@ -24,8 +24,8 @@ _TRAINERS: Mapping[str, Trainer] = {
 
 
 class Proc(NamedTuple):
-    """One process as /proc shows it. `cmdline` is never split again, so a word with spaces is one
-    word.
+    """One process as /proc shows it: its pid, its parent's pid, its command line as separate words,
+    and its working directory.
     """
 
     pid: int
@@ -35,7 +35,7 @@ class Proc(NamedTuple):
 
 
 def ids() -> tuple[str, ...]:
-    """Return the ids of all trainers."""
+    """Return the ids of all trainers that the agent knows, such as that of verl."""
     return tuple(_TRAINERS)
 
 
@@ -50,8 +50,9 @@ def get(id_: str) -> Trainer:
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the spec of one process by its command line. None if it is no launcher, or if too
-    little of it can be seen; see `recognise_tree`.
+    """Return the spec with which a launcher was started, from its command line and working
+    directory. It tries every trainer. Return None if the process is no launcher, or if its command
+    line hides too much; then `recognise_tree` may know.
     """
     for trainer in _TRAINERS.values():
         if (spec := trainer.recognise(cmdline, cwd)) is not None:
@@ -63,15 +64,15 @@ def recognise_tree(
     procs: Sequence[tuple[int, int, Sequence[str], Path]],
     environ: Callable[[int], Mapping[str, str]] | None = None,
 ) -> list[tuple[int, LaunchSpec]]:
-    """Return the launcher's pid and the spec of every run among `procs` (pid, parent, cmdline,
-    cwd), and those of inference servers that were started apart from a run.
+    """Return every run whose launcher is among the processes `procs` (pid, parent's pid, command
+    line, working directory), as the launcher's pid and the spec with which it was started.
+    Inference servers that were started apart from a run are listed too.
 
-    The current launcher hides its command behind a title. Then it is read from its `uv run` parent,
-    or from the environment that torchrun still shows (`WANDB_ARGS` is the launcher's argv).
-    `environ` reads one process's environment and returns {} if that is not permitted. If only the
-    run directory can be seen, the spec's config is unknown (`Path()`): the run can be watched, and
-    launched again once its config is named. Slurm and multi-node launchers are recognised like any
-    other.
+    A launcher of current prime-rl hides its command line. It is then read from the `uv run` around
+    it, or from WANDB_ARGS in the environment of its children. `environ(pid)` returns a process's
+    environment, or {} if that is not permitted. If only the run directory can be seen, the spec's
+    config is `Path()`, which stands for unknown; such a run can be watched, but launched again only
+    with its config named.
     """
     table = {pid: Proc(pid, ppid, tuple(cmdline), cwd) for pid, ppid, cmdline, cwd in procs}
     found: dict[int, LaunchSpec] = {}

@@ -28,8 +28,8 @@ _DEPTH = 8
 
 
 class BadConfig(AgentError):
-    """Raised if a config cannot be read, is no TOML, or asks for something that cannot be launched
-    from here.
+    """Raised if a config cannot be read, is no TOML, or asks for something that the agent cannot or
+    must not launch.
     """
 
     type = "bad-config"
@@ -37,11 +37,12 @@ class BadConfig(AgentError):
 
 @dataclass(frozen=True)
 class Arguments:
-    """The words after `rl`.
+    """The words after `rl` on the command line of either prime-rl generation, taken apart.
 
-    `config` is the file behind a bare `@`. `nested` are the (key, file) pairs of `--trainer @
-    file`. `options` are (dotted key with underscores, value) in order. The value is True for a flag
-    without one, and False for `--no-...`.
+    `config` is the file behind a bare `@`, or None. `nested` are the (key, file) pairs of
+    `--trainer @ file`. `options` are the other options in their order, as (key, value); keys are
+    dotted and have underscores. The value is True for an option without one, False for `--no-...`,
+    and a list if several words follow.
     """
 
     config: str | None
@@ -50,11 +51,13 @@ class Arguments:
 
     @property
     def files(self) -> set[str]:
-        """Return the files of `nested`."""
+        """Return the config files that belong to one key only, as `a` in `--trainer @ a`."""
         return {path for _, path in self.nested}
 
     def last(self, key: str) -> Any:
-        """Return the last value given for `key`, or None. The last of repeated options counts."""
+        """Return the value of the option `key`, or None if it is not given. If it is repeated, the
+        last one counts.
+        """
         for name, value in reversed(self.options):
             if name == key:
                 return value
@@ -62,8 +65,8 @@ class Arguments:
 
 
 def parse_arguments(words: Sequence[str]) -> Arguments:
-    """Return the parts of a command line of either generation. Words that are no option and belong
-    to none are ignored, as the trainers do.
+    """Take apart the words after `rl` on a command line of either prime-rl generation. Words that
+    belong to no option are ignored, as prime-rl does.
     """
     config: str | None = None
     nested: list[tuple[str, str]] = []
@@ -104,8 +107,8 @@ def _options(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return `words` without the options `keys`. The keys have underscores; values and the `--no-`
-    form are removed too.
+    """Return `words` without the options whose key is in `keys`, their values, and their `--no-`
+    forms. Write keys with underscores.
     """
     kept: list[str] = []
     skipping = False
@@ -122,16 +125,17 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Settings:
-    """The merged settings of a run as nested tables. Values from the command line are strings,
-    those of the file have TOML's types.
+    """The settings of a run as nested tables: those of its config, overridden by those of its
+    command line. Values from the command line are strings, lists or booleans; those of the config
+    have TOML's types.
     """
 
     data: Mapping[str, Any]
     arguments: Arguments = field(default_factory=lambda: Arguments(None, (), ()))
 
     def get(self, dotted: str) -> Any:
-        """Return the value at `a.b.c`. None if it is missing or is the word "None", which is how
-        both generations spell null.
+        """Return the value at a dotted key such as `a.b.c`. Return None if it is not set or is the
+        word "None", with which both prime-rl generations write null.
         """
         node: Any = self.data
         for key in dotted.split("."):
@@ -143,15 +147,18 @@ class Settings:
         return node
 
     def first(self, *dotted: str) -> Any:
-        """Return the first value that is set at one of these keys, or None."""
+        """Return the value of the first of these dotted keys that is set, or None if none of them
+        is.
+        """
         for key in dotted:
             if (value := self.get(key)) is not None:
                 return value
         return None
 
     def integer(self, *dotted: str) -> int | None:
-        """Return the first value that is set at one of these keys as a whole number. None if there
-        is none, or if it is a boolean or a table. Raises BadConfig if it is no whole number.
+        """Return the value of the first of these dotted keys that is set, as a whole number. Return
+        None if none of them is set, or if the value is a boolean or a table. Raises BadConfig if it
+        is anything else that is no number.
         """
         value = self.first(*dotted)
         try:
@@ -164,8 +171,8 @@ class Settings:
             ) from None
 
     def text(self, *dotted: str) -> str | None:
-        """Return the first value that is set at one of these keys as text. None if there is none,
-        or if it is a boolean or a table.
+        """Return the value of the first of these dotted keys that is set, as text. Return None if
+        none of them is set, or if the value is a boolean or a table.
         """
         value = self.first(*dotted)
         if value is None or isinstance(value, (bool, Mapping)):
@@ -173,8 +180,8 @@ class Settings:
         return str(value)
 
     def null(self, dotted: str) -> bool:
-        """Return True if the key is switched off on purpose: `"None"` in a TOML file, null in JSON,
-        `--no-key` on the command line.
+        """Return True if the dotted key is set to nothing on purpose: by `"None"` in a TOML file,
+        null in JSON, or `--no-key` on the command line. Return False if it is not set at all.
         """
         head, _, last = dotted.rpartition(".")
         table = self.get(head) if head else self.data
@@ -182,11 +189,11 @@ class Settings:
 
 
 def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
-    """Return the settings with which `spec` starts. Raises BadConfig if a file is missing or no
-    TOML.
+    """Return the settings with which `spec` starts. Raises BadConfig if a config file is missing,
+    is no TOML or is not known.
 
-    With `watching` such a file counts as empty. A run continues when its config is moved away or
-    half edited, and must stay visible.
+    With `watching` such a file counts as empty and nothing is raised. A run goes on when its config
+    is moved away or half edited, and must stay visible.
     """
     if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
         return Settings({})  # Hydra's words are all there is, and the spec has them
@@ -229,9 +236,10 @@ _cache: dict[Path, tuple[tuple[int, int, int], dict[str, Any]]] = {}
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """Return a TOML file as plain tables, as a copy. Raises BadConfig if it cannot be read.
+    """Return the content of a TOML file as plain tables, which the caller may change. Raises
+    BadConfig if it cannot be read or is no TOML.
 
-    It is cached by inode, size and mtime, because the watcher needs it every second.
+    A file that has not changed is read only once, because the agent asks for it every second.
     """
     try:
         status = path.stat()
@@ -275,8 +283,8 @@ def _text(path: Path) -> str:
 
 
 def parse_document(path: Path) -> tomlkit.TOMLDocument:
-    """Return a TOML file with its comments. Raises BadConfig if it is no TOML or not UTF-8, and
-    OSError if it cannot be read.
+    """Return the content of a TOML file as a document of tomlkit, which keeps comments. Raises
+    BadConfig if it is no TOML or not UTF-8, and OSError if it cannot be read.
     """
     import tomlkit  # only an agent that has a run pays for it: Python 3.10 has no parser of its own
     from tomlkit.exceptions import TOMLKitError

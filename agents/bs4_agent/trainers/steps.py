@@ -85,11 +85,12 @@ class _Known:
 
 
 class StepReader:
-    """Reads one run's logs line by line and makes steps records without `t`, `m` and `b`.
+    """Reads the logs and the metrics file of one run line by line and makes the records of the
+    stream steps/<run>. The writer adds their time (`t`, `m`, `b`).
 
-    A record that comes again for the same (attempt, side, step) replaces the earlier one: it is
-    from a lower rank, or has better numbers from the metrics file. The same numbers again, from the
-    same line in a second file, make no record.
+    A step may give more than one record. A later one for the same (attempt, side, step) replaces
+    the earlier: it is from a lower rank, or has better numbers from the metrics file. The same
+    numbers again make no record.
     """
 
     def __init__(self, trainer: Trainer, run: str, *, tz: int | None = None) -> None:
@@ -102,8 +103,10 @@ class StepReader:
         self._sides: dict[tuple[int, str], dict[int, _Known]] = {}
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Set the date of an attempt: wall second `wall` is within half a day of its first line.
-        Without this its records have no `log_t`, unless its lines carry a date themselves.
+        """Set the time of an attempt, so that its lines with only a time of day can be dated.
+        `wall` is a wall second within half a day of its first line.
+
+        Without this the attempt's records have no `log_t`, unless its lines carry a date.
         """
         if self._anchors.get(attempt) != wall:
             self._anchors[attempt] = wall
@@ -112,11 +115,12 @@ class StepReader:
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None
     ) -> list[StepRecord]:
-        """Read one raw line of the log `source` that starts at `cursor`. Return the records that it
-        makes, mostly none.
+        """Read one raw line of the log `source`, which begins at `cursor`, and return the records
+        that it makes. The list is mostly empty.
 
-        `near` is the file's mtime, for a line that has just been written; see `Clock.resolve`. Pass
-        every line, because the lines between two steps show the midnights.
+        `near` is the file's mtime if the line has just been written, and None for an old line; see
+        `Clock.resolve`. Pass every line of the log, because the lines between two steps show that a
+        day has passed.
         """
         line = self._trainer.parse_line(source, raw)
         wall = (
@@ -150,12 +154,12 @@ class StepReader:
     def feed_metrics(
         self, raw: bytes, attempt: int, *, since: float | None = None
     ) -> list[StepRecord]:
-        """Read one line of the metrics file and return the record that it completes, if any. A
-        step's rows come in pieces, and the last one has its duration.
+        """Read one line of the metrics file and return the record that it completes, as a list of
+        one. The list is empty if the line completes none, because a step's numbers come in several
+        lines, of which the last has the duration.
 
-        `since` is the wall second at which the attempt began. The file spans attempts, and a step
-        that is done again must not get the numbers of an earlier attempt, so older rows are
-        skipped.
+        Lines of before wall second `since`, the start of the attempt, are skipped. The file has the
+        lines of earlier attempts too, and a step that is done again must not get their numbers.
         """
         try:
             row = loads(raw)
@@ -195,8 +199,9 @@ class StepReader:
 
 
 def records_of(event: Event) -> list[StepRecord]:
-    """Return the records of a step's line, each with `side`, `step` and its numbers: one for each
-    side that the line has numbers of, and one for each validation of that step.
+    """Return the step records in an event of kind step or eval, each with `side`, `step` and its
+    numbers. There is one for each side of which the line has numbers, and one, with the side
+    `eval:NAME`, for each validation.
     """
     points = []
     for name, value in _validations(event).items():

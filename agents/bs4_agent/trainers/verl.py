@@ -45,8 +45,8 @@ _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
 class Verl:
-    """The trainer of all verl releases. Their files and lines show what differs between them, and
-    the version is used if a command needs it.
+    """The trainer verl, in all its releases. What differs between releases is found out from their
+    files and lines; the version is used only where a command depends on it.
     """
 
     id = VERL
@@ -60,13 +60,15 @@ class Verl:
 
     def command(self, spec: LaunchSpec) -> list[str]:
         """Return `env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`
-        as an argv; SFT goes through torchrun.
+        as a list of words, or the spec's own `argv` if it has one. SFT is started through torchrun.
 
-        It always sets where verl saves, that it saves, and if it resumes. `resume_mode` is
-        `disable`, or `resume_path` with a whole step, and never `auto`, because a tracker may name
-        a step that is gone. Each attempt has its own metrics file and Hydra directory, because verl
-        empties the one and overwrites the other. Raises BadConfig for an invalid resume mode and
-        NotApplicable for other components.
+        It always says where verl saves, that it saves, and from which step it resumes, if it does;
+        verl never searches the latest step itself, because its tracker may name a step that is
+        gone. Each attempt has its own metrics file and Hydra directory, because verl overwrites
+        both.
+
+        Raises BadConfig if the config cannot be used or does not fit the spec, and NotApplicable
+        for other components than rl and sft and for a release whose SFT cannot resume.
         """
         if spec.argv:
             return list(spec.argv)
@@ -122,11 +124,15 @@ class Verl:
         return [*self._program(spec, attempt, version), *words]
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return the environment variables that the config file asks for. Raises BadConfig."""
+        """Return the environment variables, by name, that the config file sets for the run, and
+        PYTHONPATH if verl is a submodule of the project. Raises BadConfig.
+        """
         return verl_settings.variables(spec)
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return what the check before the start must know of the settings; see Trainer.needs."""
+        """Return what the check before the start must know of the run's settings, such as the
+        number of GPUs; see Trainer.needs. Raises BadConfig.
+        """
         return verl_needs.needs(spec, {**verl_settings.variables(spec), **spec.env})
 
     def _program(
@@ -149,7 +155,9 @@ class Verl:
         return [*env, "-m", "torch.distributed.run", *ranks, "-m", f"verl.trainer.{module}"]
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
-        """Return the directories of the run."""
+        """Return the directories of the run. They lie in `output_dir/NAME` unless the settings put
+        them elsewhere.
+        """
         run = self._run_dir(spec)
         rollouts = verl_settings.text(verl_settings.flat(spec), "trainer.rollout_data_dir")
         checkpoints = self._checkpoints(spec, run)
@@ -181,8 +189,9 @@ class Verl:
         return run / "checkpoints"
 
     def log_sources(self, spec: LaunchSpec) -> list[LogSource]:
-        """Return the newest attempt's metrics file. The run's output itself is held by the shim, or
-        by the person who started it.
+        """Return the newest attempt's metrics file, as the log `metrics`. The list is empty if its
+        path is not known. What the run prints is not among the logs, because the shim, or the
+        person who started it, wrote that to a file.
         """
         path = self._metrics(spec)
         if path is not None:
@@ -219,22 +228,26 @@ class Verl:
         return verl_lines.parse(source, raw)
 
     def event(self, source: str, line: LogLine) -> Event | None:
-        """Return what a line means, or None if it means nothing."""
+        """Return what a line of the log `source` means, or None if it means nothing."""
         return verl_lines.event(source, line)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts such that every line of the log that means an event holds one of them,
-        except for kinds in `passing`.
+        """Return texts of which every line of the log `source` that means an event holds at least
+        one. Events of a kind in `passing` are not counted. The list is empty for a log in which no
+        line means anything.
         """
         return verl_lines.event_words(source, passing)
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which component of the trainer a process is, such as "worker", or None."""
+        """Return which part of verl a process is, such as "worker", or None if it is none."""
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-        """Return the spec of the driver, or of torchrun under SFT, by its module. None for any
-        other process. Its directories are those that its words name, relative to its own cwd.
+        """Return the spec with which a process was started that is verl's driver, or torchrun under
+        SFT. Return None for any other process.
+
+        Its config is not known; the words of its command line are the spec's overrides. Its
+        directories are those that the words name, relative to `cwd`.
         """
         start = verl_processes.start_words(cmdline)
         if start is None:
@@ -264,11 +277,12 @@ class Verl:
         )
 
     def parts(self, spec: LaunchSpec) -> Sequence[PartRule]:
-        """Return the parts of a checkpoint: actor and, under PPO, critic. SFT writes the same files
-        into the step directory itself.
+        """Return the rules for the parts of a checkpoint: the actor and, under PPO, the critic.
+        Under SFT the one part is the step's directory itself.
 
-        A step is whole when the tracker has come to it. Without a tracker (async saving skips it, a
-        backup leaves it behind) the data loader's state counts, which verl writes after the models.
+        A step is whole if verl's tracker file names it or a later step. Without a tracker (saving
+        in the background writes none) the state of the data loader counts, because verl writes it
+        after the models.
         """
         root = self.layout(spec).trainer_checkpoints
         steps = step_directories(root).values()
@@ -282,12 +296,14 @@ class Verl:
         return tuple(rules)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
-        """Return every step that is found in any part, newest last."""
+        """Return the checkpoint of every step that any part has on the disk, complete or not,
+        newest step last.
+        """
         return scan(self.parts(spec))
 
     def resume_requested(self, spec: LaunchSpec) -> int | None:
-        """Return the step that the spec, its words or its file resume from, -1 for the latest
-        (verl's default), or None to start afresh.
+        """Return the step from which the run resumes by its spec, its command line and its config.
+        -1 means the latest step, which is verl's default, and None a fresh start.
         """
         if spec.resume is not None:
             return spec.resume
@@ -300,31 +316,31 @@ class Verl:
         return -1
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return None, because verl's metrics are read as the log `metrics`: its rows say which
-        steps there were and when.
+        """Return None, because verl's metrics file is read as a log of its own, `metrics`, and not
+        beside the logs.
         """
         # Its rows are the log `metrics`, which has the steps and their times.
         return None
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return None, because verl's metrics are read as a log."""
+        """Return None, because verl's metrics file is read as a log."""
         return None
 
     def inference_url(self, spec: LaunchSpec) -> str:
-        """Return "", because the rollout engine lives in the workers, or listens on a port that Ray
-        has chosen.
+        """Return "", because the inference engine has no address that is known: it lives in the
+        workers, or listens on a port that Ray has chosen.
         """
         return (
             ""  # the rollout engine lives in the workers, or listens on a port that Ray has chosen
         )
 
     def serves(self, spec: LaunchSpec) -> frozenset[int]:
-        """Return no ports, because none is known."""
+        """Return an empty set, because no port of verl's inference engine is known."""
         return frozenset()
 
     def max_steps(self, spec: LaunchSpec) -> int | None:
-        """Return the number of steps after which the run ends, or else the number that was planned,
-        or None.
+        """Return the number of steps after which the run ends by its settings, or else the number
+        that its config file plans. Return None if there is neither.
         """
         known = verl_settings.flat(spec)
         return verl_settings.integer(
@@ -332,8 +348,8 @@ class Verl:
         ) or verl_settings.integer(known, verl_settings.PLANNED)
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if the line of the final validation is among the events. verl writes it also
-        without a validation (None).
+        """Return True if verl's final line, the one of its last validation, is among the events.
+        verl writes it even if there was no validation.
         """
         return "trainer" in finished_sides(events)
 
@@ -403,7 +419,9 @@ def _step_of(path: object) -> int | None:
 
 
 def numbered(run: Path) -> dict[int, Path]:
-    """Return the files `metrics.N.jsonl` of a run by number."""
+    """Return the files `metrics.N.jsonl` in the run directory by their number N. Empty if there are
+    none.
+    """
     found = {}
     for path in run.glob("metrics.*.jsonl"):
         if match := _METRICS.fullmatch(path.name):
@@ -412,8 +430,8 @@ def numbered(run: Path) -> dict[int, Path]:
 
 
 def wrote_here(directory: Path) -> bool:
-    """Return True if this looks like a verl run's directory: its tracker, steps or numbered metrics
-    files are here or in checkpoints/.
+    """Return True if the directory looks like that of a verl run: verl's tracker file or step
+    directories are in it or in its `checkpoints`, or it has files `metrics.N.jsonl`.
     """
     for place in (directory, directory / "checkpoints"):
         if (place / TRACKER).exists() or any(place.glob("global_step_*")):

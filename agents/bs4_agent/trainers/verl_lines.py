@@ -75,8 +75,8 @@ _WORDS = {"step": ("step:", '"data"'), "eval": (" - val", '"val'), "heartbeat": 
 
 
 def parse(source: str, raw: bytes) -> LogLine:
-    """Return the parts of one raw line, without Ray's prefix and its `[repeated 3x across
-    cluster]`.
+    """Return the parts of one raw line of the log `source`. What Ray adds to lines of other
+    processes is left out: its prefix and `[repeated 3x across cluster]`.
     """
     if source != "kernel" and raw[:9].lstrip().startswith(b'{"step"'):
         return LogLine(text=raw.decode("utf-8", "replace").rstrip("\r\n"))
@@ -93,8 +93,8 @@ def parse(source: str, raw: bytes) -> LogLine:
 
 
 def event(source: str, line: LogLine) -> Event | None:
-    """Return what a line of verl means. None for lines of other programs, and for verl's lines
-    without a meaning.
+    """Return what a line of the log `source` means. Return None for lines of other programs, and
+    for verl's lines that mean nothing.
     """
     if source not in SOURCES:
         return None
@@ -127,8 +127,9 @@ def event(source: str, line: LogLine) -> Event | None:
 
 
 def event_words(source: str, passing: Collection[str]) -> list[str]:
-    """Return texts such that every line of the log that means an event holds one of them, except
-    for kinds in `passing`. Empty for a log in which no line means anything.
+    """Return texts of which every line of the log `source` that means an event holds at least one.
+    Events of a kind in `passing` are not counted. The list is empty for a log in which no line
+    means anything.
     """
     if source not in SOURCES:
         return []

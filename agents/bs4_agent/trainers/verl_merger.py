@@ -27,10 +27,11 @@ _SCRIPT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Merger:
-    """The merger of one verl installation.
+    """The program of one verl installation that merges the shards of a checkpoint into one model.
 
-    `program` are the words before its own. `form` is merge, flags, or inside (it writes below the
-    directory that it reads). `cwd` is the directory in which the module is found.
+    `program` are the first words of its command, and `cwd` is the directory in which to run it.
+    `form` says which words follow: "merge" and "flags" differ in their options, and a program of
+    form "inside" can write only below the directory that it reads.
     """
 
     program: Sequence[str]
@@ -38,8 +39,9 @@ class Merger:
     form: str = "merge"
 
     def argv(self, source: Path, target: Path) -> list[str]:
-        """Return the command that merges `source` into `target`. `source` is actor/ of a step
-        (under SFT the step itself). For the form inside, `target` is `source/huggingface`.
+        """Return the command that merges the shards in `source` into a model in `target`, as a list
+        of words. `source` is the directory actor/ of a step, or under SFT the step's directory. If
+        the form is "inside", the program takes no target and writes to `source/huggingface`.
         """
         if self.form == "inside":
             return [*self.program, "--local_dir", str(source)]
@@ -50,8 +52,9 @@ class Merger:
 
 
 def find(spec: LaunchSpec) -> Merger | None:
-    """Return the merger of the verl that this run uses. None if its release is older than the
-    module and its script is not there.
+    """Return the program with which the verl that this run uses merges shards. Return None if this
+    verl is older than 0.5, which brought the program as a module, and its earlier script is not
+    there either.
     """
     python = verl_needs.interpreter(spec, absolute=True)
     for place in (spec.cwd, spec.cwd / "verl", spec.cwd / "train" / "verl"):

@@ -62,8 +62,8 @@ _ROLLOUTS: Mapping[str, tuple[tuple[str, float], ...]] = {
 
 
 def of_line(text: str) -> tuple[int, Metrics] | None:
-    """Return the step and the metrics of a console line without colours and Ray's prefix. None for
-    every other line.
+    """Return the step and the metrics in a line that verl has printed for a step. Return None for
+    every other line. The line must have no colours and no prefix of Ray.
 
     Pairs whose value is no number are left out. NaN and infinities are the strings "nan", "inf",
     "-inf".
@@ -88,7 +88,9 @@ def of_line(text: str) -> tuple[int, Metrics] | None:
 
 
 def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
-    """Return the step and the metrics of one row of the file logger, or None. A null is "nan"."""
+    """Return the step and the metrics in one row of the file that verl's file logger writes. Return
+    None if it is no such row or has no number. A null in it is "nan".
+    """
     try:
         row = loads(raw)
     except ForeignJsonError:
@@ -107,18 +109,17 @@ def of_row(raw: bytes | str) -> tuple[int, Metrics] | None:
 
 
 def is_validation(metrics: Metrics) -> bool:
-    """Return True if these are the metrics of a validation only: of the line before the first step,
-    or of SFT's between two steps.
+    """Return True if these metrics are only of a validation and not of a step. verl writes such
+    lines before the first step, and under SFT between steps.
     """
     return all(key.startswith(_VALIDATION) for key in metrics)
 
 
 def record(metrics: Metrics) -> dict[str, Any]:
-    """Return `metrics` under the keys of a steps record. `not_finite` is added with the name of a
-    metric that is NaN, if there is one.
+    """Return verl's metrics under the keys of a record of the stream steps/<run>, in that record's
+    units. If a metric is NaN, `not_finite` has its name.
 
-    An infinity is no alarm except in the loss and the gradient, because the minimum of an empty
-    group is one.
+    An infinity does not set `not_finite`, because the minimum of an empty group is one.
     """
     found: dict[str, Any] = {**_picked(metrics, _TRAINER), **_picked(metrics, _ROLLOUTS)}
     if "response_length/mean" in metrics and "prompt_length/mean" in metrics:
@@ -136,9 +137,9 @@ def record(metrics: Metrics) -> dict[str, Any]:
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
-    """Return the values of a validation's event: `reward` (the first val-core mean, else the first
-    number), `env` (the data source), and `validation` as in `validations`. SFT's has `loss` in
-    place of the first two.
+    """Return the values of an event of kind eval: `reward` (the first mean of a data source, or
+    else the first number), `env` (the name of that data source), and `validation`, as `validations`
+    returns it. Under SFT `loss` takes the place of the first two.
     """
     points = validations(metrics)
     if "val/loss" in metrics:
@@ -151,8 +152,9 @@ def validation(metrics: Metrics) -> dict[str, Any]:
 
 
 def validations(metrics: Metrics) -> dict[str, float]:
-    """Return the values of a validation by metric, eight at most: the mean on each data source
-    (val-core), or else what is under `val/` (SFT: its loss). The rest of the line is left out.
+    """Return the results of a validation, at most eight: the mean score on each data source by
+    name, or, if there is none, the numbers under `val/`, such as SFT's loss. Empty if the metrics
+    are of no validation.
     """
     keys = _means(metrics) or [key for key in metrics if key.startswith("val/")]
     found = {}

@@ -20,8 +20,9 @@ _GPUS = 8
 
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the check before the start must know; see Trainer.needs. `environment` are the
-    variables that the run gets in addition to the agent's.
+    """Return what the check before the start must know of a verl run's settings, such as the number
+    of GPUs; see Trainer.needs. `environment` are the variables that the run gets in addition to the
+    agent's.
     """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
@@ -47,8 +48,8 @@ def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def ranks(spec: LaunchSpec) -> int:
-    """Return the number of processes of an SFT run: the spec's, or else one for each GPU that the
-    config names.
+    """Return the number of processes of an SFT run: the spec's number if it is above 1, or else one
+    for each GPU that the settings name, or else 1.
     """
     if spec.processes > 1:
         return spec.processes
@@ -58,11 +59,12 @@ def ranks(spec: LaunchSpec) -> int:
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Return the path of the Python that runs verl: that of the environment that is named, else the
-    checkout's own, else the one on the PATH (an image's). `absolute` finds the path of the latter.
+    """Return the path of the Python that runs verl: that of the environment that VIRTUAL_ENV in the
+    spec names, or else of `.venv` in the run's directory. If there is neither, it is the one on the
+    PATH: "python3", or with `absolute` its full path.
 
-    An environment that was made in a container points to an interpreter that only the container
-    has.
+    For a run in a container, the link to an interpreter need not resolve on the host, because its
+    target may be only in the container.
     """
     places = [spec.cwd / ".venv"]
     if "VIRTUAL_ENV" in spec.env:

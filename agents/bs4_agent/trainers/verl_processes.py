@@ -68,8 +68,9 @@ _PHASES: tuple[tuple[str, Phase], ...] = (
 
 
 def component(cmdline: Sequence[str], comm: str) -> str | None:
-    """Return which component of verl a process is, or None: launcher (the driver; SFT: torchrun),
-    trainer (the task runner), rank, worker, inference, engine, env-server, or ray.
+    """Return which part of verl a process is, or None if it is none: launcher (the driver, or
+    torchrun under SFT), trainer (the task runner), rank, worker, inference, engine, env-server, or
+    ray (a process of Ray itself).
     """
     title = cmdline[0] if cmdline and cmdline[0] else comm
     if (actor := _ACTOR.match(title)) is not None:
@@ -95,8 +96,8 @@ def component(cmdline: Sequence[str], comm: str) -> str | None:
 
 
 class Start(NamedTuple):
-    """The parts of a start command. `kind` is rl or sft, `entry` the module or script, and `words`
-    what follows it.
+    """The parts of a command that starts verl. `kind` is "rl" or "sft", `entry` is the module or
+    script that runs, and `words` are the words after it.
     """
 
     kind: str
@@ -105,9 +106,9 @@ class Start(NamedTuple):
 
 
 def start_words(cmdline: Sequence[str]) -> Start | None:
-    """Return the parts of a command `python3 -m verl.trainer.main_ppo k=v`, `python main_ppo.py
-    k=v` or `torchrun ... -m verl.trainer.fsdp_sft_trainer k=v`. None for every other process, also
-    for a shell around one of them.
+    """Return the parts of a command that starts verl, such as `python3 -m verl.trainer.main_ppo
+    k=v`, `python main_ppo.py k=v` or `torchrun ... -m verl.trainer.fsdp_sft_trainer k=v`. Return
+    None for every other process, also for a shell around one of them.
     """
     if not cmdline or not (
         _PYTHON.fullmatch(Path(cmdline[0]).name) or Path(cmdline[0]).name == "torchrun"
@@ -134,10 +135,12 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
 
 
 def phase(titles: Iterable[str]) -> Phase | Literal[""]:
-    """Return what a run does now, by the titles of its live processes, or "" if no title shows it.
-    The phases are in order of precedence, so one busy worker is enough.
+    """Return what a verl run is doing now, such as "rollout" or "train", from the titles of its
+    live processes. Return "" if no title shows it. If titles show several phases, a fixed order
+    decides.
 
-    A worker is titled by the method that it runs, so an idle `ray::WorkerDict` says nothing.
+    A busy worker has the method that it runs in its title. An idle one does not, so it shows
+    nothing.
     """
     methods = []
     for title in titles:

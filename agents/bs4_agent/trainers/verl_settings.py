@@ -39,8 +39,9 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
 def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return `key=value` words as flat settings with plain values, on top of the settings `before`.
-    A key that `~` removes is left out, and so is a word that is no override.
+    """Return the settings `before`, changed by the `key=value` words of a command line, as one
+    table with dotted keys and plain values. A word `~key` removes that key. Words that are no
+    override are ignored.
     """
     found = dict(before or {})
     for word in words:
@@ -55,14 +56,16 @@ def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> 
 
 
 def is_override(word: str) -> bool:
-    """Return True if Hydra would take this word as an override."""
+    """Return True if Hydra, which reads verl's command line, would take this word as an override:
+    `key=value`, `+key=value` or `~key`.
+    """
     match = _WORD.fullmatch(word)
     return match is not None and (match["value"] is not None or match["prefix"] == "~")
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the overrides among `words` that set none of `keys`. Words that are no override are
-    left out too.
+    """Return those of `words` that are overrides (`key=value` and the like) and set none of `keys`.
+    All other words are left out.
     """
     kept = []
     for word in words:
@@ -73,8 +76,8 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def plain(text: str) -> Any:
-    """Return a value of the command line as a number, a boolean, None for null, or a list of plain
-    values. Everything else stays text, without its quotes.
+    """Return the value that a text of the command line stands for: a number, a boolean, None for
+    null, or a list of such values. Any other text is returned as it is, without quotes around it.
     """
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
@@ -93,8 +96,9 @@ def plain(text: str) -> Any:
 
 
 def word(key: str, value: Any) -> str:
-    """Return the override that sets `key`. A plus anywhere in a dotted key moves to its front,
-    where Hydra needs it. Raises BadConfig for a value that Hydra cannot take.
+    """Return the word of the command line that sets `key` to `value`, such as `+a.b=1`. A plus
+    anywhere in the dotted key is moved to its front, where Hydra needs it. Raises BadConfig for a
+    list of tables, which cannot be written as a word.
     """
     plus = max((len(part) - len(part.lstrip("+")) for part in key.split(".")), default=0)
     return f"{'+' * plus}{bare(key)}={_written(value)}"
@@ -123,8 +127,10 @@ def _written(value: Any) -> str:
 
 
 def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
-    """Return the file's settings, flat, with keys as written (with their plus). Raises BadConfig if
-    it cannot be read; with `watching` it is empty then.
+    """Return the settings in the spec's config file as one table with dotted keys. Keys are as the
+    file writes them, some with Hydra's plus. Empty if the config is not known.
+
+    Raises BadConfig if the file cannot be read; with `watching` the result is empty then.
     """
     return _flat(
         {
@@ -137,8 +143,9 @@ def of_file(spec: LaunchSpec, *, watching: bool = False) -> dict[str, Any]:
 
 
 def variables(spec: LaunchSpec) -> dict[str, str]:
-    """Return the environment variables that the file names, and PYTHONPATH if verl lies in the
-    project as a submodule. Raises BadConfig.
+    """Return the environment variables that the table `environment` of the config file sets, by
+    name, and PYTHONPATH if verl lies in the project as a submodule. Raises BadConfig if the file or
+    that table cannot be used.
     """
     table = _file(spec, watching=False).get(_ENVIRONMENT, {})
     if not isinstance(table, Mapping) or not all(
@@ -160,8 +167,9 @@ def variables(spec: LaunchSpec) -> dict[str, str]:
 
 
 def planned(spec: LaunchSpec, *, watching: bool = False) -> int | None:
-    """Return the number of steps that the file plans, or None if it plans none. Raises BadConfig
-    for anything but a whole number above 0; with `watching` it returns None then.
+    """Return the number of steps in the table `plan` of the config file, or None if it has none.
+    Raises BadConfig if it is no whole number above 0 or the file cannot be read; with `watching`
+    the result is None then.
     """
     table = _file(spec, watching=watching).get(_PLAN, {})
     steps = table.get("steps") if isinstance(table, Mapping) else table
@@ -187,13 +195,15 @@ def _file(spec: LaunchSpec, *, watching: bool) -> dict[str, Any]:
 
 
 def bare(key: str) -> str:
-    """Return a key as verl knows it, without the plus that Hydra needs before a new key."""
+    """Return a dotted key of the settings without the plus signs that Hydra needs before a key that
+    is new.
+    """
     return ".".join(part.lstrip("+") for part in key.split("."))
 
 
 def component_of(keys: Iterable[str]) -> str | None:
-    """Return the component whose settings these are: `rl` if there is an actor, `sft` if there is a
-    model of its own, None if they do not show it.
+    """Return which component of verl has settings with these keys: "rl" if there is, for example,
+    an actor, "sft" if there is a model of its own. Return None if the keys do not show it.
     """
     known = {bare(key).partition(".")[0] for key in keys}
     if known & {
@@ -210,11 +220,11 @@ def component_of(keys: Iterable[str]) -> str | None:
 
 
 def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
-    """Return the loggers of a launch from here: the configured ones, and the file logger if the
-    release is known to have one.
+    """Return the loggers with which the agent starts verl: those in the settings `known`, and the
+    file logger if `version` is known to have it.
 
-    verl's own default names wandb, which needs a login. It is used only if nothing may be added to
-    it.
+    If the settings name none, it is "console" and the file logger. verl's own default, which has
+    wandb and so needs a login, is returned only if this version has no file logger or is not known.
     """
     given = known.get("trainer.logger")
     if isinstance(given, (list, tuple)):
@@ -229,7 +239,7 @@ def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[A
 
 
 def model(known: Mapping[str, Any]) -> str:
-    """Return the name or path of the model, or "" if none is set."""
+    """Return the name or path of the model that is trained, or "" if the settings name none."""
     for key in ("actor_rollout_ref.model.path", "model.partial_pretrain", "model.path"):
         if (value := text(known, key)) is not None:
             return value
@@ -237,7 +247,7 @@ def model(known: Mapping[str, Any]) -> str:
 
 
 def adapter(known: Mapping[str, Any]) -> bool:
-    """Return True if only an adapter is trained."""
+    """Return True if only an adapter (LoRA) is trained and not the whole model."""
     ranks = (
         "actor_rollout_ref.model.lora_rank",
         "actor_rollout_ref.model.lora.rank",
@@ -251,8 +261,9 @@ def adapter(known: Mapping[str, Any]) -> bool:
 
 
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
-    """Return every setting that is known of this run: the file's, then the spec's own words, then
-    `words`, which are those of the real start.
+    """Return every known setting of this run as one table with dotted keys: those of its config
+    file, changed by the spec's overrides, changed by `words`, the words of the command with which
+    it was really started. A config that cannot be read counts as empty.
     """
     found = {}
     for name, value in of_file(spec, watching=True).items():
@@ -263,11 +274,9 @@ def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def recorded(run: Path) -> list[str]:
-    """Return the words with which a finished run was started, as Hydra wrote them:
-    `.hydra/overrides.yaml` of the newest attempt, a YAML list with one word a line. Empty if there
-    is none.
-
-    A run with one fixed hydra.run.dir has only its last start there.
+    """Return the overrides with which a finished run was started, as Hydra recorded them in the run
+    directory `run`, in `.hydra/overrides.yaml` of the newest attempt. The list is empty if there is
+    no such file.
     """
     numbered = sorted(
         (path for path in (run / "hydra").glob("*") if path.name.isdigit()),
@@ -296,7 +305,9 @@ def _unquoted(text: str) -> str:
 
 
 def local_dir(known: Mapping[str, Any]) -> str | None:
-    """Return the directory of the checkpoints, or None if it is not set or has an interpolation."""
+    """Return the directory of the checkpoints as the settings name it. Return None if it is not
+    set, or if it refers to other settings (`${...}`).
+    """
     given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
     if given is not None and "${" not in given:
         return given
@@ -304,12 +315,16 @@ def local_dir(known: Mapping[str, Any]) -> str | None:
 
 
 def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the names of the project and the experiment, None for one that is not set."""
+    """Return the name of the project and the name of the experiment in the settings. Each is None
+    if it is not set.
+    """
     return text(known, "trainer.project_name"), text(known, "trainer.experiment_name")
 
 
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the first value of these keys that is a whole number, or None."""
+    """Return the value of the first of these keys that has a whole number, or None if none of them
+    has.
+    """
     for key in keys:
         if isinstance(value := found.get(key), int) and not isinstance(value, bool):
             return value
@@ -317,7 +332,7 @@ def integer(found: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def text(found: Mapping[str, Any], key: str) -> str | None:
-    """Return the value of `key` if it is a text that is not empty, or None."""
+    """Return the value of `key` if it is a text that is not empty, and None otherwise."""
     value = found.get(key)
     if isinstance(value, str) and value:
         return value
@@ -325,9 +340,9 @@ def text(found: Mapping[str, Any], key: str) -> str | None:
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
-    """Return the major and minor version of the verl that a run in `cwd` imports: a checkout's own
-    file, or else what the environment beside it has installed. None if neither is there (an image's
-    own interpreter).
+    """Return the version of verl, (major, minor), that a run in `cwd` imports: that of a checkout
+    there, or else of what `.venv` there has installed. Return None if there is neither, as with an
+    interpreter of a container's image.
     """
     for name in _CHECKOUTS:
         if (found := _said(cwd / name)) is not None:
