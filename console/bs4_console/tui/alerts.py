@@ -35,8 +35,9 @@ LONGEST = 160
 
 @dataclass(frozen=True)
 class Alert:
-    """One alert. `key` is (pod, run), with "" as the run for the pod itself. `rank` is the row's
-    rank: 2 warning, 3 unknown, 4 critical.
+    """One alert: a row of the fleet that has become worse. `key` is (pod, run), with "" as the run
+    for the pod itself. `rank` is how bad the row is now: 2 warning, 3 unknown, 4 critical. `text`
+    is one line for the person.
     """
 
     key: tuple[str, str]
@@ -45,8 +46,9 @@ class Alert:
 
 
 class Alerts:
-    """Finds out which rows of the fleet need an alert, and sends nothing itself. What a pod already
-    reports when it is first seen is no alert; the screen shows it.
+    """Finds out which rows of the fleet have become worse. Showing and sounding the alerts is left
+    to the caller. What a pod reports in its first GRACE_S (10) seconds gives no alert, because it
+    is old and the screen shows it anyway.
     """
 
     def __init__(self) -> None:
@@ -56,8 +58,10 @@ class Alerts:
         self._sounded = float("-inf")
 
     def update(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """Compare the rows with those of the last call and return an alert for each that became
-        worse, or became something else that is as bad, worst first. `now` is in monotonic seconds.
+        """Return an alert for each row that is worse than at the last call, or as bad but with
+        another trouble, worst first. Rows below a warning and rows of a pod that was first seen
+        less than GRACE_S seconds ago give none. A row that is unknown gives one only after
+        UNKNOWN_S seconds, because most links come back sooner. `now` is in monotonic seconds.
         """
         found: list[Alert] = []
         before, self._told = self._told, {}
@@ -76,8 +80,8 @@ class Alerts:
         return sorted(found, key=lambda alert: (-alert.rank, alert.key))
 
     def may_sound(self, now: float) -> bool:
-        """Return True if the bell may ring, which is at most once in SOUND_S seconds, and remember
-        that it rings. `now` is in monotonic seconds.
+        """Return True if the bell may ring now, and count it as rung. Return False if it rang less
+        than SOUND_S (10) seconds ago. `now` is in monotonic seconds.
         """
         if now - self._sounded < SOUND_S:
             return False
@@ -86,7 +90,9 @@ class Alerts:
 
 
 def alert_text(row: Row) -> str:
-    """Return the alert's text, for example "✖ critical h100-a/math-7b: Inference is gone." """
+    """Return the alert's text for a row: its state, its names and its worst problem, as in "✖
+    critical h100-a/math-7b: Inference is gone".
+    """
     pod, run = row.key
     return (
         f"{text_of(row.cells['state'])} {pod}{'/' + run if run else ''}: "
@@ -95,14 +101,17 @@ def alert_text(row: Row) -> str:
 
 
 def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
-    """Return True if the run of `key`, or its whole pod, is in `silenced`."""
+    """Return True if a person has silenced the alerts of this row. `key` is (pod, run). `silenced`
+    are names "POD" and "POD/RUN"; the name of a pod silences all its runs.
+    """
     return key[0] in silenced or f"{key[0]}/{key[1]}" in silenced
 
 
 def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, SeverityLevel]:
-    """Turn alerts off, or on again, in the settings. `what` is "run", "pod", "all", or "" for the
-    run if there is one and the pod otherwise. Returns what to tell the person, and the severity of
-    that message.
+    """Switch alerts off in `settings`, or on again if they are off. `what` is "run", "pod", "all"
+    (every pod), or "" for the run if there is one and the pod otherwise. Returns a sentence for the
+    person and its severity. The severity is "warning" if `what` is another word or the pod or run
+    is missing; nothing changes then.
     """
     if what not in ("", "run", "pod", "all"):
         return f"{what!r} cannot be silenced; say run, pod or all.", "warning"
@@ -122,8 +131,9 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, Sev
 
 
 def sound(alerts: Sequence[Alert]) -> str:
-    """Return the bytes for the terminal: BEL, and OSC 9 with the first alert's text. Inside tmux
-    the sequence is wrapped, because tmux keeps a bare one to itself.
+    """Return the characters that make the terminal ring and notify: BEL, then an OSC 9 sequence
+    with the first alert's text and the number of the others. There has to be at least one alert.
+    Inside tmux the OSC 9 sequence is wrapped, so that tmux passes it on to the terminal.
     """
     text = blanked(alerts[0].text)[:LONGEST] + (f" (+{len(alerts) - 1})" if len(alerts) > 1 else "")
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"

@@ -54,11 +54,12 @@ def _palette() -> type[Provider]:
 
 
 class ConsoleApp(Navigation, inherit_bindings=False):
-    """The console's app. Everything shown of a pod comes from `fleet`.
+    """The console's Textual app. Everything that it shows of a pod comes from `fleet`.
 
-    `clock` and `keymap` ({command id: key}) can be replaced by tests. `told` are sentences to show
-    at the start. `save` is called in a thread with the settings and the settings that were written
-    last.
+    `clock` can be replaced by tests. `keymap` has the person's own keys as {command id: key}.
+    `told` are sentences that are shown as warnings at the start. `save` is called in a thread with
+    the present settings and those written last, and returns an error message or ""; with None
+    nothing is saved.
     """
 
     TITLE = "bs4-console"
@@ -147,7 +148,10 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- life
 
     def on_mount(self) -> None:
-        """Connect the app to the fleet, and start the repaint timer and the sessions."""
+        """Start what the app needs while it is shown: the person's keys, the messages for the
+        start, the reports of the fleet, the repaint timer and, after the first paint, the sessions
+        with the pods.
+        """
         self._remap()
         for sentence in self._told:
             self.say(sentence, severity="warning")
@@ -165,7 +169,7 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.screen_change_signal.subscribe(self, memory.forget_left)
 
     async def on_unmount(self) -> None:
-        """Stop the fleet's sessions."""
+        """Stop the sessions with the pods, because the app is ending."""
         await self.fleet.stop()
 
     def _changed(self, pod: PodState) -> None:
@@ -176,8 +180,10 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """Repaint what has changed; this is the only repaint timer. Data is drawn when it changed,
-        ages once a second, logs at every tick.
+        """Repaint what has changed. The only repaint timer calls this, ten times a second, or four
+        times over SSH. Data is redrawn when it has changed (over SSH once a second at most), ages
+        once a second, logs at every call. Redrawing data also gives the alerts and saves the
+        settings.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
@@ -225,24 +231,30 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
-        """Turn the alerts of the run, the pod or everything off or on. `args` is "run", "pod",
-        "all" or "".
+        """Switch the alerts of the run under the cursor, of its pod or of all pods off, or on again
+        if they are off. `args` is "run", "pod", "all", or "" for the run if there is one and the
+        pod otherwise. A message says what was done.
         """
         said, severity = silence(self.settings, *self.subject().names, args)
         self.say(said, severity=severity)
         self._dirty = True
 
     def do_pin(self, args: str) -> None:
-        """Pin the place that is shown to the next free number, or unpin it."""
+        """Pin the screen that is shown to the first free number from 1 to 9, or unpin it if it is
+        pinned. A message gives the number, or says that none is free.
+        """
         pins.toggle(self)
 
     def do_jump(self, args: str) -> None:
-        """Go to the pinned place whose number is in `args`."""
+        """Go to the screen that is pinned to the number (1 to 9) in `args`. If `args` is empty, a
+        message lists the pinned screens. If nothing is pinned to the number, or the pod or run is
+        gone, a message says so.
+        """
         pins.jump(self, args)
 
     def get_driver_class(self) -> type[Driver]:
-        """Return Textual's driver for this platform, or on Linux our KeyDriver, which recognises
-        Esc sooner.
+        """Return the class that reads the terminal: on Linux our KeyDriver, which reports Esc
+        sooner than Textual's driver, elsewhere the one that Textual chooses.
         """
         own = super().get_driver_class()
         from bs4_console.tui.keyboard import KeyDriver, LinuxDriver
@@ -253,8 +265,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return RoleStyles(self.current_theme, colour=not self.no_color)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return Textual's line filters, and one that removes all colours under the theme without
-        colours.
+        """Return the filters that Textual applies to every painted line. Under the theme
+        bs4-no-colour a filter that removes all colours is added to Textual's own.
         """
         own = super().get_line_filters()
         if self.theme == themes.NO_COLOUR.name:
@@ -262,7 +274,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return own
 
     def watch_theme(self, theme: str) -> None:
-        """Apply the theme's colours to everything that is drawn."""
+        """Repaint the screen in the colours of a theme. Textual calls this with the theme's name
+        when the theme has changed.
+        """
         # Textual's widgets mark the cursor only by a background colour, unless they match
         # `:nocolor`.
         self.no_color = self._no_color_wanted or theme == themes.NO_COLOUR.name
@@ -287,8 +301,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False if a command's key does nothing now: on a screen to which the command does
-        not belong, and while a prompt is open, for which it is a letter.
+        """Return False if a key must not carry out its command now: the command does not work on
+        the screen that is shown, or a prompt is open and takes the key as a letter. For actions
+        other than `command`, return what Textual answers.
         """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
@@ -298,7 +313,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def action_command(self, name: str, args: str = "") -> None:
-        """Carry out the command with this id, if it belongs to the screen that is shown."""
+        """Carry out the command with the id `name`, or do nothing if it does not work on the screen
+        that is shown. From then on the screen of the last session is not restored any more.
+        """
         command = commands.BY_ID[name]
         self.kept.give_up()
         if isinstance(self.screen, ConsoleScreen) and self.screen.place in command.where:
@@ -307,7 +324,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- commands
 
     def lacks(self, command: commands.Command, screen: ConsoleScreen) -> str:
-        """Return why the command cannot be given on this screen now, or "" if it can."""
+        """Return the sentence that says why the command cannot be given on this screen now (no pod,
+        run, incident or plan is selected, or the console or pod is read-only), or "" if it can.
+        """
         subject = screen.subject()
         has = {
             "pod": subject.pod is not None,
@@ -319,8 +338,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return next((screen.without(need) for need in command.needs if not has[need]), "")
 
     def carry_out(self, command: commands.Command, args: str) -> None:
-        """Carry out a command that came from a key, the palette or a click. If something is
-        missing, a toast says what.
+        """Carry out a command that came from a key, the palette or a click. If something that the
+        command needs is missing (see `lacks`), a toast says so and nothing is done.
         """
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
@@ -331,8 +350,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """Carry out what was typed after `:`. Returns what is wrong with it, or "" if it is carried
-        out.
+        """Carry out the command line that was typed after `:` on `screen`. Returns a sentence that
+        says why it cannot be carried out, or "" if it can or if nothing was typed.
         """
         if not text.strip():
             return ""
@@ -353,14 +372,17 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def handler(self, command: commands.Command, screen: ConsoleScreen) -> Callable[[str], None]:
         """Return the method that carries out the command: the screen's if it has one, otherwise the
-        app's.
+        app's. The method takes the text after the command's name.
         """
         owner = screen if hasattr(screen, command.handler) else self
         found: Callable[[str], None] = getattr(owner, command.handler)
         return found
 
     def complete(self, text: str) -> Sequence[str]:
-        """Return what Tab offers for the last word of a command line."""
+        """Return what Tab offers for a command line: the names of the screen's commands while the
+        first word is typed, then the possible values of the command's argument. Empty if nothing
+        fits.
+        """
         word, space, rest = text.partition(" ")
         if not space:
             place = getattr(self.screen, "place", "")
@@ -378,22 +400,28 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     @cached_property
     def paths(self) -> PathOffers:
-        """Return the completion of paths on pods. It is imported when somebody types a path."""
+        """Return the object that completes paths on pods. Its module is imported only now, when
+        somebody types a path.
+        """
         from bs4_console.tui.path_offers import PathOffers  # only for a person who types a path
 
         return PathOffers(self)
 
     def do_quit(self, args: str) -> None:
-        """Leave the console with exit code 0."""
+        """Leave the console with exit code 0. The screen that is shown is noted in the settings,
+        for the next start.
+        """
         self.kept.note(self)
         self.exit(0)
 
     def do_palette(self, args: str) -> None:
-        """Open the command palette."""
+        """Open the command palette, which searches commands, pods and runs."""
         self.action_command_palette()
 
     def do_theme(self, args: str) -> None:
-        """Change to the theme named in `args`, or to the next one."""
+        """Change to the theme named in `args`, or to the next one if `args` is empty. A message
+        names the new theme, or all themes if there is none of that name.
+        """
         names = themes.names(self.available_themes)
         if args and args not in names:
             self.say(f"There is no theme {args}; there are {', '.join(names)}.", severity="warning")
@@ -404,13 +432,17 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- what Textual brings along
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Return none of Textual's own commands, because all commands come from the table."""
+        """Return an empty tuple, so that none of Textual's own commands is offered. All commands
+        come from the console's table.
+        """
         return ()
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
-    """Return the app with the person's own keys and the settings of the last session. With
-    `practice` pods only the theme is restored, and nothing is saved.
+    """Return the app, not started yet, with the person's keys (keys.toml) and the settings of the
+    last session. With `read_only` it refuses everything that changes a pod. With `practice`, for
+    practice pods, only the theme is taken from the settings and nothing is saved. What is wrong in
+    the files is told on the screen.
     """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()
@@ -423,7 +455,10 @@ def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False)
 
 
 def run(fleet: Fleet, read_only: bool = False) -> int:
-    """Show the screen until the person leaves, save the settings, and return the exit code."""
+    """Show the console's screen until the person leaves, save the settings, and return the exit
+    code. With `read_only` it refuses everything that changes a pod. If the settings cannot be
+    saved, a message goes to stderr.
+    """
     app = configured(fleet, read_only=read_only)
     code = app.run()
     if complaint := app.kept.close(app.settings):

@@ -27,8 +27,9 @@ WRITTEN_S = 900.0
 
 
 class CheckpointLine:
-    """The checkpoint line of one run. It is empty until the pod has answered, and if the pod cannot
-    answer (an older agent, a recording, a link that is lost before the first answer).
+    """The line about the checkpoints of one run. It is empty until the pod has answered for the
+    first time, and after a query that failed, for example because the agent is older. It stays
+    empty for a recording.
     """
 
     def __init__(self, app: ConsoleApp, pod: PodState, run: str) -> None:
@@ -40,8 +41,10 @@ class CheckpointLine:
         """The run's state and attempt at the last query."""
 
     def line(self) -> Line:
-        """Return what is known, and query the pod again if that is old, or if the run has started
-        or ended since.
+        """Return the line that the pod's last answer gives, or [] if there is no answer. If the
+        answer is older than LOOK_S (60) seconds, or FIRST_S (10) while no checkpoint can be
+        resumed, or if the run has started or ended since, the pod is queried in the background; the
+        answer comes with a later call.
         """
         session, stands = self._app.fleet.sessions.get(self._pod.name), self._stands()
         due = self._app.clock.mono() >= self._next or stands != self._stood

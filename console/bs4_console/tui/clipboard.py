@@ -26,10 +26,12 @@ _DEAF_PROGRAMS = ("Apple_Terminal",)
 
 
 def copy(text: str, write: Callable[[str], None]) -> str:
-    """Copy the text by the desktop's tool, else through tmux or screen, else by OSC 52, else into a
-    file. Returns in words which way was used.
+    """Copy the text to the clipboard, and return in words which way was used. The desktop's tool is
+    tried first, then tmux's buffer, then the escape sequence OSC 52, directly or through screen. If
+    the text is too long for that, or the terminal ignores it, the text is written to copied.txt in
+    the console's state directory.
 
-    `write` sends an escape sequence to the terminal.
+    `write` is called with an escape sequence to send it to the terminal.
     """
     for tool, needs, arguments in _TOOLS:
         here = (not needs or needs in os.environ) and "SSH_CONNECTION" not in os.environ
@@ -72,8 +74,8 @@ def _through_tmux(text: str, write: Callable[[str], None], *, fits: bool) -> str
 
 
 def past_tmux(sequence: str) -> str:
-    """Return an escape sequence wrapped so that tmux passes it to the outer terminal. Every ESC in
-    it is doubled.
+    """Return an escape sequence wrapped so that tmux passes it unchanged to the terminal in which
+    tmux runs. For that, every ESC in the sequence is doubled.
     """
     return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 

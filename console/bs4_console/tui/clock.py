@@ -9,15 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Clock:
-    """The screen's clocks. `wall` returns seconds since the epoch, for times of day. `mono` returns
-    the monotonic seconds with which a pod session stamps what arrives, for ages.
+    """The two clocks of a screen. `wall` returns seconds since the epoch and is used for times of
+    day. `mono` returns monotonic seconds and is used for ages; the sessions stamp what arrives from
+    a pod with the same clock.
     """
 
     wall: Callable[[], float] = time.time
     mono: Callable[[], float] = time.monotonic
 
     def wall_of(self, mono: float) -> float:
-        """Return the time of day, in seconds since the epoch, at which the monotonic clock showed
-        `mono`.
+        """Return what `wall` showed, in seconds since the epoch, when `mono` showed the given
+        value.
         """
         return self.wall() - (self.mono() - mono)

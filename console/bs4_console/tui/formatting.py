@@ -14,7 +14,9 @@ NONE = "–"
 
 
 def duration(seconds: float) -> str:
-    """Return seconds with at most two units: 8s, 1m12s, 3h05m, 2d04h."""
+    """Return a duration in seconds as text with at most two units: 8s, 1m12s, 3h05m, 2d04h. A
+    negative duration is 0s.
+    """
     s = int(max(0.0, seconds))
     if s < 60:
         return f"{s}s"
@@ -26,7 +28,9 @@ def duration(seconds: float) -> str:
 
 
 def pace(seconds: float | None) -> str:
-    """Return the duration of a step: 0.83s, 14.2s, 3m05s. Returns "–" for None."""
+    """Return the duration of a training step, given in seconds, as text: 0.83s, 14.2s, 3m05s.
+    Returns "–" for None.
+    """
     if seconds is None:
         return NONE
     if seconds < 10:
@@ -37,8 +41,8 @@ def pace(seconds: float | None) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """Return an age in seconds with one unit: now, 12s, 3m, 2h. That is enough to say how far a
-    number can be trusted. Returns "never" for None.
+    """Return an age in seconds as text with one unit: 12s, 3m, 2h, 1d. Returns "now" below FRESH_S
+    (5) seconds and "never" for None.
     """
     if seconds is None:
         return "never"
@@ -54,7 +58,9 @@ def age(seconds: float | None) -> str:
 
 
 def old(seconds: float | None) -> str:
-    """Return an age in seconds for a sentence's end: "now", "3m old", or "never seen" for None."""
+    """Return an age in seconds as the end of a sentence, for example "3m old". Returns "now" below
+    FRESH_S (5) seconds and "never seen" for None.
+    """
     if seconds is None:
         return "never seen"
     if seconds < FRESH_S:
@@ -63,20 +69,20 @@ def old(seconds: float | None) -> str:
 
 
 def of_day(wall: float, seconds: bool = False) -> str:
-    """Return the local time of day: 03:12, or 03:12:41 with `seconds`. `wall` is in seconds since
-    the epoch.
+    """Return the local time of day as text: 03:12, or 03:12:41 if `seconds` is True. `wall` is in
+    seconds since the epoch.
     """
     return time.strftime("%H:%M:%S" if seconds else "%H:%M", time.localtime(wall))
 
 
 def date(wall: float) -> str:
-    """Return the local day: 2026-11-20. `wall` is in seconds since the epoch."""
+    """Return the local date as text, as in 2026-11-20. `wall` is in seconds since the epoch."""
     return time.strftime("%Y-%m-%d", time.localtime(wall))
 
 
 def rate(kilobytes: float | None) -> str:
-    """Return kilobytes per second in at most three digits and without "B/s": 96K, 812M, 1.4G.
-    Returns "–" for None.
+    """Return a rate in kilobytes per second as text of at most three digits and without "B/s": 96K,
+    812M, 1.4G. Returns "–" for None.
     """
     if kilobytes is None:
         return NONE
@@ -91,7 +97,9 @@ def rate(kilobytes: float | None) -> str:
 
 
 def size(count: float | None) -> str:
-    """Return a number of bytes with its unit: 512 B, 9.8 KiB, 62.1 GiB. Returns "–" for None."""
+    """Return a number of bytes as text with its unit: 512 B, 9.8 KiB, 62.1 GiB. Returns "–" for
+    None.
+    """
     if count is None:
         return NONE
     value = float(count)
@@ -105,31 +113,37 @@ def size(count: float | None) -> str:
 
 
 def gib(count: float | None) -> str:
-    """Return bytes as whole GiB without a unit, for columns: 62. Returns "–" for None."""
+    """Return a number of bytes as text in whole GiB without the unit, for columns: 62. Returns "–"
+    for None.
+    """
     return whole(None if count is None else count / (1 << 30))
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """Return how many percent of `whole` `part` is, or None if that is not known."""
+    """Return `part` as a percentage of `whole`. Returns None if either of them is None or `whole`
+    is 0.
+    """
     if part is None or not whole:
         return None
     return 100.0 * part / whole
 
 
 def whole(value: float | None) -> str:
-    """Return a whole number: 97. Returns "–" for None."""
+    """Return a number as text without decimals: 97. Returns "–" for None."""
     if value is None:
         return NONE
     return f"{value:.0f}"
 
 
 def whole_percent(value: float | None) -> str:
-    """Return a whole number with a percent sign: 97%. Returns "–" for None."""
+    """Return a percentage as text without decimals: 97%. Returns "–" for None."""
     return NONE if value is None else f"{value:.0f}%"
 
 
 def number(value: float | None) -> str:
-    """Return a metric in at most seven characters: 0.4120, 12.31, 3.0e-06. Returns "–" for None."""
+    """Return a metric as text, short enough for a column: 0.4120, 12.31, 3.0e-06. Returns "–" for
+    None.
+    """
     if value is None:
         return NONE
     magnitude = abs(value)
@@ -143,8 +157,8 @@ def number(value: float | None) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Return the text cut to `width` characters, with an ellipsis if it was cut. For text of
-    single-cell characters.
+    """Return the text cut to `width` characters, the last of which is an ellipsis if something was
+    cut off. The text must consist of characters that take one cell of the terminal each.
     """
     if len(text) <= width:
         return text
@@ -152,7 +166,7 @@ def clip(text: str, width: int) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """Return a number and its noun in singular or plural: 1 process, 3 processes, 2 directories."""
+    """Return a number with its noun in singular or plural, as text: 1 process, 3 processes."""
     if n == 1:
         return f"1 {noun}"
     if noun.endswith("y"):

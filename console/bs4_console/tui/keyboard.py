@@ -24,7 +24,9 @@ class KeyDriver(LinuxDriver):
     """
 
     def run_input_thread(self) -> None:
-        """Read keys and pass them to the app until the app ends."""
+        """Read keys from the terminal and pass them to the app. Runs in a thread, which ends with
+        the app. Textual starts it.
+        """
         parser = XTermParser(self._debug)
         decode = getincrementaldecoder("utf-8")().decode
         wait = LOOK_S

@@ -34,8 +34,9 @@ _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
-    """Return the `[keys]` table as {command id: key}, and complaints as sentences. The table is
-    empty if the file does not exist or cannot be used.
+    """Read the person's own keys from keys.toml in the config directory. Returns them as {command
+    id: key}, and a list of sentences about what is wrong in the file. The keys are empty if the
+    file does not exist or cannot be used. They are not checked yet (see `check`).
     """
     from bs4_console.locations import config_dir
 
@@ -73,8 +74,10 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Return the wanted keys that can be used, as {command id: Textual's key names}, and a sentence
-    for each command that keeps its usual key.
+    """Check the person's own keys, given as {command id: key, or keys with commas between}. Returns
+    those that can be used as {command id: Textual's names of the keys}, and a sentence for each
+    that cannot: an unknown command, no such key, a key that moves the cursor or always leaves, or a
+    key of another command on the same screen.
     """
     accepted: dict[str, str] = {}
     complaints: list[str] = []
@@ -107,8 +110,8 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def spell(key: str) -> str:
-    """Return the key's name in Textual: "?" becomes "question_mark", "R" stays. Returns "" if there
-    is no such key.
+    """Return Textual's name of a key that a person wrote: "?" becomes "question_mark", "R" stays.
+    Returns "" if there is no such key.
     """
     from textual.keys import Keys, _character_to_key
 

@@ -27,12 +27,13 @@ COLLECTED = (5_000, 10, 3)
 
 
 def settle() -> None:
-    """Make the garbage collector ignore everything that exists now and scan the rest rarely, and
-    stop glibc from adapting its allocation threshold.
+    """Set up the memory management of this process, after the first screen was painted: the garbage
+    collector ignores everything that exists now and scans the rest rarely, and glibc keeps a fixed
+    allocation threshold. Where there is no glibc, only the collector is set up.
 
-    glibc raises the size from which blocks get pages of their own, up to 32 MiB, whenever a large
-    block is freed. The blocks of a growing log (1 MiB each, grown by appending) then leave holes:
-    188 MB instead of 164 MB for two logs of 64 MiB, reached only after minutes.
+    Otherwise glibc would raise the size from which blocks get pages of their own, up to 32 MiB,
+    whenever a large block is freed. The blocks of a growing log (1 MiB each) would then leave
+    holes: two logs of 64 MiB would take 188 MB instead of 164 MB.
     """
     gc.freeze()
     gc.set_threshold(*COLLECTED)
@@ -45,12 +46,12 @@ def settle() -> None:
 
 
 def forget_left(screen: Screen[Any]) -> None:
-    """Clear Textual's caches that keep the widgets of the screen that `screen` replaced.
+    """Clear Textual's caches that still hold widgets of the screen that was left. `screen` is the
+    screen that is shown instead.
 
-    Textual would keep what 1,024 widgets that are gone have painted, because its style cache is
-    keyed by the widget (Textualize/textual#6665). A widget also caches each lookup by name together
-    with a counter of changes below it, up to 1,024 times, and a prompt changes that counter
-    whenever it opens.
+    Textual's style cache is keyed by the widget (Textualize/textual#6665) and would keep what 1,024
+    removed widgets have painted. A widget also caches up to 1,024 lookups by name, each together
+    with a counter of changes below it, which every opening of a prompt changes.
     """
     StylesCache.get_inner_outer.cache_clear()
     for node in (screen, *screen.query("*")):

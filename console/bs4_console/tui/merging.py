@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
-    """Plan a merge and ask for confirmation. `args` is a step, or "" for the newest complete one. A
-    message says so if a merge is under way or `args` is not a step.
+    """Have the agent plan the merge of a verl run's checkpoint into a Hugging Face directory on its
+    pod, and then ask the person to confirm the plan. `args` is the step as text, or "" for the
+    newest complete checkpoint. Nothing is planned, and a message says why, if a merge of the run is
+    under way or `args` is not a number.
     """
     if args and not args.isdecimal():
         app.say(

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Navigation(Notifications):
-    """The part of the app that opens screens. Screens that a person may never open are imported
-    when they are opened, so that the first paint does not wait for them.
+    """The part of the app that opens the screens, by command or by name. A screen that a person may
+    never open is imported only when it is opened, so that the first paint does not wait for it.
     """
 
     fleet: Fleet
@@ -33,11 +33,13 @@ class Navigation(Notifications):
         self._greeted: set[str] = set()
 
     def get_default_screen(self) -> Screen[None]:
-        """Return a new fleet screen."""
+        """Return the screen that is shown first, a new fleet screen."""
         return FleetScreen()
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command given now is about."""
+        """Return the pod and the run that a command given now is about, as the screen that is shown
+        tells. Both are None while a dialog is shown.
+        """
         if isinstance(self.screen, ConsoleScreen):
             return self.screen.subject()
         return Subject()
@@ -45,44 +47,50 @@ class Navigation(Notifications):
     # -- by command
 
     def do_back(self, args: str) -> None:
-        """Go back to the screen below this one, if there is one."""
+        """Close the screen that is shown and go back to the one below. Does nothing on the fleet,
+        which is the lowest.
+        """
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_help(self, args: str) -> None:
-        """Open the help of the screen that is shown."""
+        """Open the help about the screen that is shown. Does nothing if that is the help itself."""
         from bs4_console.tui.screens.help import HelpScreen
 
         if isinstance(self.screen, ConsoleScreen) and not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen.place))
 
     def do_messages(self, args: str) -> None:
-        """Open the list of messages."""
+        """Open the list of all messages that the console has shown since it started. Does nothing
+        if it is shown already.
+        """
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
-        """Open the journal of all pods."""
+        """Open the table of the actions in the journals of all pods. Does nothing if it is shown
+        already.
+        """
         from bs4_console.tui.screens.journal import JournalScreen
 
         if not isinstance(self.screen, JournalScreen):
             self.push_screen(JournalScreen())
 
     def do_gpus(self, args: str) -> None:
-        """Open the table of all GPUs."""
+        """Open the table of the GPUs of all pods. Does nothing if it is shown already."""
         from bs4_console.tui.screens.gpus import GpusScreen
 
         if not isinstance(self.screen, GpusScreen):
             self.push_screen(GpusScreen())
 
     def do_fleet(self, args: str) -> None:
-        """Go back to the fleet."""
+        """Go back to the fleet screen by closing all screens above it."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_pod(self, args: str) -> None:
-        """Open the page of the pod under the cursor. With a pod's name in `args`, go to its row in
-        the fleet.
+        """Open the page of the pod under the cursor. If `args` is the name of a pod, put the
+        fleet's cursor on that pod's row instead. A message says so if there is no such pod.
         """
         pod = self.subject().pod
         if args and self.fleet.pod(args) is not None:
@@ -101,7 +109,9 @@ class Navigation(Notifications):
             self.screen.select(pod)
 
     def do_run(self, args: str) -> None:
-        """Open the run named in `args`, as RUN or POD/RUN."""
+        """Open the screen of the run named in `args`, as "RUN" or "POD/RUN". A message says so if
+        there is no such run, or if several pods have a run of that name.
+        """
         pod_name, slash, run_name = args.rpartition("/")
         found = [
             pod
@@ -121,15 +131,17 @@ class Navigation(Notifications):
             self.say(f"There is no run {args!r}; Tab after `:run ` shows all.", severity="warning")
 
     def do_logs(self, args: str) -> None:
-        """Open the logs of the run under the cursor. `args` is a source or a path, or "" for all
-        sources merged.
+        """Open the logs of the run under the cursor. `args` is a source (for example "trainer"),
+        the path of a file on the pod, or "" for all sources merged. Does nothing without a run.
         """
         subject = self.subject()
         if subject.pod and subject.run:
             self.open_logs(subject.pod, subject.run.name, args or None)
 
     def do_notes(self, args: str) -> None:
-        """Open the notes of the run under the cursor."""
+        """Open the notes that people wrote about the run under the cursor. Does nothing without a
+        run.
+        """
         from bs4_console.tui.screens.notes import NotesScreen
 
         subject = self.subject()
@@ -137,26 +149,31 @@ class Navigation(Notifications):
             self.push_screen(NotesScreen(subject.pod, subject.run))
 
     def do_file(self, args: str) -> None:
-        """Open the file of the pod whose path is in `args`. Without a path, begin to type one."""
+        """Open the file with the path in `args` on the pod under the cursor. If `args` is empty,
+        open the `:` prompt instead, in which the person types the path.
+        """
         if not args and isinstance(self.screen, ConsoleScreen):
             self.screen.do_command("file ")
         elif (pod := self.subject().pod) is not None:
             self.open_file(pod, args)
 
     def do_incident(self, args: str) -> None:
-        """Open the worst open incident under the cursor, or the one whose failure is in `args`."""
+        """Open the page of the first open incident of the run under the cursor (of the pod if there
+        is no run): root causes come first, then the oldest. `args` is "", or the failure that the
+        incident must have. A message says so if there is no such incident.
+        """
         self.open_incident(self.subject(), args)
 
     # -- by name
 
     def open_run(self, pod: PodState, run: RunState) -> None:
-        """Open the run's screen."""
+        """Open the screen of a run on a pod."""
         from bs4_console.tui.screens.run import RunScreen
 
         self.push_screen(RunScreen(pod, run))
 
     def open_pod(self, pod: PodState) -> None:
-        """Open the pod's page."""
+        """Open the page of a pod."""
         from bs4_console.tui.screens.pod import PodScreen
 
         self.push_screen(PodScreen(pod))
@@ -164,8 +181,10 @@ class Navigation(Notifications):
     def open_logs(
         self, pod: PodState, run: str, source: str | None = None, at: str | None = None
     ) -> None:
-        """Open the run's log screen. `source` is a source, a path of the pod, or None for all
-        sources merged. `at` is the cursor at which one source is opened; None means its end.
+        """Open the log screen of a run. `source` is a source such as "trainer", the path of a file
+        on the pod, which is opened as a file, or None for all sources merged. `at` is the cursor at
+        which the source is opened; None means its end. A message says so if the run has no such
+        source.
         """
         from bs4_console.tui.screens.log import LogScreen
 
@@ -186,8 +205,8 @@ class Navigation(Notifications):
         self.push_screen(LogScreen(pod, run, source, at))
 
     def open_file(self, pod: PodState, path: str) -> None:
-        """Open a file of the pod after its agent has allowed it. If the agent refuses, its reason
-        becomes a message.
+        """Ask the pod's agent whether it shows this file, and open the file like a log if it does.
+        That happens in the background. If the agent refuses, its reason becomes a message.
         """
         session = self.fleet.sessions.get(pod.name)
         if session is not None:
@@ -200,8 +219,9 @@ class Navigation(Notifications):
         self.push_screen(FileScreen(pod, path))
 
     def open_incident(self, subject: Subject, failure: str = "") -> None:
-        """Open the first open incident of the subject, or the first one of the given failure. If
-        there is none, a message says so.
+        """Open the page of the first open incident of the subject's run (of its pod if there is no
+        run): root causes come first, then the oldest. `failure` is the failure that it must have,
+        or "" for any. A message says so if there is no such incident.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -213,8 +233,9 @@ class Navigation(Notifications):
         self.say(wanted, severity="warning")
 
     def open_plan(self, subject: Subject, playbook: str) -> None:
-        """Open the page of a playbook for the subject's run, and make a plan. Without a playbook,
-        take that of the run's worst incident.
+        """Open the page of a playbook for the subject's run, and have the agent make a plan there.
+        `playbook` is the playbook's id, or "" for that of the run's first open incident. A message
+        asks for the id if it is "" and no incident is open. Does nothing without a run.
         """
         from bs4_console.tui.screens.incident import IncidentScreen
 
@@ -233,8 +254,8 @@ class Navigation(Notifications):
         screen.call_after_refresh(screen.do_plan, "")
 
     def show_host_key(self, pod: PodState) -> None:
-        """Open the dialog with the pod's host key. The dialog no longer opens by itself for this
-        pod.
+        """Open the dialog with the SSH host key of the pod, for the person to compare. From then on
+        the dialog no longer opens by itself for this pod.
         """
         from bs4_console.tui.screens.host_key import HostKeyScreen
 
@@ -242,8 +263,9 @@ class Navigation(Notifications):
         self.push_screen(HostKeyScreen(pod))
 
     def open_shell(self, pod: PodState) -> None:
-        """Open a shell on the pod: inside tmux in a new window, otherwise on this terminal until
-        the person leaves it.
+        """Open a shell on the pod: inside tmux in a new window, otherwise on this terminal in place
+        of the screen until the person leaves the shell. If no shell can be opened, or it ends with
+        an error, a message says so.
         """
         from bs4_console.pods import shell
         from bs4_console.tui import outside

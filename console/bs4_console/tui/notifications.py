@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 
 class Notifications(App[int]):
-    """The part of the app that tells the person something and runs background work."""
+    """The part of the app that shows messages to the person, asks for confirmations, copies to the
+    clipboard and runs background work.
+    """
 
     clock: Clock
 
@@ -36,22 +38,27 @@ class Notifications(App[int]):
         self._after_failure: dict[str, Callable[[], None]] = {}
 
     def say(self, text: str, more: str = "", severity: SeverityLevel = "information") -> None:
-        """Show a toast, and keep the text in the list of messages. `more` is the next step or a
-        detail. `severity` is "information", "warning" or "error".
+        """Show a toast, and keep its text in the list of messages. `text` is what happened, and
+        `more` a detail or what to do next, or "". `severity` is "information", "warning" or
+        "error".
         """
         self.messages.append(Said(self.clock.wall(), severity, text, more))
         shown = blanked(f"{text} {more}".strip())
         self.notify(shown, severity=severity, markup=False)
 
     def say_end(self, action: ActionView, text: str) -> None:
-        """Say how the action has ended. While it goes on nothing is said."""
+        """Show `text` as a message if the action has ended: as information if it was done, as an
+        error otherwise. While the action is under way nothing is shown.
+        """
         if action.ended:
             self.say(text, severity="information" if action.state == "done" else "error")
 
     def confirm(
         self, question: Screen[bool], what: str, work: Callable[[], Coroutine[Any, Any, None]]
     ) -> None:
-        """Show a question, and run `work` in the background if the answer is yes."""
+        """Show the dialog `question`, and run `work` in the background if its answer is True.
+        `what` names the work in the message about an error.
+        """
 
         def answered(yes: bool | None) -> None:
             if yes:
@@ -60,7 +67,9 @@ class Notifications(App[int]):
         self.push_screen(question, answered)
 
     def copy(self, text: str, said: str) -> None:
-        """Copy `text` to the clipboard, and say `said` and how it was copied."""
+        """Copy `text` to the clipboard, and show the message `said` together with the way in which
+        it was copied.
+        """
         self._clipboard = text
         self.say(said, copy(text, self._to_terminal))
 
@@ -71,8 +80,9 @@ class Notifications(App[int]):
     def spawn(
         self, what: str, work: Coroutine[Any, Any, None], failed: Callable[[], None] | None = None
     ) -> Worker[None]:
-        """Run `work` in the background and return its worker. Any error becomes a message and never
-        ends the app; `failed` is called after it.
+        """Run `work` in the background and return its worker. An error of the work becomes a
+        message, in which `what` names the work, and never ends the app. After such an error
+        `failed` is called, if it is given.
         """
         worker = self.run_worker(work, name=what, group=what, exit_on_error=False)
         if failed is not None:
@@ -80,7 +90,9 @@ class Notifications(App[int]):
         return worker
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Report the error of background work that failed, and call its `failed` function."""
+        """Handle the end of background work. If the work failed, its error is shown as a message
+        and the function `failed` that was given to `spawn` is called.
+        """
         worker = event.worker
         # The event's state counts, because the worker may be over by the time that this event says
         # "running".
@@ -106,8 +118,9 @@ class Notifications(App[int]):
         )
 
     def not_drawn(self, what: str, error: Exception) -> None:
-        """Report that part of the screen cannot be drawn, once for each error, because it comes
-        back with every tick.
+        """Show a message that the part `what` of the screen cannot be drawn because of `error`. A
+        message with the same text is shown only once, because the error comes back with every
+        repaint.
         """
         text = f"{what} cannot be drawn: {type(error).__name__}: {error}{_place(error)}"
         if not any(said.text == text for said in self.messages):

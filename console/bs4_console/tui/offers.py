@@ -22,8 +22,10 @@ _FIXED = {
 
 
 def offers(app: ConsoleApp, what: str, typed: str = "") -> Sequence[str]:
-    """Return the possible values of a command's argument. `what` is the command's `completes`.
-    `typed` is the argument so far; only paths, for which the pod is queried, depend on it.
+    """Return the values that Tab offers for a command's argument. `what` is the command's field
+    `completes`, for example "pods"; for other words, or if the pod or run is missing, nothing is
+    offered. `typed` is the argument so far and matters only for paths; these come from the pod's
+    agent, at first none and then a moment later.
     """
     subject = app.subject()
     if what in ("paths", "sources") and subject.pod is not None and typed.startswith(("/", "~/")):

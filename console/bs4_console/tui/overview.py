@@ -26,13 +26,17 @@ R = TypeVar("R")
 
 
 class PodRows(Generic[R]):
-    """A cache of what is shown of each pod. An entry is made again when its token changes."""
+    """A cache of the rows that a screen shows of each pod. The rows of a pod are made again when
+    the token that comes with the pod differs from the last one.
+    """
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[object, list[R]]] = {}
 
     def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
-        """Return the pod's rows. Calls `make` if `token` differs from that of the cached rows."""
+        """Return the pod's rows. They come from the cache, unless there are none or `token` differs
+        from the token of the cached ones; then `make` is called for new rows.
+        """
         kept = self._kept.get(pod.name)
         if kept is None or kept[0] != token:
             kept = self._kept[pod.name] = (token, make())
@@ -40,7 +44,7 @@ class PodRows(Generic[R]):
 
 
 class Overview:
-    """The cached rows of all pods for the fleet screen, the top bar and the alerts."""
+    """The rows of all pods, made once for the fleet screen, the top bar and the alerts together."""
 
     def __init__(self) -> None:
         self._versions: dict[str, int] = {}
@@ -50,14 +54,17 @@ class Overview:
         """How often a pod's rows were made. For tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
-        """Note that the pod has changed, so that its rows are made again."""
+        """Note that something about the pod has changed. `rows` will then make its rows again: at
+        once, or within a second if there are more than MANY (32) pods.
+        """
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Return each pod with a token that changes as soon as the pod's rows have to be made
-        again.
+        """Return (pod, token) for each pod. A pod's token differs from its last one if the pod's
+        rows have to be made again: after each change and once a second, with more than MANY (32)
+        pods only once a second.
         """
         now = clock.mono()
         if len(pods) <= MANY:
@@ -65,8 +72,8 @@ class Overview:
         return [(pod, (0, int(now + i / len(pods)))) for i, pod in enumerate(pods)]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
-        """Return the rows in the order of the pods. A row that has not changed is the same object
-        as before.
+        """Return the rows of the given pods, in the order of the pods. A row whose content has not
+        changed is the same object as in the last call.
         """
         found: list[view.Row] = []
         for pod, token in self.tokens(pods, clock):

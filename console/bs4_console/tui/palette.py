@@ -21,8 +21,8 @@ _ABOUT = re.compile(r"[.:;] | \(")
 
 
 class ConsoleCommands(Provider):
-    """Finds commands, pods and runs for the palette. It queries no pod, because a palette must not
-    wait for a link.
+    """Finds commands, pods and runs for the command palette. It queries no pod, because the palette
+    must not wait for a link.
     """
 
     @property
@@ -52,12 +52,14 @@ class ConsoleCommands(Provider):
                 )
 
     async def discover(self) -> Hits:
-        """Yield every entry, for a palette in which nothing is typed yet."""
+        """Yield every entry of the palette. Textual calls this while nothing is typed."""
         for text, about, command, args in self._offers():
             yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries that match `query`, with their score."""
+        """Yield the entries of the palette whose text matches what was typed, each with its score;
+        a higher score is a better match.
+        """
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():
             if (score := matcher.match(text)) > 0:

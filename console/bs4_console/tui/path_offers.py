@@ -20,8 +20,8 @@ HOLDS_S = 10.0
 
 
 class PathOffers:
-    """Answers from the agents of the pods, one query at a time. When an answer comes, the open
-    prompt completes again, and queries again if more was typed meanwhile.
+    """Completes paths on pods by querying their agents, one query at a time. When an answer comes,
+    the prompt that is open completes its text again, and queries again if more was typed meanwhile.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -30,8 +30,9 @@ class PathOffers:
         self._asking = False
 
     def of(self, pod: PodState, beginning: str) -> Sequence[str]:
-        """Return the paths that begin with `beginning` and are known by now, and query the pod if
-        none are known.
+        """Return the paths on the pod that begin with `beginning`, from an answer of the pod's
+        agent of the last HOLDS_S (10) seconds. If there is no such answer, return () and query the
+        agent, unless another query is under way.
         """
         found = self._held(pod, beginning)
         if found is None:

@@ -19,7 +19,9 @@ Pin = dict[str, str]
 
 
 def toggle(app: ConsoleApp) -> None:
-    """Pin the place that is shown to the first free number, or unpin it if it is pinned."""
+    """Pin the screen that is shown to the first free number from 1 to 9 in the app's settings, or
+    unpin it if it is pinned. A message gives the number, or says that none is free.
+    """
     screen = app.screen
     if not isinstance(screen, ConsoleScreen):
         return
@@ -40,8 +42,9 @@ def toggle(app: ConsoleApp) -> None:
 
 
 def jump(app: ConsoleApp, args: str) -> None:
-    """Go to the pinned place whose number `args` begins with. Without a number, a message lists the
-    pinned places.
+    """Go to the screen that is pinned to the number at the beginning of `args`. If `args` is empty,
+    a message lists the pinned screens. If nothing is pinned to the number, or the pod or run is
+    gone, a message says so.
     """
     pins = app.settings.pins
     number = args.split()[0] if args.strip() else ""
@@ -70,8 +73,8 @@ def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Go from the fleet to the pinned place. Returns False if the fleet is not shown, or the pin's
-    pod or run is not known.
+    """Open the screen that a pin names, from the fleet screen. Returns False and does nothing if
+    another screen is shown, or if the pod or run of the pin is not known.
     """
     screen = app.screen
     if not isinstance(screen, FleetScreen) or not _whole(app, pin):
@@ -110,7 +113,9 @@ def _open(
 
 
 def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
-    """Return a pin for the place where `screen` is."""
+    """Return the pin for a screen: a dict with the names `pod`, `run` and `place` (each may be ""),
+    and with `source` or `incident` if the screen shows one.
+    """
     pod, run = subject.names
     pin = {"pod": pod, "run": run, "place": screen.place}
     pane, incident = getattr(screen, "pane", None), getattr(screen, "incident_id", None)
@@ -122,11 +127,13 @@ def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
 
 
 def describe(pin: Mapping[str, str]) -> str:
-    """Return the pin in words, for example "h100-a/math-7b log trainer"."""
+    """Return what a pin leads to, in words, for example "h100-a/math-7b log trainer"."""
     where = f"{pin.get('pod', '')}/{pin.get('run', '')}".strip("/")
     return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
 
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return each pin that is set as a line, for example "1 h100-a/math-7b run"."""
+    """Return a line for each number to which something is pinned, for example "1 h100-a/math-7b
+    run".
+    """
     return [f"{i} {describe(pin)}" for i, pin in enumerate(pins, 1) if pin]

@@ -6,8 +6,8 @@ import os
 
 
 def remote() -> bool:
-    """Return True if the terminal is at the other end of an SSH link. `BS4_REMOTE=1` or `0` in the
-    environment overrides that.
+    """Return True if the person's terminal is at the other end of an SSH link, so that less should
+    be painted. The environment variable BS4_REMOTE decides that instead if it is 1 (yes) or 0 (no).
     """
     forced = os.environ.get("BS4_REMOTE", "")
     if forced in ("0", "1"):

@@ -39,8 +39,8 @@ Saver = Callable[["Settings", "Settings"], str]
 
 
 class SavedView:
-    """Saves and restores the state of the screen. Nothing is written if `save` is None (practice
-    pods).
+    """Keeps in the settings where the person is on the screen, and goes back there after the next
+    start. `save` writes the settings to disk; with None, for practice pods, nothing is written.
     """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
@@ -54,12 +54,15 @@ class SavedView:
         """True while settings are being written."""
 
     def give_up(self) -> None:
-        """Do not restore the last place any more, because the person has begun to do something."""
+        """Do not go back to the screen of the last session any more, because the person has begun
+        to do something else.
+        """
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Go back to the row and screen of the last session as soon as their pod is known. Called
-        after each poll of the pods.
+        """Go back to the row and the screen of the last session as soon as their pod is known. The
+        app calls this again and again; it succeeds once, and gives up after RESTORE_S (5) seconds
+        or when a prompt is open.
         """
         screen = app.screen
         if (
@@ -78,7 +81,9 @@ class SavedView:
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
-        """Write into the settings where the person is now, for the next start."""
+        """Write the theme and the screen that is shown into the app's settings, in memory. The
+        screen of the last session is not overwritten while it still waits to be restored.
+        """
         left = app.settings
         left.theme = app.theme
         if self._waiting:
@@ -100,8 +105,8 @@ class SavedView:
                 setattr(left, name, place.get(name, ""))
 
     def poll(self, app: ConsoleApp) -> None:
-        """Save the settings in the background if they have changed since they were written. Called
-        about once a second.
+        """Save the settings to disk, in a thread, if they have changed since they were written
+        last. Called about once a second. If an earlier write has failed, a message says so once.
         """
         now = app.clock.mono()
         if self._save is None or self.busy or now < self._next:
@@ -125,7 +130,9 @@ class SavedView:
             self.busy = False
 
     def close(self, settings: Settings) -> str:
-        """Save the settings. Returns an error message, or ""."""
+        """Write the settings to disk now. Returns an error message, or "" if they were written or
+        are never to be written.
+        """
         if self._save is None:
             return ""
         now = deepcopy(settings)

@@ -29,8 +29,9 @@ FULL_PERCENT = 95.0
 
 @dataclass(frozen=True)
 class Status:
-    """A status as it is shown. `rank` orders the fleet: 4 critical, 3 unknown, 2 warning, 1 notice,
-    0 nothing. `role` is a role of the styled text (see ink.py).
+    """The status of a run or pod as the screen shows it: a sign and a word. `rank` orders the
+    fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` names the style in which it
+    is drawn (see styled_text.py).
     """
 
     rank: int
@@ -39,7 +40,7 @@ class Status:
     role: str
 
     def line(self) -> Line:
-        """Return the sign and the word as a line."""
+        """Return the status as a styled line, for example "✖ critical"."""
         return [(f"{self.sign} {self.word}", self.role)]
 
 
@@ -64,7 +65,8 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """Return what became of a pod that does not answer, or that has rebooted. Returns None if that
+    """Return the status that says what became of the pod (reclaimed, gone, hung, rebooted, or only
+    its link lost). Returns None while the pod answers and has not rebooted, or if what became of it
     is not known.
     """
     if pod.lost is None:
@@ -77,38 +79,44 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Return True if the pod is lost for good, by two signs that do not depend on each other."""
+    """Return True if the pod is lost for good: its link is down, and a verdict from two signs that
+    do not depend on each other says so.
+    """
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Return True if the link is in an error state. Connecting for the first time is no error."""
+    """Return True if the link to the pod is in an error state. While the console connects for the
+    first time it is not.
+    """
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
 
 def recorded(pod: PodState) -> bool:
-    """Return True if this is not a live pod but a recording of one."""
+    """Return True if this is a recording of a pod and not a live pod."""
     return pod.link.state == "recorded"
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    """Return True if an action on the run, other than making a plan, is under way."""
+    """Return True if an action on this run is under way, other than the making of a plan."""
     return any(
         a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
     )
 
 
 def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
-    """Return the open incidents of the run, or those of the pod itself if `run` is None."""
+    """Return the open incidents of the run, root causes first and then the oldest first. If `run`
+    is None, return those that belong to no known run of the pod, that is, to the pod itself.
+    """
     if run is not None:
         return pod.ledger.open_incidents(run.name)
     return [i for i in pod.ledger.open_incidents() if i.run not in pod.runs]
 
 
 def status_of(pod: PodState, run: RunState | None) -> Status:
-    """Return the status of the run, or of the pod itself if `run` is None. Incidents come before
-    the link, and the link before the run's own state, so that the run of an unreachable pod is
-    unknown and not running.
+    """Return the status of the run, or of the pod itself if `run` is None. What counts first is a
+    pod that is lost for good, then critical incidents, then the link, then other incidents, and
+    only then the run's own state. So a run on an unreachable pod is unknown and not running.
     """
     incidents, known = incidents_of(pod, run), lost(pod)
     if known is not None and taken(pod):
@@ -134,20 +142,22 @@ def status_of(pod: PodState, run: RunState | None) -> Status:
 
 
 def age(pod: PodState, clock: Clock) -> float | None:
-    """Return the seconds since telemetry last arrived, or None if it never has."""
+    """Return how many seconds ago telemetry last arrived from the pod, or None if it never has."""
     if pod.telemetry_seen is None:
         return None
     return clock.mono() - pod.telemetry_seen
 
 
 def is_old(seen: float | None) -> bool:
-    """Return True if data of this age, in seconds, is not current any more, or if there is none."""
+    """Return True if data of this age is not current any more. `seen` is the age in seconds, or
+    None if no data has come, which is old too. Data is current for FRESH_S (5) seconds.
+    """
     return seen is None or seen > formatting.FRESH_S
 
 
 def link_signs(pod: PodState) -> str:
-    """Return four characters that show the round trip time: ▂▄▆█ if it is short, dots for missing
-    bars.
+    """Return the quality of the link as four characters: "▂▄▆█" for a short round trip, with dots
+    for missing bars if it is longer, and "····" if the link is not up.
     """
     if not pod.link.up:
         return "····"
@@ -157,7 +167,9 @@ def link_signs(pod: PodState) -> str:
 
 
 def link_line(pod: PodState) -> Line:
-    """Return the link's bars and round trip time, for example "▂▄▆█ 12ms"."""
+    """Return the bars and round trip time of the link to the pod as a styled line, for example
+    "▂▄▆█ 12ms". If the link is not up, it says down, … (connecting) or rec. (a recording).
+    """
     link = pod.link
     if link.up:
         if link.rtt is None:
@@ -170,7 +182,9 @@ def link_line(pod: PodState) -> Line:
 
 
 def link_words(pod: PodState, clock: Clock) -> str:
-    """Return the link's state in words, such as "unreachable since 03:12 (1m12s), retry in 8s"."""
+    """Return the state of the link to the pod in words, such as "unreachable since 03:12 (1m12s),
+    retry in 8s".
+    """
     link = pod.link
     if recorded(pod):
         if pod.telemetry_seen is None:
@@ -194,7 +208,8 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
     """Return how late the run's next step is, for example "no step for 12m (usually 14.2s)".
-    Returns "" if it is not late.
+    Returns "" if it is not late, or if that cannot be told because the link is down, the run is not
+    running, or its usual pace is not known.
     """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:
@@ -206,8 +221,8 @@ def late(pod: PodState, run: RunState, clock: Clock) -> str:
 
 
 def full_disks(pod: PodState) -> list[str]:
-    """Return a phrase like "/ 97% full" for every disk, and for /dev/shm, that is at least
-    FULL_PERCENT full.
+    """Return a phrase like "/ 97% full" for every disk of the pod, and for /dev/shm, that is at
+    least FULL_PERCENT (95) percent full. Empty if none is.
     """
     host = pod.latest.get("host") or {}
     found = []
@@ -223,7 +238,8 @@ def full_disks(pod: PodState) -> list[str]:
 
 def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, str]]:
     """Return everything that is wrong with the run, or with the pod if `run` is None, as (phrase,
-    role), worst first. Empty if nothing is wrong.
+    role), the most important first. The role names the style of the phrase. Empty if nothing is
+    wrong.
     """
     found: list[tuple[str, str]] = []
     incidents = incidents_of(pod, run)

@@ -69,7 +69,7 @@ _WITHOUT_COLOUR = {
 
 
 class RoleStyles:
-    """Converts roles to Rich styles under one theme."""
+    """Converts the roles of styled text, such as "bad bold", to Rich styles under one theme."""
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
         self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
@@ -89,8 +89,9 @@ class RoleStyles:
         return style
 
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
-        """Return one line as a strip of exactly `width` cells. Text that is too long is cut. `fill`
-        is a role that the whole line gets in addition, also where it has no text.
+        """Return a line of styled text as a Textual strip of exactly `width` cells: what is too
+        long is cut, what is missing is blank. `fill` is a role that the whole strip gets in
+        addition, also where there is no text; "" adds none.
         """
         base = self.style(fill) if fill else None
         segments: list[Segment] = []
@@ -146,22 +147,26 @@ def _words_underlined(segment: Segment) -> Iterator[Segment]:
 
 
 def mix(first: str, second: str, share: float) -> str:
-    """Return a blend of two colours as "#rrggbb", with `share` (0 to 1) of the second."""
+    """Return a blend of two colours as "#rrggbb". `share`, from 0 to 1, is the part of the second
+    colour.
+    """
     return Color.parse(first).blend(Color.parse(second), share).hex6
 
 
 def text_of(line: Iterable[Span]) -> str:
-    """Return the line's text without roles."""
+    """Return the text of a styled line, without its roles."""
     return "".join(text for text, _ in line)
 
 
 def width_of(line: Iterable[Span]) -> int:
-    """Return the line's width in cells."""
+    """Return how many cells of the terminal a styled line takes."""
     return sum(cell_len(text) for text, _ in line)
 
 
 def cut(line: Line, width: int) -> Line:
-    """Return the line within `width` cells, with an ellipsis if something was cut off."""
+    """Return a styled line cut to `width` cells, with an ellipsis at its end if something was cut
+    off. A line that fits is returned as it is.
+    """
     if width_of(line) <= width:
         return line
     kept: Line = []
@@ -177,13 +182,13 @@ def cut(line: Line, width: int) -> Line:
 
 
 def fitted(lines: Iterable[Line], width: int) -> list[Line]:
-    """Return the lines, each cut to `width` cells."""
+    """Return the styled lines, each cut to `width` cells."""
     return [cut(line, width) for line in lines]
 
 
 def whole(parts: Iterable[Line], width: int) -> Line:
-    """Join the parts that fit into `width` cells, in order. Only the first part is cut; every other
-    is taken whole or left out.
+    """Return the parts joined to one line of at most `width` cells. The first part is cut if it is
+    too long. Each of the others is taken as a whole, or left out if it does not fit any more.
     """
     line: Line = []
     for number, part in enumerate(parts):
@@ -203,7 +208,9 @@ def _cut_text(text: str, width: int) -> str:
 
 
 def pad(line: Line, width: int, align: str = "left") -> Line:
-    """Return the line cut or filled to exactly `width` cells. `align` is "left" or "right"."""
+    """Return a styled line cut, or filled with blanks, to exactly `width` cells. `align` is "left",
+    or "right" to put the blanks in front.
+    """
     line = cut(line, width)
     gap = width - width_of(line)
     if gap <= 0:
@@ -214,8 +221,8 @@ def pad(line: Line, width: int, align: str = "left") -> Line:
 
 
 def spread(left: Line, right: Line, width: int) -> Line:
-    """Return a line of `width` cells with `left` at the left edge and `right` at the right edge.
-    `left` is cut if both do not fit.
+    """Return a line of `width` cells with `left` at the left edge and `right` at the right edge. If
+    both do not fit, `left` is cut, or left out if `right` alone fills the line.
     """
     room = width - width_of(right) - 1
     if room > 0:
@@ -224,7 +231,9 @@ def spread(left: Line, right: Line, width: int) -> Line:
 
 
 def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
-    """Return the parts in one line, with `gap` between those that are not empty."""
+    """Return the parts joined to one line, with the piece of text `gap` between them. No gap stands
+    before the first part that has text.
+    """
     line: Line = []
     for part in parts:
         if line:
@@ -234,9 +243,8 @@ def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
 
 
 def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
-    """Yield the lines with `head` before the first, and blanks before the others.
-
-    `indent` is the number of blanks; None takes the width of the head.
+    """Yield the lines, the first behind `head` and the others behind blanks, so that they stand
+    below each other. `indent` is the number of blanks; None takes the width of the head.
     """
     blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
     for number, line in enumerate(lines):
@@ -244,8 +252,8 @@ def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Ite
 
 
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
-    """Return the text as lines of at most `width` cells, each indented by `indent`. Words that are
-    too long, like paths, are broken.
+    """Return the text wrapped to lines of at most `width` cells, each indented by `indent` blanks
+    and drawn in `role`. Words that are too long for a line, like paths, are broken.
     """
     lines: list[Line] = []
     room = max(8, width - indent)

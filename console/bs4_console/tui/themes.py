@@ -73,6 +73,8 @@ OWN = (DARK, LIGHT, SAFE, SAFE_LIGHT, NO_COLOUR)
 
 
 def names(available: Iterable[str]) -> list[str]:
-    """Return the names of the console's own themes, then those of the others in `available`."""
+    """Return the names of all themes in the order in which they are offered: the console's own,
+    then the other names in `available`, sorted.
+    """
     own = [theme.name for theme in OWN]
     return [*own, *sorted(set(available) - set(own))]

@@ -31,8 +31,9 @@ Sample = dict[str, Any]
 
 
 class TimeCursor:
-    """The moment that the screens show. Files are read in a thread, one pod after the other, and
-    the screen is drawn again when something was read.
+    """The time cursor: the past moment that all screens show instead of now, and the telemetry of
+    that moment. Telemetry that is not in memory is read from files on this machine, in a thread and
+    for one pod after the other; the screen is drawn again when something was read.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -49,30 +50,39 @@ class TimeCursor:
 
     @property
     def at(self) -> float | None:
-        """Return the moment in seconds since the epoch by this machine's clock, or None for now."""
+        """Return the moment that the screens show, in seconds since the epoch by this machine's
+        clock, or None if they show now.
+        """
         return self._at
 
     @at.setter
     def at(self, at: float | None) -> None:
-        """Move the cursor to this moment, or to now if None."""
+        """Set the moment that the screens show, in seconds since the epoch by this machine's clock,
+        or None for now.
+        """
         self._at = at
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """Return the pod's clock minus this machine's in seconds, as it was known when the cursor
-        was set. A better measurement must not move the cursor off its step.
+        """Return by how many seconds the pod's clock is ahead of this machine's, as it was known
+        when the pod was first asked for after the cursor was set. It stays the same until the
+        cursor is set again, because a better measurement must not move the cursor off its step.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
     def of(self, pod: PodState) -> float | None:
-        """Return the cursor's moment by the pod's own clock, or None for now."""
+        """Return the moment of the cursor in seconds since the epoch by the pod's own clock, or
+        None if the screens show now.
+        """
         if self._at is None:
             return None
         return self._at + self.offset(pod)
 
     def sample(self, pod: PodState) -> Sample | None:
-        """Return the telemetry record nearest to the cursor, or None if none is near. A record that
-        is not in memory is read and comes a moment later (see `waits`).
+        """Return the pod's telemetry record nearest to the moment of the cursor, or the newest one
+        if the screens show now. Returns None if there is none within a few seconds, and also while
+        a record that is not in memory is being read; `waits` tells which, and the screen is drawn
+        again when it was read.
         """
         t = self.of(pod)
         if t is None:
@@ -86,12 +96,15 @@ class TimeCursor:
         return held[1] if held else None
 
     def waits(self, pod: PodState) -> bool:
-        """Return True if the pod's record is still to be read."""
+        """Return True if the record that `sample` should return for this pod is still being read
+        from a file.
+        """
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
-        """Return the telemetry from `begin` to `end` by the pod's clock, in seconds, as far as it
-        was read by now. Older records than those in memory are thinned out.
+        """Return the pod's telemetry records from `begin` to `end`, in seconds since the epoch by
+        the pod's clock. Records older than those in memory are thinned out and come from files:
+        what is not read yet is missing, is then read, and `fetches` is True meanwhile.
         """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
@@ -107,11 +120,13 @@ class TimeCursor:
         return [*older, *recent]
 
     def fetches(self, pod: PodState) -> bool:
-        """Return True if a stretch of this pod's telemetry is still to be read."""
+        """Return True if records that `stretch` should return for this pod are still being read
+        from files.
+        """
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Drop the reads that have not started, because nobody waits for them any more."""
+        """Drop the reads from files that are still waiting, because nobody needs them any more."""
         self._wanted.clear()
         self._wanted_stretches.clear()
 

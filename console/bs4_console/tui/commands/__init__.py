@@ -65,15 +65,16 @@ BY_NAME: Mapping[str, Command] = {name: command for command in COMMANDS for name
 
 
 def at(place: str) -> list[Command]:
-    """Return the commands of a screen in the order of the key bar. Commands that the key bar does
-    not show come last.
+    """Return the commands that work on the screen `place` (for example "fleet"), in the order of
+    the key bar. Commands that the key bar does not show come last.
     """
     return sorted((c for c in COMMANDS if place in c.where), key=lambda c: c.hint or 1000)
 
 
 def parse(text: str) -> tuple[Command | None, str]:
-    """Return the command and the arguments of what was typed after `:`. An unambiguous beginning of
-    a name is enough. The command is None if there is no such command.
+    """Return (command, arguments) of what was typed after `:`. A beginning of a command's name is
+    enough if no other command's name begins like that. The command is None if no command fits or
+    several do. The arguments are the rest of the text, or "".
     """
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)

@@ -62,11 +62,11 @@ _KEY_TEXT = {
 class Command:
     """One command of the console.
 
-    `names` may be typed after `:`. `keys` are Textual's key names, of which the first is shown.
-    `where` are the screens on which it works, and `needs` are keys of NEEDS. `hint` is its place in
-    the key bar; 0 means that the key bar does not show it. `args` says in the help what may follow
-    the name. `completes` is what Tab offers for it (pods, runs, sources, playbooks, themes,
-    levels).
+    `names` may be typed after `:`. `keys` are Textual's names of its keys; the screen shows the
+    first. `where` are the screens on which it works. `needs` are the keys of NEEDS that must be
+    met. `hint` is its place in the key bar, or 0 if it is not shown there. `args` says in the help
+    what may follow the name. `completes` is the kind of values that Tab offers as argument, such as
+    "pods", or "".
     """
 
     id: str
@@ -82,12 +82,14 @@ class Command:
 
     @property
     def handler(self) -> str:
-        """Return the name of the method that carries out the command."""
+        """Return the name of the method that carries out the command, for example
+        "do_next_incident" for the id "next-incident".
+        """
         return "do_" + self.id.replace("-", "_")
 
 
 def on(*places: str) -> frozenset[str]:
-    """Return the screens as a set, for `where`."""
+    """Return the names of screens as a set, for the field `where` of a Command."""
     return frozenset(places)
 
 

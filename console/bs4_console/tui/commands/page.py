@@ -12,7 +12,9 @@ from bs4_console.tui.commands.command import EVERYWHERE, Command, key_text
 
 
 def markdown(table: Iterable[Command], keys: Mapping[str, Iterable[str]] | None = None) -> str:
-    """Return the text of docs/commands.md. `keys` replaces the default keys of some commands."""
+    """Return the text of docs/commands.md: an introduction, and a table with a row for each command
+    of `table`. `keys` maps a command's id to the keys that are shown instead of its usual ones.
+    """
     lines = [
         "# Keys and commands",
         "",

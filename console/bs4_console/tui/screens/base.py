@@ -35,27 +35,32 @@ NOTE = "note "
 
 @dataclass(frozen=True)
 class Subject:
-    """The pod and the run that a command given now is about. Either may be None."""
+    """The pod and the run that a command given now is about. Each is None if the screen, or the row
+    under its cursor, has none.
+    """
 
     pod: PodState | None = None
     run: RunState | None = None
 
     @property
     def names(self) -> tuple[str, str]:
-        """Return the names of pod and run, each "" if there is none."""
+        """Return (pod's name, run's name). Each is "" if there is no pod or no run."""
         return self.pod.name if self.pod else "", self.run.name if self.run else ""
 
     @property
     def incidents(self) -> list[IncidentView]:
-        """Return the open incidents of the run, or those of the pod itself if there is no run."""
+        """Return the open incidents of the run, root causes first and then the oldest first.
+        Without a run, return those that belong to the pod itself, and without a pod, [].
+        """
         if self.pod is None:
             return []
         return status.incidents_of(self.pod, self.run)
 
 
 class ConsoleScreen(Screen[None]):
-    """A full screen of the console. A subclass gives `place`, `body()`, `draw()` and its commands
-    as `do_...` methods, whose `args` is the text after the command's name.
+    """A full screen of the console: a top bar, widgets of its own, a prompt and a key bar. A
+    subclass gives its name `place`, `body()`, `draw()` and its commands as `do_...` methods, whose
+    `args` is the text after the command's name.
     """
 
     place: ClassVar[str] = ""
@@ -71,7 +76,7 @@ class ConsoleScreen(Screen[None]):
 
     @property
     def console_app(self) -> ConsoleApp:
-        """Return the app with its own type."""
+        """Return the app that shows this screen, with the type ConsoleApp."""
         return cast("ConsoleApp", self.app)
 
     def compose(self) -> ComposeResult:
@@ -82,48 +87,60 @@ class ConsoleScreen(Screen[None]):
         yield KeyBar()
 
     def body(self) -> Iterable[Widget]:
-        """Return the widgets between the top bar and the prompt."""
+        """Return the widgets between the top bar and the prompt. There are none unless a subclass
+        overrides this.
+        """
         return ()
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows, for example
+        ("fleet", "h100-a", "math-7b").
+        """
         return (self.place,)
 
     def subject(self) -> Subject:
-        """Return the pod and the run that a command given now is about."""
+        """Return the pod and the run that a command given now is about. Both are None unless a
+        subclass overrides this.
+        """
         return Subject()
 
     def draw(self) -> None:
-        """Bring everything but the logs up to date. Called when something changed, and once a
-        second.
+        """Redraw everything but the logs from the present data. Called when data has changed, and
+        once a second. A subclass overrides it.
         """
 
     def pulse(self) -> None:
-        """Bring the logs up to date. Called at the repaint rate."""
+        """Paint what has changed in the screen's log, if it has one. Called at every repaint,
+        several times a second. A subclass with a log overrides it.
+        """
 
     def main(self) -> Widget | None:
-        """Return the widget that has the focus while no prompt is open, or None."""
+        """Return the widget that has the focus while no prompt is open, or None if no widget needs
+        it.
+        """
         return None
 
     def has_plan(self) -> bool:
-        """Return True if there is a plan that can be carried out."""
+        """Return True if the screen shows a plan that can be carried out. Screens without plans
+        return False.
+        """
         return False
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command's need is not met. `need` is a key of
-        commands.NEEDS.
+        """Return the sentence to show if something that a command needs is missing. `need` is a key
+        of commands.NEEDS, for example "run".
         """
         return commands.NEEDS[need]
 
     # -- drawing
 
     def on_mount(self) -> None:
-        """Allow drawing, and set the focus."""
+        """Let the screen be drawn from now on, and give its main widget the focus."""
         self.ready = True
         self.refocus()
 
     def on_screen_resume(self) -> None:
-        """Draw the screen again, because it was not updated while another one was on top."""
+        """Redraw the screen, because it was not updated while another screen was on top of it."""
         # Runs after Textual's own handler, which lays out the screen, so that the first paint is up
         # to date.
         self.call_next(self.redraw)
@@ -136,11 +153,11 @@ class ConsoleScreen(Screen[None]):
             super()._compositor_refresh()
 
     def on_resize(self) -> None:
-        """Draw the screen in its new size."""
+        """Redraw the screen in its new size."""
         self.call_after_refresh(self.redraw)
 
     def redraw(self) -> None:
-        """Bring the whole screen up to date now, if its widgets exist."""
+        """Redraw the whole screen now, with its log. Does nothing before its widgets exist."""
         if not self.ready or not self.is_mounted or self.size.width == 0:
             return
         first = not self.drawn
@@ -155,8 +172,9 @@ class ConsoleScreen(Screen[None]):
             self._refresh_layout()
 
     def draw_safely(self) -> None:
-        """Bring the bars and the screen up to date. If a pod's records are malformed, a message
-        says so and the console goes on.
+        """Redraw the bars and everything else but the logs. If malformed records of a pod cause an
+        error, a message names it once, and the console goes on. Nothing happens while the widgets
+        are being built or taken down.
         """
         self.drawn = True
         try:
@@ -168,12 +186,14 @@ class ConsoleScreen(Screen[None]):
             self.console_app.not_drawn(self.place, error)
 
     def pulse_safely(self) -> None:
-        """Bring the logs up to date, unless the widgets are being built or taken down."""
+        """Paint what has changed in the screen's log. Nothing happens while the widgets are being
+        built or taken down.
+        """
         with contextlib.suppress(NoMatches):
             self.pulse()
 
     def draw_bars(self) -> None:
-        """Bring the top bar and the key bar up to date."""
+        """Redraw the top bar and the key bar."""
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         # The screens of a run and of a pod show the link themselves.
@@ -217,11 +237,14 @@ class ConsoleScreen(Screen[None]):
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. Here only the
+        command that opens this very screen is left out; a subclass leaves out others that would be
+        of no use at the moment.
+        """
         return command.id != self.place
 
     def refocus(self) -> None:
-        """Give the focus back to the main widget."""
+        """Give the focus to the main widget (see `main`), for example after a prompt was closed."""
         if (widget := self.main()) is not None:
             self.set_focus(widget)
 
@@ -229,17 +252,18 @@ class ConsoleScreen(Screen[None]):
 
     @property
     def prompt(self) -> Prompt:
-        """Return the screen's prompt."""
+        """Return the prompt at the bottom of the screen, open or not."""
         return self.query_one(Prompt)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
-        """Open the prompt. `kind` is what stands before the cursor, `initial` its text, and
-        `complete` what Tab offers for a text.
+        """Open the prompt. `kind` tells what is typed in it, stands before the text, and is "/" for
+        example. `initial` is the text at first. `complete` returns what Tab offers for a text; None
+        offers nothing.
         """
         self.prompt.ask(kind, initial, complete)
 
     def do_command(self, args: str) -> None:
-        """Open the `:` line with `args` in it."""
+        """Open the prompt in which commands are typed (`:`), with `args` as its text."""
         self.ask(":", args, self.console_app.complete)
 
     @on(Prompt.Entered)
@@ -274,33 +298,38 @@ class ConsoleScreen(Screen[None]):
             self.prompted(event.kind, "", final=True)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Handle what was typed in a prompt other than `:`. Called for every letter, and with
-        `final` on Enter and on Esc, for which `text` is empty.
+        """Handle the text of a prompt other than those for commands and notes; `kind` is what the
+        prompt was opened with. Called at every change of the text, and with `final` on Enter and on
+        Esc; after Esc the text is "". A subclass with such prompts overrides it.
         """
 
     # -- commands that work wherever there is a pod
 
     def session(self) -> PodSession | None:
-        """Return the session with the subject's pod, or None."""
+        """Return the session with the pod that a command given now is about. Returns None without a
+        pod or session.
+        """
         pod = self.subject().pod
         if pod:
             return self.console_app.fleet.sessions.get(pod.name)
         return None
 
     def do_retry(self, args: str) -> None:
-        """Connect to the pod now, without waiting for the next attempt."""
+        """Try to connect to the pod now, without waiting for the time of the next attempt."""
         session = self.session()
         if session is not None:
             session.retry_now()
             self.console_app.say(f"Trying {session.state.name} now.")
 
     def do_shell(self, args: str) -> None:
-        """Open a shell on the pod."""
+        """Open a shell on the pod that the screen is about. Does nothing without a pod."""
         if (pod := self.subject().pod) is not None:
             self.console_app.open_shell(pod)
 
     def do_ssh(self, args: str) -> None:
-        """Copy the ssh command for a shell on the pod, and show it."""
+        """Copy the ssh command that opens a shell on the pod to the clipboard, and show it. If the
+        pod is this machine, a message says so instead.
+        """
         from bs4_console.pods import shell
 
         pod = self.subject().pod
@@ -311,8 +340,9 @@ class ConsoleScreen(Screen[None]):
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
     def do_launch(self, args: str) -> None:
-        """Open the form that launches a run, filled from `args` ("CONFIG RUN"), and watch the
-        start.
+        """Open the dialog that launches a run on the pod, filled from `args` ("CONFIG RUN"). If the
+        person starts the run there, its screen is opened, and a message tells how the start has
+        ended.
         """
         from bs4_console.tui.screens.launch import LaunchScreen
 
@@ -363,7 +393,9 @@ class ConsoleScreen(Screen[None]):
                 app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
-        """Write `args` as a note about the run, or ask for the text if it is empty."""
+        """Write `args` as a note about the run into its pod's journal. If `args` is empty, open a
+        prompt for the text.
+        """
         if args:
             self._write_note(args)
         else:
@@ -381,8 +413,9 @@ class ConsoleScreen(Screen[None]):
         self.console_app.say(f"Noted for {run} on {session.state.name}.")
 
     def do_merge(self, args: str) -> None:
-        """Plan a merge of the run's checkpoint. `args` is a step, or "" for the newest complete
-        one.
+        """Have the agent plan the merge of a verl run's checkpoint into a Hugging Face directory on
+        its pod, and ask the person to confirm the plan. `args` is a step, or "" for the newest
+        complete checkpoint.
         """
         from bs4_console.tui import merging
 
@@ -391,7 +424,9 @@ class ConsoleScreen(Screen[None]):
             merging.begin(self.console_app, session, subject.run.name, args)
 
     def do_stop(self, args: str) -> None:
-        """Ask for confirmation, then stop the run."""
+        """Ask for confirmation, and then have the pod's agent stop the run. A message tells how
+        that has ended.
+        """
         from bs4_console.tui.screens.stop import StopScreen
 
         subject, session = self.subject(), self.session()
@@ -419,46 +454,52 @@ def _merges(run: RunState) -> bool:
 
 
 class PageScreen(ConsoleScreen):
-    """A screen with one scrolled text, in the panel with the id `panel`."""
+    """A screen with one long text that can be scrolled. `panel` is the id of the widget with the
+    text.
+    """
 
     panel: ClassVar[str] = "text"
 
     def body(self) -> Iterable[Widget]:
-        """Yield the scrolled text."""
+        """Yield the scrolled area with the widget that shows the text."""
         with VerticalScroll():
             yield Panel(id=self.panel)
 
     def main(self) -> Widget:
-        """Return the scrolled text, which has the focus."""
+        """Return the scrolled area, which has the focus."""
         return self.query_one(VerticalScroll)
 
     @property
     def text(self) -> Panel:
-        """Return the panel with the text."""
+        """Return the widget that shows the text."""
         return self.query_one(f"#{self.panel}", Panel)
 
 
 class Question(ModalScreen[ScreenResultType]):
-    """A dialog over a screen. It is closed by `dismiss` with its answer."""
+    """A dialog on top of a screen. Its answer is what it passes to `dismiss`, which closes it."""
 
     def tell(self) -> None:
-        """Bring the dialog's text up to date. Called when something changed, and once a second. A
-        subclass overrides it.
+        """Show the dialog's text from the present data. Called when data has changed, and once a
+        second. A subclass must override it.
         """
         raise NotImplementedError
 
     def tell_safely(self) -> None:
-        """Bring the dialog's text up to date, unless its widgets are being built or taken down."""
+        """Show the dialog's text from the present data. Nothing happens while its widgets are being
+        built or taken down.
+        """
         with contextlib.suppress(NoMatches):
             self.tell()
 
     def action_page(self, way: int) -> None:
-        """Scroll the dialog by a page, down if `way` is positive. Works from a field too."""
+        """Scroll the dialog by a page, down if `way` is positive and up otherwise. That works also
+        while a field of the dialog has the focus.
+        """
         scroll = self.query_one(VerticalScroll)
         (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)
 
     def on_mount(self) -> None:
-        """Show the dialog's text."""
+        """Show the dialog's text for the first time."""
         self.tell_safely()
 
     def on_resize(self) -> None:

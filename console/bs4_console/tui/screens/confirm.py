@@ -34,10 +34,12 @@ LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """A dialog that answers True only after `y`, or if `typed` only after `wanted` was typed.
+    """A dialog that asks for a confirmation and answers True or False. True takes the key `y`, or,
+    if `typed`, that the name `wanted` is typed and Enter pressed.
 
-    `yes` names what is confirmed. `alone` means that nothing behind the dialog shows the commands,
-    so that the dialog shows them at any size. A subclass gives `asked`.
+    `yes` is the text beside the key that confirms. `alone` means that no page behind the dialog
+    shows the commands, so that the dialog shows them however small the terminal is. A subclass
+    gives `asked`.
     """
 
     DEFAULT_CSS = """
@@ -66,14 +68,14 @@ class Confirmation(Question[bool]):
         self._complaint = ""
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return the lines of the question, with the exact commands if `commands`. A subclass
-        overrides it.
+        """Return the question in lines of at most `width` cells, with the exact shell commands if
+        `commands`. A subclass must override it.
         """
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
-        """Yield the question, the field for the typed name if there is one, and the line of
-        answers.
+        """Yield the question, the field for the name if it has to be typed, and the line with the
+        possible answers.
         """
         with Vertical():
             with VerticalScroll(can_focus=False):
@@ -83,7 +85,9 @@ class Confirmation(Question[bool]):
             yield Panel(id="answer")
 
     def tell(self) -> None:
-        """Show the question, scrolled if it is long, and the keys that answer it."""
+        """Show the question and the keys that answer it. A question that is too long for the
+        terminal can be scrolled.
+        """
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
@@ -120,7 +124,9 @@ class Confirmation(Question[bool]):
         return lines
 
     def action_answer(self, yes: bool) -> None:
-        """Close the dialog with the answer. A `y` is ignored if the name has to be typed."""
+        """Close the dialog with the answer `yes`. If that is True but the name has to be typed, do
+        nothing.
+        """
         if yes and self.typed:
             return
         self.dismiss(yes)
@@ -136,8 +142,9 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """The question before a plan is carried out. The dangers none and restart are confirmed with
-    `y`, all others with the run's name.
+    """The dialog that asks before a plan is carried out. A plan that changes nothing or only
+    restarts the run is confirmed with `y`, any other by typing the run's name, and so is every plan
+    that demands it.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
@@ -150,7 +157,9 @@ class ConfirmScreen(Confirmation):
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return what the plan touches, its hash and expiry, with the commands if `commands`."""
+        """Return the question in lines: what the plan does and what each step touches, then its
+        hash and when it expires. With `commands` each step also has its shell command.
+        """
         does, role = plans.danger(self.plan.plan)
         lines: list[Line] = [
             [(f"Run {self.plan.playbook} on {self.pod.name}?", "bold")],
@@ -172,7 +181,9 @@ class ConfirmScreen(Confirmation):
 
 
 def touched(step: dict[str, Any]) -> str:
-    """Return what a step of a plan touches, as a phrase."""
+    """Return what a step of a plan touches, as a phrase: its title with the size of the directories
+    that it moves, or with the number of its processes.
+    """
     shown = step.get("shown") or {}
     processes = shown.get("processes") or step.get("targets") or []
     directories = shown.get("directories") or []

@@ -19,7 +19,9 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class FleetScreen(TableScreen):
-    """The first screen of the console. It stays below all others."""
+    """The console's first screen, a table of all pods and runs. It is the lowest of the open
+    screens and is never closed.
+    """
 
     place: ClassVar[str] = commands.FLEET
     DEFAULT_CSS = """
@@ -35,33 +37,41 @@ class FleetScreen(TableScreen):
 
     @property
     def filter_text(self) -> str:
-        """Return the filter of the table, which is kept in the settings."""
+        """Return the filter of the table, a regular expression or "". It is kept in the settings
+        for the next start.
+        """
         return self.console_app.settings.filter
 
     @filter_text.setter
     def filter_text(self, text: str) -> None:
-        """Set the filter of the table."""
+        """Set the filter of the table to a regular expression, or to "" for none."""
         self.console_app.settings.filter = text
 
     @property
     def show_old(self) -> bool:
-        """Return True if runs that ended more than a day ago are shown."""
+        """Return True if the table also shows runs that ended more than a day ago."""
         return self.console_app.settings.show_old
 
     def body(self) -> Iterable[Widget]:
-        """Yield the note, the table and the details of the row under the cursor."""
+        """Yield the line of notes above the table, the table, and the details of the row under the
+        cursor.
+        """
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         yield Panel(id="detail")
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the row under the cursor."""
+        """Return the pod and the run of the row under the cursor. The run is None in a row about
+        the pod itself.
+        """
         row = self.row()
         pod = self.console_app.fleet.pod(row.key[0]) if row else None
         return Subject(pod, pod.runs.get(row.key[1]) if pod and row else None)
 
     def draw(self) -> None:
-        """Bring table, note and details up to date."""
+        """Redraw the table, the line of notes above it, and the details of the row under the
+        cursor.
+        """
         app = self.console_app
         rows = app.overview.rows(app.fleet.pods, app.clock)
         recent = [row for row in rows if not row.old]
@@ -211,14 +221,16 @@ class FleetScreen(TableScreen):
         return line
 
     def moved(self) -> None:
-        """Remember the row under the cursor, and show its details."""
+        """Show the details of the row that is under the cursor now, and remember the row in the
+        settings.
+        """
         self.console_app.settings.pod, self.console_app.settings.run = self.table.cursor or ("", "")
         self.draw_bars()
         self._detail()
 
     def select(self, pod: str) -> bool:
-        """Put the cursor on the pod's first row, without the filter. Returns False if the pod has
-        no row.
+        """Remove the filter, and put the cursor on the pod's first row. Returns False if the pod
+        has no row.
         """
         self.filter_text = ""
         self.draw_safely()
@@ -229,12 +241,16 @@ class FleetScreen(TableScreen):
         return False
 
     def point_at(self, pod: str, run: str) -> None:
-        """Put the cursor on this row, if it is shown."""
+        """Put the cursor on the row of this pod and run; "" as the run is the row of the pod
+        itself. Does nothing if the table does not show that row.
+        """
         if self.table.has((pod, run)):
             self.table.cursor = (pod, run)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. It leaves out what
+        would be of no use, for example to show old runs if there are none.
+        """
         pod = self.subject().pod
         match command.id:
             case "back":
@@ -253,8 +269,9 @@ class FleetScreen(TableScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Open the run or pod under the cursor, fold or unfold a heading, or show the pod's host
-        key if it is not accepted yet.
+        """Open the screen of the run or pod under the cursor. On the heading of a group, fold or
+        unfold the group; on a pod whose SSH host key is not accepted yet, show the dialog with that
+        key.
         """
         row = self.table.selected
         if row is not None and row.banner is not None:
@@ -272,11 +289,15 @@ class FleetScreen(TableScreen):
             super().do_open(args)
 
     def do_group(self, args: str) -> None:
-        """Group the table by `args`, or by the next criterion."""
+        """Group the table by what `args` names (pod, state, trainer, or none), or by the next of
+        these if `args` is empty. A message says so if `args` is something else.
+        """
         self._choose("group", args, view.GROUPS)
 
     def do_sort(self, args: str) -> None:
-        """Sort the table by `args`, or by the next column."""
+        """Sort the table by the column in `args`, in reverse with `-` in front, or by the next
+        column if `args` is empty. A message says so if there is no such column.
+        """
         self._choose("sort", args, view.SORTS)
 
     def _choose(self, what: str, args: str, known: Sequence[str]) -> None:
@@ -296,8 +317,9 @@ class FleetScreen(TableScreen):
         self.draw_safely()
 
     def do_urgent(self, args: str) -> None:
-        """Put the cursor on the next row that needs a person, going round at the end. Folded groups
-        are unfolded if no other row does.
+        """Put the cursor on the next row that needs a person (a warning or worse), and go on at the
+        top after the last row. If no visible row needs one, groups that are folded are unfolded. If
+        no row does at all, a message says so.
         """
         wanted = self._next_urgent()
         if wanted is None and self._folded:
@@ -321,12 +343,12 @@ class FleetScreen(TableScreen):
         return None
 
     def do_old(self, args: str) -> None:
-        """Show or hide runs that ended more than a day ago."""
+        """Show runs that ended more than a day ago, or hide them again."""
         self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
 
     def do_copy(self, args: str) -> None:
-        """Copy the row under the cursor as text."""
+        """Copy the row under the cursor to the clipboard as text."""
         if (row := self.table.selected) is not None:
             self.console_app.copy(
                 "  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row."

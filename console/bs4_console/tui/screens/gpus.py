@@ -25,7 +25,9 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class GpusScreen(MomentCommands, TableScreen):
-    """The table of all GPUs, now or at the time cursor."""
+    """The table of the GPUs of all pods, as they are now or as they were at the time cursor (the
+    past moment that all screens show).
+    """
 
     place: ClassVar[str] = commands.GPUS
     DEFAULT_CSS = "GpusScreen #note { height: auto; }"
@@ -36,13 +38,13 @@ class GpusScreen(MomentCommands, TableScreen):
         self._rows: PodRows[Row] = PodRows()
 
     def body(self) -> Iterable[Widget]:
-        """Yield the note and the table."""
+        """Yield the lines of notes above the table, and the table."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
 
     def subject(self) -> Subject:
-        """Return the pod under the cursor, and the run whose processes hold the row's GPUs if
-        exactly one run does.
+        """Return the pod of the row under the cursor. The run is the one whose processes are on the
+        row's GPUs, or None if there is no such run or more than one.
         """
         row = self.row()
         pod = self.console_app.fleet.pod(row.key[0]) if row else None
@@ -77,7 +79,7 @@ class GpusScreen(MomentCommands, TableScreen):
         )
 
     def draw(self) -> None:
-        """Bring the table and the note up to date."""
+        """Redraw the table and the lines of notes above it."""
         app = self.console_app
         seen = self._all_seen()
         rows = self._rows_of(seen)
@@ -90,27 +92,30 @@ class GpusScreen(MomentCommands, TableScreen):
         self.query_one("#note", Panel).show(note)
 
     def moment_end(self) -> float:
-        """Return the newest moment that is known of all pods. The row under the cursor does not say
-        what is known of the others.
+        """Return the newest moment at which the time cursor can be, in seconds since the epoch by
+        this machine's clock. It is that of all pods, whichever row is under the cursor: now, or, if
+        all of them are recordings, the end of the latest one.
         """
         return newest(self.console_app.fleet.pods, self.console_app.clock)
 
     # -- commands
 
     def do_compact(self, args: str) -> None:
-        """Show a row for each pod, or a row for each GPU again."""
+        """Change between one row for each pod and one row for each GPU."""
         self.compact = not self.compact
         self.draw_safely()
 
     def do_back(self, args: str) -> None:
-        """Remove the filter, then leave the time cursor, then the screen."""
+        """Go back one step: remove the filter; if there is none, show now instead of a past moment;
+        if now is shown, close the screen.
+        """
         if self.cursor.at is not None and not self.filter_text:
             self.move_cursor(None)
         else:
             super().do_back(args)
 
     def do_copy(self, args: str) -> None:
-        """Copy the table as text."""
+        """Copy the rows of the table to the clipboard as text, below a line with the sums."""
         lines = [text_of(view.summary(self._all_seen()))]
         lines += [row.text for row in self.table.rows]
         self.console_app.copy(

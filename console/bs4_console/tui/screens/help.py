@@ -62,7 +62,9 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 
 
 class HelpScreen(PageScreen):
-    """The help for the screen `about`."""
+    """The help about one screen: its commands and keys, those that work everywhere, and what the
+    signs mean. `about` is the name of the screen, for example "fleet".
+    """
 
     place: ClassVar[str] = commands.HELP
     DEFAULT_CSS = (
@@ -75,11 +77,13 @@ class HelpScreen(PageScreen):
         self.about = about
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows: "help" and the
+        screen that it is about.
+        """
         return ("help", self.about)
 
     def draw(self) -> None:
-        """Show the help in the width of the screen."""
+        """Show the help, wrapped to the width of the screen."""
         self.text.show([*self._lines(max(40, self.size.width - 6))])
 
     def _lines(self, width: int) -> Iterator[Line]:

@@ -26,7 +26,9 @@ _COMPARE = (
 
 
 class HostKeyScreen(Question[None]):
-    """The dialog with a pod's host key."""
+    """The dialog at the first contact with a pod, which shows its SSH host key for the person to
+    compare. The key is not accepted here but by a shell command.
+    """
 
     DEFAULT_CSS = """
     HostKeyScreen { align: center middle; background: $background 60%; }
@@ -47,16 +49,20 @@ class HostKeyScreen(Question[None]):
 
     @property
     def command(self) -> str:
-        """Return the command that accepts the host key."""
+        """Return the shell command that accepts the pod's host key, for example "bs4-console pods
+        test h100-a".
+        """
         return f"bs4-console pods test {self.pod.name}"
 
     def compose(self) -> ComposeResult:
-        """Yield the dialog's text."""
+        """Yield the widget with the dialog's text."""
         with Vertical():
             yield Panel()
 
     def tell(self) -> None:
-        """Show the fingerprint, what to compare it with, and the command."""
+        """Show the fingerprint of the host key, what to compare it with, and the shell command that
+        accepts it.
+        """
         if not self.query(Panel):
             return
         width = max(30, min(76, int(self.app.size.width * 0.96)) - 4)
@@ -83,15 +89,15 @@ class HostKeyScreen(Question[None]):
         self.query_one(Panel).show(lines)
 
     def action_leave(self) -> None:
-        """Close the dialog."""
+        """Close the dialog and change nothing."""
         self.dismiss(None)
 
     def action_copy(self) -> None:
-        """Copy the command that accepts the host key."""
+        """Copy the shell command that accepts the host key to the clipboard."""
         cast("ConsoleApp", self.app).copy(self.command, f"Copied: {self.command}")
 
     def action_retry(self) -> None:
-        """Connect to the pod now, and close the dialog."""
+        """Try to connect to the pod now, and close the dialog."""
         session = cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
         if session is not None:
             session.retry_now()

@@ -25,8 +25,9 @@ _ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
 
 class IncidentScreen(MomentCommands, PageScreen):
-    """The page of an incident. If `incident` is None it is the page of a playbook for a run (`:plan
-    ID`).
+    """The page of one incident, whose id is `incident`: its evidence, and the plan and the action
+    that repair it. If `incident` is None it is the page of the playbook `playbook_id` for the run
+    `run`.
     """
 
     place: ClassVar[str] = commands.INCIDENT
@@ -46,7 +47,7 @@ class IncidentScreen(MomentCommands, PageScreen):
         self._asked_key: str | None = None
 
     def body(self) -> Iterable[Widget]:
-        """Yield the title and the scrolled page."""
+        """Yield the title, and the page in a scrolled area."""
         yield Panel(id="title")
         yield from super().body()
 
@@ -61,20 +62,23 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def run_name(self) -> str:
-        """Return the name of the run, or "" if the incident has none."""
+        """Return the name of the run that the page is about, or "" if the incident belongs to no
+        run.
+        """
         if self.incident:
             return self.incident.run
         return self._run_name
 
     @property
     def playbook_id(self) -> str | None:
-        """Return the id of the playbook that is shown, or None."""
+        """Return the id of the playbook that is shown, or None if the incident has no playbook."""
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """Return the newest plan or refusal, or None. After a plan was requested here, only the
-        answer to that request counts.
+        """Return the newest plan of this playbook for the run, or the agent's refusal to make one.
+        Returns None if there is neither. After a plan was requested on this page, only the answer
+        to that request counts.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
@@ -85,8 +89,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def action(self) -> ActionView | None:
-        """Return the newest action that carried out this playbook for this run, or None. An action
-        that has ended is left out if there is a newer plan.
+        """Return the newest action that has carried out this playbook for this run, or None. An
+        action that has ended does not count if a plan was made after it.
         """
         found = [
             a
@@ -105,16 +109,22 @@ class IncidentScreen(MomentCommands, PageScreen):
         return bool(self.incident_id) and action.incident == self.incident_id
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the page."""
+        """Return the pod and the run that the page is about. The run is None if the pod does not
+        know it.
+        """
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def has_plan(self) -> bool:
-        """Return True if there is a plan that can be carried out."""
+        """Return True if there is a plan that can be carried out: it was not refused, and no action
+        of the playbook is shown.
+        """
         plan = self.plan
         return plan is not None and not plan.refused and self.action is None
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command's need is not met."""
+        """Return the sentence to show if something that a command needs is missing. For a plan
+        whose playbook is being carried out already, it says by whom and since when.
+        """
         if need == "plan" and (going := self._runs()):
             return going
         return super().without(need)
@@ -130,14 +140,18 @@ class IncidentScreen(MomentCommands, PageScreen):
         return f"The fix is running already: by {action.who or 'the agent'} since {since}."
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this page, which the top bar shows: fleet, pod, run, and
+        the failure or playbook.
+        """
         name = self.incident.failure if self.incident else self.playbook_id or ""
         if not self.run_name:
             return ("fleet", self.pod.name, name)
         return ("fleet", self.pod.name, self.run_name, name)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. It leaves out what
+        would be of no use, for example the next incident if there is only one.
+        """
         if command.id == "plan":
             return self.playbook_id is not None and (self.action is None or self.action.ended)
         if command.id == "retry":
@@ -147,7 +161,7 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- drawing
 
     def draw(self) -> None:
-        """Bring the title and the page up to date."""
+        """Redraw the title and the page."""
         app, width = self.console_app, self.size.width
         playbook = self.playbook_id or ""
         title: list[Line] = [
@@ -219,7 +233,9 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """Show the run at the time when the incident began, or at the time in `args`."""
+        """Set the time cursor to the time when the incident began, or to the time or step in
+        `args`, and go to the run's screen, which then shows that moment.
+        """
         if args:
             self.go_to_moment(args)
         elif self.incident is None:
@@ -230,7 +246,9 @@ class IncidentScreen(MomentCommands, PageScreen):
             self.move_cursor(self.incident.opened_t - (self.pod.link.clock_offset or 0.0))
 
     def moment_moved(self) -> None:
-        """Go to the run's screen, which shows the time cursor."""
+        """Close this page and go to the run's screen, which shows the moment of the time cursor.
+        Does nothing if the pod does not know the run.
+        """
         if (run := self.pod.runs.get(self.run_name)) is not None:
             self.console_app.do_back("")
             self.console_app.call_later(self._show_run, run)
@@ -247,7 +265,9 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Open the log at the first piece of evidence that has a place in a log."""
+        """Open the log at the first piece of evidence that is a line of a log. A message says so if
+        there is none.
+        """
         for entry in self.incident.evidence if self.incident else []:
             stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
             if stream.startswith("log/") and stream.count("/") > 1 and ":" in cursor:
@@ -257,7 +277,10 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.console_app.say("No line of a log is among the evidence.")
 
     def do_plan(self, args: str) -> None:
-        """Request a plan of the playbook in `args`, or of the one that is shown."""
+        """Have the agent make a plan of the playbook in `args`, or of the one that is shown if
+        `args` is empty. That changes nothing on the pod. A message says so if there is no playbook,
+        or if it is being carried out already.
+        """
         if args:
             self._playbook_id = args
         wanted = self.playbook_id
@@ -287,7 +310,9 @@ class IncidentScreen(MomentCommands, PageScreen):
             self.redraw()
 
     def do_apply(self, args: str) -> None:
-        """Ask for confirmation, then carry out the plan that is shown."""
+        """Ask for confirmation, and then have the agent carry out the plan that is shown. If the
+        plan has expired, a message says so instead.
+        """
         app, plan = self.console_app, self.plan
         if plan is None:
             return
@@ -311,11 +336,15 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.redraw()
 
     def do_next_incident(self, args: str) -> None:
-        """Show the next open incident of the pod."""
+        """Show the next open incident of the pod on this page, and the first one after the last. A
+        message says so if there is no other.
+        """
         self._step(1)
 
     def do_previous_incident(self, args: str) -> None:
-        """Show the open incident before this one."""
+        """Show the previous open incident of the pod on this page, and the last one before the
+        first. A message says so if there is no other.
+        """
         self._step(-1)
 
     def _step(self, by: int) -> None:
@@ -329,6 +358,6 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.redraw()
 
     def do_copy(self, args: str) -> None:
-        """Copy the page as text."""
+        """Copy the page with its title to the clipboard as text."""
         title = self.query_one("#title", Panel)
         self.console_app.copy(f"{title.text}\n\n{self.text.text}", "Copied the incident as text.")

@@ -26,7 +26,9 @@ _NOTHING = (
 
 
 class JournalScreen(TableScreen):
-    """The table of the pods' journals, with the action under the cursor in full."""
+    """The table of all actions in the journals of all pods. Below it the action under the cursor is
+    shown in full.
+    """
 
     place: ClassVar[str] = commands.JOURNAL
     DEFAULT_CSS = """
@@ -43,14 +45,14 @@ class JournalScreen(TableScreen):
         self._sorted: list[Row] = []
 
     def body(self) -> Iterable[Widget]:
-        """Yield the note, the table and the action in full."""
+        """Yield the line of notes above the table, the table, and the action in full."""
         yield Panel(id="note")
         yield RowTable(view.COLUMNS)
         with VerticalScroll():
             yield Panel(id="deed")
 
     def deed(self) -> tuple[PodState, ActionView] | None:
-        """Return the pod and the action under the cursor, or None."""
+        """Return the pod and the action of the row under the cursor, or None if there is no row."""
         row = self.row()
         pod = self.console_app.fleet.pod(row.key[0]) if row else None
         if row is None or pod is None or row.key[1] not in pod.ledger.actions:
@@ -58,14 +60,16 @@ class JournalScreen(TableScreen):
         return pod, pod.ledger.actions[row.key[1]]
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the action under the cursor."""
+        """Return the pod and the run of the action under the cursor. Both are None without an
+        action; the run is None if the action has none or the pod does not know it.
+        """
         if (deed := self.deed()) is None:
             return Subject()
         pod, action = deed
         return Subject(pod, pod.runs.get(action.run))
 
     def draw(self) -> None:
-        """Bring table, note and the shown action up to date."""
+        """Redraw the table, the line of notes above it, and the action in full."""
         app = self.console_app
         rows = self._all(app.fleet.pods, app.clock)
         kept = self.sifted(rows)
@@ -85,7 +89,7 @@ class JournalScreen(TableScreen):
         return self._sorted
 
     def moved(self) -> None:
-        """Show the action under the cursor."""
+        """Show the action that is under the cursor now in full."""
         self.draw_bars()
         self._show_deed()
 
@@ -97,6 +101,6 @@ class JournalScreen(TableScreen):
     # -- commands
 
     def do_copy(self, args: str) -> None:
-        """Copy the action under the cursor as text."""
+        """Copy the action under the cursor, as it is shown in full, to the clipboard as text."""
         if self.deed() is not None:
             self.console_app.copy(self.query_one("#deed", Panel).text, "Copied the entry.")

@@ -58,8 +58,8 @@ LEAST = 3
 
 
 class LaunchScreen(Question[str]):
-    """The dialog that launches a run. Its answer is the key of the launch, or "" if nothing was
-    started.
+    """The dialog that launches a run on a pod: a form, then the agent's plan, which the person
+    confirms. Its answer is the key of the launch action, or "" if nothing was started.
     """
 
     DEFAULT_CSS = """
@@ -107,7 +107,9 @@ class LaunchScreen(Question[str]):
         self._working = self._complaint = ""
 
     def compose(self) -> ComposeResult:
-        """Yield the form, the plan, the field for the typed name and the line of answers."""
+        """Yield the form, the plan, the field in which the run's name may have to be typed, and the
+        line with the possible answers.
+        """
         with Vertical():
             yield Panel(id="head")
             with Vertical(id="form"):
@@ -128,17 +130,17 @@ class LaunchScreen(Question[str]):
 
     @property
     def session(self) -> PodSession | None:
-        """Return the session with the pod, or None."""
+        """Return the session with the pod, or None if there is none."""
         return cast("ConsoleApp", self.app).fleet.sessions.get(self.pod.name)
 
     @property
     def typed_name(self) -> bool:
-        """Return True if the run's name has to be typed to confirm the plan."""
+        """Return True if a plan is shown that is confirmed by typing the run's name."""
         return self.plan is not None and guide.must_type(self.plan)
 
     def asked(self) -> LaunchRequest:
-        """Return the request that the form describes. Raises ValueError with a sentence if the form
-        is not valid.
+        """Return what the form asks to launch. Raises ValueError with a sentence for the person if
+        a field is empty that must not be, or has a value that cannot be used.
         """
         said = {name: self.query_one(f"#{name}", Input).value.strip() for name in FIELDS}
         for name in ("config", "run"):
@@ -172,7 +174,7 @@ class LaunchScreen(Question[str]):
         )
 
     def tell(self) -> None:
-        """Show the form or the plan, and the keys that answer it."""
+        """Show the form, or the plan if there is one, and the keys that go on from there."""
         if not self.query("#answer"):
             return
         width = max(30, min(100, int(self.app.size.width * 0.96)) - 4)
@@ -273,8 +275,8 @@ class LaunchScreen(Question[str]):
         ]
 
     def action_back(self) -> None:
-        """Go back from the plan to the form, or close the dialog. A launch that was submitted goes
-        on.
+        """Go back from the plan to the form, or from the form to the screen behind the dialog. A
+        launch that was confirmed goes on.
         """
         if self.plan is None:
             self.dismiss("")
@@ -284,7 +286,9 @@ class LaunchScreen(Question[str]):
         self.query_one("#config", Input).focus()
 
     def action_yes(self) -> None:
-        """Start the run, unless its name has to be typed."""
+        """Start the run as the plan says. Does nothing without a plan, or if the plan is confirmed
+        by typing the run's name.
+        """
         if self.plan is not None and not self.typed_name and not self._working:
             self._start(self.plan)
 
@@ -362,8 +366,9 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """Return the initial values of the form's fields: from `args` ("CONFIG RUN"), else from the run
-    under the cursor, else the directories of the pod's newest run.
+    """Return the values with which the form of the launch dialog begins, by field. Config and name
+    come from `args` ("CONFIG RUN"), and what is missing there from `run`, the run under the cursor.
+    Trainer and directories come from that run, or else from the pod's newest run.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

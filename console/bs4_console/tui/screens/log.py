@@ -20,8 +20,9 @@ WITHIN_S = 0.99
 
 
 class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
-    """A log on the whole screen. `source` None merges all sources of the run. `at` is a cursor to
-    open the source at.
+    """The log of a run on the whole screen. `source` is the source that is shown, for example
+    "trainer"; None merges all sources. `at` is the cursor at which the source is opened; None opens
+    its end.
     """
 
     place: ClassVar[str] = commands.LOG
@@ -33,29 +34,33 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pod, self.run_name, self._source, self._at = pod, run, source, at
 
     def body(self) -> Iterable[Widget]:
-        """Yield the log."""
+        """Yield the widget with the log."""
         yield LogPane(self.pod, self.run_name, self._source, self._at)
 
     def on_mount(self) -> None:
-        """Show the log at the time cursor, if it is set and no other place was given."""
+        """If the screens show a past moment (the time cursor is set), show the log at that moment,
+        unless the screen was opened at a place of the log.
+        """
         if self.cursor.at is not None and self._at is None:
             self.call_after_refresh(self.moment_moved)
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
-        """Return the widget with the log."""
+        """Return the widget with the log, its title line and its commands."""
         return self.query_one(LogPane)
 
     def main(self) -> Widget:
-        """Return the log's lines, which have the focus."""
+        """Return the widget with the lines of the log, which has the focus."""
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
+        "logs".
+        """
         return ("fleet", self.pod.name, self.run_name, "logs")
 
     def subject(self) -> Subject:
-        """Return the pod and the run of the log."""
+        """Return the pod and the run of the log. The run is None if the pod does not know it."""
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def pulse(self) -> None:
@@ -63,14 +68,16 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. Everything but
+        `logs` and `open` is offered.
+        """
         return command.id not in ("logs", "open")
 
     # -- the time cursor
 
     def moment_start(self) -> float | None:
-        """Begin to ask the pod when the current line was written; the cursor moves there with the
-        answer. Returns None.
+        """Begin to ask the pod when the current line was written. The time cursor is set to that
+        time when the answer comes. Always returns None, because the time is not known yet.
         """
         self.console_app.spawn("time of the line", self._start_here())
         return None
@@ -101,7 +108,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         )
 
     def moment_moved(self) -> None:
-        """Show the log at the time cursor, or its end if there is none."""
+        """Show the lines around the moment of the time cursor, or the end of the log if the screens
+        show now.
+        """
         t = self.cursor.of(self.pod)
         if t is None:
             self.pane.open(self.pane.source)
@@ -112,7 +121,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_source(self, args: str) -> None:
-        """Show the next source, or the source in `args`."""
+        """Show the source in `args`, or the next one if `args` is empty. All sources merged are one
+        of the choices.
+        """
         if args:
             self.do_logs(args)
             return
@@ -121,7 +132,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
-        """Show the source or file in `args`, or all sources merged if it is empty."""
+        """Show the source in `args` (for example "trainer"), or all sources merged if it is empty.
+        A path of the pod opens that file. A message says so if there is no such source.
+        """
         if args.startswith(("/", "~/")):
             self.console_app.open_file(self.pod, args)
             return
@@ -135,12 +148,14 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(args or None)
 
     def do_open(self, args: str) -> None:
-        """Open the entry of the current line."""
+        """Open the dialog with the log entry of the current line in full."""
         self.do_expand(args)
 
 
 class FilePane(LogPane):
-    """A LogPane for a file. The file's path takes the place of the run's name."""
+    """A log widget that shows a file of a pod. The file's path takes the place of the run's name
+    and of the source.
+    """
 
     NOUN = "file"
 
@@ -148,43 +163,51 @@ class FilePane(LogPane):
         super().__init__(pod, path, path)
 
     def stream_of(self, source: str) -> str:
-        """Return the stream with the content of the file at this path."""
+        """Return the name of the stream that has the content of a file. `source` is the file's
+        path.
+        """
         return file_stream(source)
 
     def streams(self) -> list[str]:
-        """Return the stream of the file, as a list."""
+        """Return the name of the file's stream, as the only one in a list."""
         return [file_stream(self.run)]
 
 
 class FileScreen(LogScreen):
-    """A file of a pod shown like a log. It belongs to no run."""
+    """A file of a pod that is shown like a log. The file belongs to no run."""
 
     def __init__(self, pod: PodState, path: str) -> None:
         super().__init__(pod, "", path)
         self.path = path
 
     def body(self) -> Iterable[Widget]:
-        """Yield the file."""
+        """Yield the widget with the file."""
         yield FilePane(self.pod, self.path)
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows: fleet, pod and the
+        file's path.
+        """
         return ("fleet", self.pod.name, self.path)
 
     def subject(self) -> Subject:
-        """Return the pod, without a run."""
+        """Return the pod of the file. The run is None."""
         return Subject(self.pod)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. The command that
+        changes the source is left out, because a file has only one.
+        """
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if a command's need is not met."""
+        """Return the sentence to show if something that a command needs is missing. For a run or an
+        incident it says that a file belongs to no run.
+        """
         if need in ("run", "incident"):
             return "This is a file, and of no run."
         return super().without(need)
 
     def do_source(self, args: str) -> None:
-        """Tell the person that a file has no other sources."""
+        """Show a message that a file has no other sources."""
         self.console_app.say("This is one file; :file PATH opens another.")

@@ -18,8 +18,9 @@ _NOTHING = "Nothing yet. What the console says, and what went wrong inside it, i
 
 @dataclass(frozen=True)
 class Said:
-    """One message. `t` is in seconds since the epoch. `severity` is "information", "warning" or
-    "error". `more` is the next step or a detail.
+    """One message of the console to the person. `t` is when it was shown, in seconds since the
+    epoch. `severity` is "information", "warning" or "error". `text` is what happened, `more` a
+    detail or what to do next.
     """
 
     t: float
@@ -29,7 +30,9 @@ class Said:
 
 
 class MessagesScreen(PageScreen):
-    """The screen with all messages, the newest first."""
+    """The screen with all messages that the console has shown since it started, the newest first.
+    Of very many only the last KEPT (500) are there.
+    """
 
     place: ClassVar[str] = commands.MESSAGES
     DEFAULT_CSS = (
@@ -38,7 +41,7 @@ class MessagesScreen(PageScreen):
     )
 
     def draw(self) -> None:
-        """Show all messages."""
+        """Show the messages with their times, or a sentence if there are none."""
         width = max(40, self.size.width - 16)
         lines: list[Line] = []
         for said in reversed(self.console_app.messages):

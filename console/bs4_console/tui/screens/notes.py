@@ -12,7 +12,7 @@ from bs4_console.tui.views import notes as view
 
 
 class NotesScreen(PageScreen):
-    """The notes about a run, the newest first."""
+    """The screen with the notes that people wrote about one run, the newest first."""
 
     place: ClassVar[str] = commands.NOTES
     DEFAULT_CSS = (
@@ -25,16 +25,20 @@ class NotesScreen(PageScreen):
         self.pod, self._run = pod, run
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows: fleet, pod, run and
+        "notes".
+        """
         return ("fleet", self.pod.name, self._run.name, "notes")
 
     def subject(self) -> Subject:
-        """Return the pod and the run. A run that was removed stays as it was last."""
+        """Return the pod and the run of the notes. If the run was removed from the pod, it is
+        returned as it was last.
+        """
         self._run = self.pod.runs.get(self._run.name, self._run)
         return Subject(self.pod, self._run)
 
     def draw(self) -> None:
-        """Show all notes."""
+        """Show all notes, or a sentence if there are none."""
         self.subject()  # looks for the run as it is now
         key, width = self.console_app.keys["note"], max(40, self.size.width - 6)
         self.text.show(view.page(self._run.view.notes, key, width))

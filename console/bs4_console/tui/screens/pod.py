@@ -25,7 +25,9 @@ MOST = 4
 
 
 class PodScreen(MomentCommands, PageScreen):
-    """The page of one pod, now or at the time cursor."""
+    """The page of one pod, as it is now or as it was at the time cursor (the past moment that all
+    screens show).
+    """
 
     place: ClassVar[str] = commands.POD
     panel: ClassVar[str] = "facts"
@@ -36,15 +38,15 @@ class PodScreen(MomentCommands, PageScreen):
         self.pod = pod
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this page, which the top bar shows: fleet and the pod."""
         return ("fleet", self.pod.name)
 
     def subject(self) -> Subject:
-        """Return the pod, without a run."""
+        """Return the pod of the page. The run is None."""
         return Subject(self.pod)
 
     def draw(self) -> None:
-        """Bring the page up to date."""
+        """Redraw the page."""
         app, pod, width = self.console_app, self.pod, self.size.width - 1
         # The status of a pod with runs is that of the worst run. Each run has its own line below.
         how = max(
@@ -128,7 +130,7 @@ class PodScreen(MomentCommands, PageScreen):
         ]
 
     def do_back(self, args: str) -> None:
-        """Leave the time cursor, then the screen."""
+        """Show now instead of a past moment, or close the page if now is shown."""
         if self.cursor.at is not None:
             self.move_cursor(None)
         else:
@@ -174,10 +176,12 @@ class PodScreen(MomentCommands, PageScreen):
         return lines
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. While the link is
+        down that includes to reconnect, otherwise to launch a run.
+        """
         down = status.link_down(self.pod)
         return {"retry": down, "launch": not down, "pod": False}.get(command.id, True)
 
     def do_copy(self, args: str) -> None:
-        """Copy the page as text."""
+        """Copy the page to the clipboard as text."""
         self.console_app.copy("\n".join(map(text_of, self.text.lines)), "Copied this page.")

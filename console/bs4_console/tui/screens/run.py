@@ -35,7 +35,9 @@ OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN,
 
 
 class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
-    """The screen of one run, now or at the time cursor."""
+    """The screen of one run with its curves, GPUs and log, as they are now or as they were at the
+    time cursor (the past moment that all screens show).
+    """
 
     place: ClassVar[str] = commands.RUN
     DEFAULT_CSS = """
@@ -54,7 +56,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         """The moment of the time cursor that the log shows."""
 
     def body(self) -> Iterable[Widget]:
-        """Yield the panels of the run and its log."""
+        """Yield the panels with the run's header, alarms, curves, GPUs and host, and below them its
+        log.
+        """
         yield Panel(id="header")
         yield Panel(id="alarm")
         yield Panel(id="curves")
@@ -63,8 +67,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         yield LogPane(self.pod, self.run_name)
 
     def on_mount(self) -> None:
-        """Load the healthy ranges of the curves, and show the log at the time cursor if that is
-        set.
+        """Load the healthy ranges that the curves show. If the screens show a past moment, show the
+        log at that moment.
         """
         self.bands = self.load_bands()
         self._checkpoints = CheckpointLine(self.console_app, self.pod, self.run_name)
@@ -73,29 +77,33 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def pane(self) -> LogPane:  # type: ignore[override]
-        """Return the widget with the run's log."""
+        """Return the widget with the run's log, its title line and its commands."""
         return self.query_one(LogPane)
 
     @property
     def run_state(self) -> RunState:
-        """Return the run as it is, or as it was last if it has been removed from the pod."""
+        """Return the run as the pod has it now. If it was removed from the pod, it is returned as
+        it was last.
+        """
         self._last = self.pod.runs.get(self.run_name, self._last)
         return self._last
 
     def main(self) -> Widget:
-        """Return the log's lines, which have the focus."""
+        """Return the widget with the lines of the log, which has the focus."""
         return self.pane.view
 
     def trail(self) -> Sequence[str]:
-        """Return the path to this screen, which the top bar shows."""
+        """Return the names on the way to this screen, which the top bar shows: "fleet", then pod
+        and run.
+        """
         return ("fleet", self.pod.name, self.run_name)
 
     def subject(self) -> Subject:
-        """Return the pod and the run."""
+        """Return the pod and the run of the screen."""
         return Subject(self.pod, self.run_state)
 
     def draw(self) -> None:
-        """Bring all panels up to date. How much they show depends on the height of the screen."""
+        """Redraw all panels but the log. The lower the screen is, the less they show."""
         app, run, (width, height) = self.console_app, self.run_state, self.size
         small = height < 30
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
@@ -228,8 +236,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     @property
     def moment(self) -> int | None:
-        """Return the newest step at the time cursor, or None for now. Before the first step it is
-        one less than that.
+        """Return the newest step that had ended at the moment of the time cursor, or None if the
+        screens show now. Before the end of the first step, return that step's number minus 1.
         """
         t = self.cursor.of(self.pod)
         if t is None:
@@ -240,9 +248,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return steps[at - 1] if at else steps[0] - 1
 
     def step_times(self) -> dict[int, float]:
-        """Return the time at which each step ended, by the pod's clock in seconds since the epoch.
-        Computed again only when a step came: 20,000 steps take 20 ms, and one draw asks several
-        times.
+        """Return when each step ended, as {step: seconds since the epoch by the pod's clock}. It is
+        computed again only when a step has come, because 20,000 steps take 20 ms and one draw needs
+        it several times.
         """
         run = self.run_state
         key = (id(run), len(run.trainer_steps), run.step_seen, run.step)
@@ -251,8 +259,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return self._step_times[1]
 
     def moment_start(self) -> float | None:
-        """Return where the time cursor begins: this machine's time at the end of the newest step.
-        Returns None, with a message, if no step is done.
+        """Return where the time cursor begins: at the end of the newest step, in seconds since the
+        epoch by this machine's clock. If no step has ended, return None and show a message.
         """
         times = self.step_times()
         if times:
@@ -265,8 +273,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Show everything at the time cursor. The log follows after LOG_DELAY_S seconds without
-        another move, because it has to ask the pod.
+        """Show everything at the new moment of the time cursor. The log follows LOG_DELAY_S seconds
+        after the last move, because it has to query the pod for that.
         """
         if self._log_timer is not None:
             self._log_timer.stop()
@@ -285,8 +293,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """Move the time cursor by `count` steps. Between two steps, the nearer end in that
-        direction is one step.
+        """Move the time cursor by `count` steps, backwards if negative. If it stands between the
+        ends of two steps, the first step leads to the nearest end in that direction.
         """
         steps = sorted(self.step_times())
         if not steps:
@@ -301,12 +309,14 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.move_cursor(self.time_of_step(steps[min(max(at, 0), len(steps) - 1)]))
 
     def on_screen_suspend(self) -> None:
-        """Stop reading the log while the log screen, which reads the same streams, is on top."""
+        """Stop reading the log if the log screen is on top now, because that reads the same
+        streams.
+        """
         if isinstance(self.app.screen, LogScreen):
             self.pane.rest()
 
     def on_screen_resume(self) -> None:
-        """Read the log again, and show it at the time cursor if that has moved."""
+        """Read the log again. If the time cursor was moved on another screen, show its moment."""
         for pane in self.query(LogPane):
             pane.wake()
             if self.cursor.at != self._log_at:
@@ -317,7 +327,10 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar may show the command now."""
+        """Return True if the key bar at the bottom may offer this command now. It offers those of
+        the curves while these are large and those of the log otherwise, and leaves out what would
+        be of no use.
+        """
         if command.id == "retry":
             return status.link_down(self.pod)
         if command.id in OF_CURVES:
@@ -329,20 +342,25 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Open the run's worst open incident, or its logs if there is none."""
+        """Open the run's first open incident (root causes come first, then the oldest). If none is
+        open, open the run's logs.
+        """
         if self.subject().incidents:
             self.console_app.open_incident(self.subject())
         else:
             self.console_app.open_logs(self.pod, self.run_name)
 
     def do_plan(self, args: str) -> None:
-        """Open the page of the playbook in `args`, or of that of the worst incident, and make a
-        plan.
+        """Open the page of the playbook in `args` for this run, and have the agent make a plan
+        there. If `args` is empty, take the playbook of the run's first open incident; a message
+        says so if none is open.
         """
         self.console_app.open_plan(self.subject(), args)
 
     def do_back(self, args: str) -> None:
-        """Leave the time cursor, then the large curves, then the screen."""
+        """Go back one step: show now instead of a past moment; else make large curves small again;
+        else close the screen.
+        """
         if self.cursor.at is not None:
             self.move_cursor(None)
         elif self.curves_large:

@@ -16,15 +16,16 @@ MOST = 8
 
 
 class StopScreen(Confirmation):
-    """The question before a run is stopped. The run's name has to be typed."""
+    """The dialog that asks before a run is stopped. It is confirmed by typing the run's name."""
 
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__(run.name, typed=True, yes="stop it")
         self.pod, self.run_state = pod, run
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return which processes are ended by which signals and what is lost, with the commands if
-        `commands`.
+        """Return the question in lines: which processes of the run are ended, by which signals, and
+        what is lost with them. With `commands` it has the exact commands and all processes,
+        otherwise a short form.
         """
         run = self.run_state
         living, steps, first = (

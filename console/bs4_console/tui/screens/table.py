@@ -15,34 +15,35 @@ from bs4_console.tui.widgets.table import RowTable
 
 
 class TableScreen(ConsoleScreen):
-    """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`. A
-    row's key is (pod, what), with the pod first.
+    """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`.
+    The key of each row is (name of the pod, what the row shows of it).
     """
 
     filter_text = ""
 
     @property
     def table(self) -> RowTable:
-        """Return the screen's table."""
+        """Return the widget with the screen's table."""
         return self.query_one(RowTable)
 
     def main(self) -> Widget:
-        """Return the table, which has the focus."""
+        """Return the widget with the table, which has the focus."""
         return self.table
 
     def row(self) -> Row | None:
-        """Return the row under the cursor, or None."""
+        """Return the row under the cursor, or None if the table has no rows."""
         if self.ready:
             return self.table.selected
         return None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows that match the filter."""
+        """Return the rows that match the screen's filter, or all of them if there is no filter."""
         return [row for row in rows if matches(row.text, self.filter_text)]
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
-        """Return a line like "/h100 3 of 7 rows" that also says how to see the others. Empty if
-        there is no filter.
+        """Return a line like "/h100 3 of 7 rows" for above the table, with the key that removes the
+        filter. `kept` rows of `total` match the filter, and `noun` is what a row is called. Returns
+        [] if there is no filter.
         """
         if not self.filter_text:
             return []
@@ -53,8 +54,8 @@ class TableScreen(ConsoleScreen):
         return [[*shown, (f"   {self.console_app.keys['back']} takes the filter away", "dim")]]
 
     def moved(self) -> None:
-        """Update the bars, because the cursor is on another row and other commands are possible
-        there. The rows, which may be thousands, are not drawn again.
+        """Redraw the bars, because other commands may be possible on the row that is under the
+        cursor now. The rows, which may be thousands, are not drawn again.
         """
         self.draw_bars()
 
@@ -67,14 +68,16 @@ class TableScreen(ConsoleScreen):
         self.do_open("")
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter the table by what was typed after `/`."""
+        """Filter the table by `text`, which was typed after `/`. An empty text shows all rows."""
         self.filter_text = text
         self.draw_safely()
 
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Open the run under the cursor, or the pod if the row has no run."""
+        """Open the screen of the run of the row under the cursor, or the pod's page if the row has
+        no run. Does nothing without a pod.
+        """
         subject = self.subject()
         if subject.pod is not None and subject.run is not None:
             self.console_app.open_run(subject.pod, subject.run)
@@ -82,15 +85,17 @@ class TableScreen(ConsoleScreen):
             self.console_app.open_pod(subject.pod)
 
     def do_filter(self, args: str) -> None:
-        """Filter the table by `args`, or ask for a filter if it is empty."""
+        """Show only the rows that match `args`, a regular expression. If `args` is empty, open the
+        prompt in which a filter is typed.
+        """
         if args:
             self.prompted("/", args, final=True)
         else:
             self.ask("/", self.filter_text)
 
     def do_back(self, args: str) -> None:
-        """Remove the filter, or leave the screen if there is none. The fleet stays below all other
-        screens.
+        """Remove the filter if there is one, otherwise close the screen. The fleet, which is below
+        all other screens, stays.
         """
         if self.filter_text:
             self.prompted("/", "", final=True)

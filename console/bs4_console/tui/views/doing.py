@@ -21,8 +21,10 @@ _QUIET = frozenset({"plan", "note", "release", "rotate"})
 
 
 def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 2) -> list[Line]:
-    """Return a line for each action under way on the run, or on the whole pod if `run` is None, the
-    newest last. At most `most` lines of `width` cells.
+    """Return a line for each action under way on the run, or on the whole pod if `run` is None:
+    what it does, its current step, and for how long. At most `most` lines of at most `width` cells
+    are returned, those of the newest actions; the newest is the last. Empty if no action is under
+    way.
     """
     found = sorted(
         under_way(pod.ledger.actions.values(), run), key=lambda action: action.accepted_t
@@ -32,7 +34,9 @@ def lines(pod: PodState, run: str | None, clock: Clock, width: int, most: int = 
 
 
 def under_way(actions: Iterable[ActionView], run: str | None) -> Iterator[ActionView]:
-    """Yield the actions that have not ended and are work, of the run or of all runs if None."""
+    """Yield those of `actions` that have not ended and that do work, for the given run or for all
+    runs if `run` is None. Plans, notes and the actions of retention do not count as work.
+    """
     for action in actions:
         if not action.ended and action.kind not in _QUIET and run in (None, action.run):
             yield action

@@ -34,8 +34,9 @@ _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
-    """Return the result in one line, for example "✖ 1 forbids it  ▲ 2 warnings  ✔ 14 ok   ✔ memory
-    fits". It stands above the plan however long that is.
+    """Return the result of the checks before a launch in one line, for example "✖ 1 forbids it  ▲ 2
+    warnings  ✔ 14 ok   ✔ memory fits". `memory` is the memory estimate as lines of text, or empty
+    if there is none.
     """
     line: Line = []
     counts = Counter(check.state for check in checks)
@@ -53,7 +54,9 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
 
 
 def lines(checks: Sequence[Check], width: int) -> list[Line]:
-    """Return a block of lines for each check that is not ok, in the given order."""
+    """Return, for each check that is not ok, its name, why it is not, and what to do, in lines of
+    at most `width` cells. The checks stay in the given order. Empty if all are ok.
+    """
     found: list[Line] = []
     for check in checks:
         if check.state == "ok":
@@ -76,7 +79,7 @@ def lines(checks: Sequence[Check], width: int) -> list[Line]:
 
 
 def heading(checks: Sequence[Check]) -> Line:
-    """Return the heading with the number of checks that are ok."""
+    """Return the heading above the checks before a launch, which says how many of them are ok."""
     good = sum(check.state == "ok" for check in checks)
     return [
         ("BEFORE THE START ", "head"),
@@ -85,8 +88,8 @@ def heading(checks: Sequence[Check]) -> Line:
 
 
 def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
-    """Return the memory estimate in lines of at most `width` cells, with its sums and verdicts
-    emphasised.
+    """Return the memory estimate of a run, given as lines of text, as styled lines of at most
+    `width` cells. Sums and verdicts, such as whether it fits, are emphasised.
     """
     found: list[Line] = []
     for number, text in enumerate(memory):

@@ -23,8 +23,9 @@ OLD_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `least` and `most` are its width in cells; a `most` of 0 takes the rest
-    of the line. On a narrow terminal the columns with the least `importance` are left out first.
+    """A column of a table. `id` names its cells in a Row. `least` and `most` are its width in
+    cells; a `most` of 0 takes what is left of the line. On a narrow terminal the columns with the
+    least `importance` are left out.
     """
 
     id: str
@@ -54,8 +55,10 @@ COLUMNS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of a table. `key` is (pod, run), with "" as the run for the pod itself. `cells` are the
-    texts by column id. `rank` is 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
+    """A row of a table. `key` identifies it; in the fleet it is (pod, run), with "" as the run for
+    the pod itself. `cells` has the styled text of each column by the column's id. `rank` is how
+    much it needs a person: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `old` is True for
+    a run that ended more than a day ago.
     """
 
     key: tuple[str, str]
@@ -73,12 +76,12 @@ class Row:
 
     @cached_property
     def text(self) -> str:
-        """Return the row's text, which the filter searches."""
+        """Return the text of all cells, separated by blanks. A filter searches this text."""
         return " ".join(text_of(line) for line in self.cells.values())
 
     @cached_property
     def widths(self) -> dict[str, int]:
-        """Return the width of each cell's text by column id."""
+        """Return how many cells of the terminal the text of each cell takes, by the column's id."""
         return {name: width_of(line) for name, line in self.cells.items()}
 
 
@@ -108,8 +111,10 @@ HEADING = "\x00"
 def arrange(
     rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
 ) -> list[Row]:
-    """Return the rows sorted, and with headings if they are grouped. The group with the worst row
-    comes first. Groups in `folded` show only their heading.
+    """Return the rows sorted by the column `sort` ("" for need) and grouped by the value `group`
+    ("" or "none" for no groups). Each group begins with a row that is its heading, and the group
+    with the worst row comes first. Of a group whose name is in `folded` only the heading is
+    returned.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
@@ -126,13 +131,17 @@ def arrange(
 
 
 def worst(rows: Iterable[Row]) -> int:
-    """Return the highest rank of the rows, of which there is at least one."""
+    """Return the highest rank of the rows: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
+    Raises ValueError if there are no rows.
+    """
     return max(row.rank for row in rows)
 
 
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
-    """Return the rows sorted by a column; `-` before its name reverses the order. Rows without a
-    value come last, equal rows are sorted by need, and rows of old runs stay at the end.
+    """Return the rows sorted by the column `sort`, in reverse with `-` in front of its name, or by
+    need ("need": the worst first). Rows without a value in that column come after the others, rows
+    with equal values are sorted by need, and runs that ended more than a day ago are always at the
+    end.
     """
     by_need = sorted(rows, key=lambda row: (row.old, -row.rank, row.key))
     column, turned = sort.removeprefix("-"), sort.startswith("-")
@@ -167,8 +176,9 @@ _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Return True if `text` contains the regular expression, ignoring case. `!` in front negates
-    it. An invalid expression is searched literally.
+    """Return True if `text` matches the filter `wanted`: it contains this regular expression, in
+    upper or lower case. With `!` in front of the expression, return True if it does not. An invalid
+    expression is searched as plain text, and "" matches everything.
     """
     if not wanted:
         return True
@@ -181,15 +191,15 @@ def matches(text: str, wanted: str) -> bool:
 
 
 def rows(pods: Iterable[PodState], clock: Clock) -> list[Row]:
-    """Return the rows of all pods, worst first. Rows of the same rank are sorted by name, so that
-    they stand still while nothing changes.
+    """Return the rows of all pods, the worst first. Rows of the same rank are sorted by name, so
+    that they keep their places while nothing changes.
     """
     return ordered([row for pod in pods for row in readable_rows(pod, clock)], "need")
 
 
 def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Return the pod's rows, or one row that says so if the pod's records cannot be read. The other
-    pods stay on the screen then.
+    """Return the rows of one pod. If the pod's records are malformed, return one row that says so,
+    so that the other pods can still be shown.
     """
     try:
         return pod_rows(pod, clock)
@@ -208,8 +218,8 @@ def readable_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Return a row for each run of the pod. A pod without current runs, or with an incident of its
-    own, has another row for itself.
+    """Return a row for each run of the pod. A pod without runs, with old runs only, or with an
+    incident of its own also has a row for itself, as the last one.
     """
     made = [_row(pod, run, clock) for run in pod.runs.values()]
     if status.incidents_of(pod, None) or all(row.old for row in made):
@@ -303,13 +313,18 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
 
 
 def step_line(run: RunState, role: str = "") -> Line:
-    """Return the run's step, for example "187/500"."""
+    """Return the newest step of the run and its last step, for example "187/500", as a styled line.
+    The first is "–" if no step is known; the last is left out if it is not known. `role` is the
+    style of the first.
+    """
     done = formatting.NONE if run.step is None else str(run.step)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
 def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
-    """Return the last number under `key` in the last eight rows, or None if there is none."""
+    """Return the newest number that one of the last eight rows has under `key`. Returns None if
+    none of these rows has one.
+    """
     for row in reversed(list(rows)[-8:]):
         value = row.get(key)
         if isinstance(value, (int, float)):
@@ -318,8 +333,9 @@ def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
 
 
 def gpu_summary(pod: PodState, role: str = "") -> Line:
-    """Return the pod's GPUs in short, for example "8× 93% 71G": their number, mean utilisation, and
-    mean memory in GiB.
+    """Return the pod's GPUs in short as a styled line, for example "8× 93% 71G": their number,
+    their mean utilisation and the mean of their used memory in GiB. If their data is absent, stale
+    or an error, the line says that instead. `role` is the style of the numbers.
     """
     gpus, devices = pod.latest.get("gpus") or {}, _devices(pod)
     state = gpus.get("state")
@@ -337,7 +353,9 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
-    """Return how full the fullest disk is, in percent."""
+    """Return how full the pod's fullest disk is, for example "81%", or "–" if that is not known.
+    `role` is the style unless the disk is nearly full.
+    """
     share = _fullest(pod)
     if share is None:
         return [(formatting.NONE, "dim")]
@@ -358,12 +376,16 @@ def _devices(pod: PodState) -> list[dict[str, Any]]:
 
 
 def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
-    """Return the values under `key` of the devices that report one."""
+    """Return the values under `key` of the records of GPUs. GPUs that do not report it are left
+    out.
+    """
     return [device[key] for device in devices if device.get(key) is not None]
 
 
 def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
-    """Return the mean of the values under `key`, or None if no device reports one."""
+    """Return the mean of the values under `key` over the records of GPUs, or None if no GPU reports
+    it.
+    """
     values = known(devices, key)
     if values:
         return sum(values) / len(values)

@@ -47,9 +47,10 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Seen:
-    """A pod's telemetry at the moment that is shown. `t` is that moment in seconds since the epoch.
-    `trouble` says why the data is not what it seems, or why there is none. `old` is True if the
-    data is not from that moment.
+    """The telemetry of a pod at the moment that the screens show. `sample` is the record, or {} if
+    there is none. `t` is the moment in seconds since the epoch, or 0.0 if there is no record of a
+    past moment. `trouble` says as a styled line what is wrong with the data or why there is none.
+    `old` is True if the data is not from that moment.
     """
 
     pod: PodState
@@ -60,22 +61,22 @@ class Seen:
 
     @property
     def gpus(self) -> dict[str, Any]:
-        """Return the sample's record of the GPUs, or {}."""
+        """Return the part of the record that is about the GPUs, or {} if there is none."""
         return self.sample.get("gpus") or {}
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """Return the record of each GPU."""
+        """Return the record of each GPU, or [] if no GPU is known."""
         return self.gpus.get("devices") or []
 
     @property
     def xids(self) -> list[dict[str, Any]]:
-        """Return the Xid errors of the hour before the moment."""
+        """Return the Xid errors that the NVIDIA driver reported in the hour before the moment."""
         return recent_xids(self.gpus, self.t)
 
 
 def now(pod: PodState, clock: Clock) -> Seen:
-    """Return the pod's newest telemetry."""
+    """Return the pod's newest telemetry as a Seen. If it is old, its `trouble` says so."""
     old, trouble = is_old(pod, clock), _trouble(pod.latest.get("gpus") or {})
     if old and not trouble:
         trouble = [(f"seen {formatting.age(status.age(pod, clock))} ago", "warn")]
@@ -83,8 +84,9 @@ def now(pod: PodState, clock: Clock) -> Seen:
 
 
 def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
-    """Return the pod's telemetry at the time cursor. `sample` is None if there is none of that
-    moment; `reading` is True if it is still being read.
+    """Return the pod's telemetry at the time cursor (a past moment) as a Seen. `sample` is the
+    record of that moment, or None if there is none here. `reading` is True if it is still being
+    read from a file.
     """
     if sample is None:
         why = "reading…" if reading else "no sample of then is kept"
@@ -93,13 +95,16 @@ def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> S
 
 
 def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
-    """Return the rows of all pods: pods with problems first, GPUs in their own order."""
+    """Return the table rows of the GPUs of all pods, pods with problems first and the GPUs of a pod
+    in their own order. With `compact` each pod is one row.
+    """
     return arrange(pod_rows(one, compact=compact) for one in seen)
 
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
-    """Return one pod's rows. A row's key is (pod, GPU) like "3", (pod, GPU/pid) like "3/812", or
-    (pod, "") for the pod itself.
+    """Return the table rows of one pod: one for each GPU and one below it for each process if it
+    has several, or with `compact` a single row. A row's key is (pod, "3") for GPU 3, (pod, "3/812")
+    for process 812 on it, or (pod, "") for the pod itself.
     """
     if compact:
         return _pod_row(seen)
@@ -107,13 +112,15 @@ def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
 
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
-    """Return the rows of all pods in one list, pods with problems first."""
+    """Return the rows of all pods, given as a list for each pod, in one list. Pods with problems
+    come first; pods that are equal in that are sorted by name.
+    """
     return list(chain(*sorted(of_pods, key=lambda rows: (-worst(rows), rows[0].key))))
 
 
 def summary(seen: Iterable[Seen]) -> Line:
-    """Return how many GPUs there are and how busy they are, over the pods whose data is from the
-    moment that is shown.
+    """Return how many GPUs there are, how many are held by runs, how busy they are and how much
+    power they take, as a styled line. Pods whose data is old do not count.
     """
     fresh = [one for one in seen if not one.old]
     devices: list[dict[str, Any]] = []

@@ -32,8 +32,9 @@ _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting
 
 
 def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
-    """Return a heading with the state of the data, then the GPUs; two to a line if `compact`. The
-    heading says if the data is absent or stale, or if owners cannot be proved.
+    """Return a heading, then a line for each of the pod's GPUs as they are now, or with `compact`
+    one for every two. The heading says if the data is absent, stale or an error, or if it cannot be
+    told which run holds a GPU.
     """
     gpus: dict[str, Any] = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
@@ -46,8 +47,9 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
 def lines_then(
     sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
 ) -> list[Line]:
-    """Return the GPUs at the time cursor. `sample` is None if no telemetry of that moment is kept
-    here; `reading` is True if it is still being read.
+    """Return the lines about a pod's GPUs at the time cursor (a past moment), as `lines` does for
+    now. `sample` is the telemetry record of that moment, or None if there is none here; the only
+    line then says that, or that it is still being read if `reading`.
     """
     if sample is None:
         why = "no sample of that moment is kept here"
@@ -73,7 +75,9 @@ def _lines(
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
-    """Return the Xid errors of the last hour before `now`, which is in seconds since the epoch."""
+    """Return the Xid errors in the record `gpus` that the driver reported in the last hour before
+    `now`, in seconds since the epoch. Later ones are included.
+    """
     found = []
     for x in gpus.get("xids") or []:
         if now - float(x.get("t") or 0.0) < XID_S:
@@ -82,13 +86,17 @@ def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
 
 
 def stale_words(gpus: Mapping[str, Any]) -> str:
-    """Return the age of stale data and its reason."""
+    """Return for how long the GPU data in the record `gpus` has been stale and why, for example
+    "STALE 1m12s: the driver does not answer".
+    """
     why = gpus.get("detail") or "the driver does not answer"
     return f"STALE {formatting.duration(gpus.get('age_s') or 0)}: {why}"
 
 
 def temperature(celsius: float | None, role: str) -> Line:
-    """Return a temperature, drawn in `role` unless it is HOT_C or more."""
+    """Return a temperature as a styled line, for example "71°C", or "–°C" for None. It is drawn in
+    the style `role`, and as a warning from HOT_C (85) degrees on.
+    """
     if celsius is not None and celsius >= HOT_C:
         role = "warn bold"
     return [(f"{formatting.whole(celsius)}°C", role)]
@@ -165,8 +173,9 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
 
 
 def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
-    """Return the complaints of the driver about one GPU. They stand before the owner, so that they
-    are not cut off.
+    """Return what is wrong with one GPU as a styled line: Xid errors, other complaints of the
+    driver, bad links, and throttling that is not normal under load. `device` is the GPU's record,
+    `xids` are the errors of all GPUs. Empty if nothing is wrong.
     """
     line: Line = []
     for xid in xids:
@@ -189,8 +198,9 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
 
 
 def link_marks(device: dict[str, Any]) -> Line:
-    """Return complaints about a PCIe link with fewer lanes than possible, and about NVLinks that
-    are down. A low PCIe generation is no complaint, because an idle GPU lowers it.
+    """Return what is wrong with the links of one GPU as a styled line: PCIe with fewer lanes than
+    possible, or some NVLinks down. Empty if nothing is. A low PCIe generation is normal, because an
+    idle GPU lowers it; so are NVLinks that are all down, because such a GPU has no partner.
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
@@ -204,8 +214,9 @@ def link_marks(device: dict[str, Any]) -> Line:
 
 
 def pcie_line(device: dict[str, Any]) -> Line:
-    """Return PCIe generation and lanes, and the rates to and from the GPU per second, for example
-    "5x16 ↓812M ↑96M".
+    """Return the PCIe link of one GPU as a styled line: its generation, its lanes, and the bytes
+    per second to and from the GPU, for example "5x16 ↓812M ↑96M". Returns "–" if they are not
+    known.
     """
     pcie = device.get("pcie")
     if not pcie:
@@ -218,8 +229,8 @@ def pcie_line(device: dict[str, Any]) -> Line:
 
 
 def nvlink_line(device: dict[str, Any]) -> Line:
-    """Return active and all NVLinks, for example "18/18", and the number of errors if there are
-    any.
+    """Return how many NVLinks of one GPU are active and how many it has, for example "18/18", and
+    their errors if there are any, as a styled line. Returns "–" if that is not known.
     """
     nvlink = device.get("nvlink")
     if not nvlink:
@@ -231,8 +242,9 @@ def nvlink_line(device: dict[str, Any]) -> Line:
 
 
 def owners(device: dict[str, Any]) -> Line:
-    """Return run and component of each process on the GPU, each once. A process that belongs to no
-    run is named by its pid.
+    """Return who holds a GPU, as a styled line: the run and component (such as "math-7b trainer")
+    of each process on it, each only once. A process that belongs to no run is named by its pid.
+    Without processes the line says "free" or, if memory is in use, "no process visible".
     """
     procs = device.get("procs") or []
     if not procs:

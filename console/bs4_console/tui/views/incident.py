@@ -28,7 +28,9 @@ _STATE = {
 
 
 def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """Return the incident's title, then its facts in one line."""
+    """Return the incident's title in lines of at most `width` cells, and below it one line with its
+    severity, role, failure, run, start and state.
+    """
     offset = pod.link.clock_offset or 0.0
     sign, role, until = "✔", "good bold", incident.updated_t
     if incident.state == "open":
@@ -56,8 +58,8 @@ def heading(incident: IncidentView, pod: PodState, clock: Clock, width: int) -> 
 
 
 def evidence(incident: IncidentView, width: int) -> list[Line]:
-    """Return the evidence of the incident: source, file, line and text of each entry, and what
-    could not be observed.
+    """Return the incident's evidence in lines of at most `width` cells: its summary; source, file,
+    line number and text of each entry; and what could not be observed on the pod.
     """
     lines: list[Line] = [[("HOW IT IS KNOWN", "head")]]
     if incident.summary:
@@ -98,8 +100,10 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
 def would_do(
     text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """Return the fix as it is known before there is a plan: the playbook's steps, or advice for a
-    person if no playbook repairs it.
+    """Return, in lines of at most `width` cells, how the incident can be repaired, for as long as
+    there is no plan: the steps of its playbook, or advice for a person if no playbook repairs it.
+    `text` has the texts of the playbook, or is None if this console does not have them. `keys` maps
+    command ids to keys.
     """
     if incident.playbook is None:
         return [cut(line, width) for line in _by_hand(text, width)]

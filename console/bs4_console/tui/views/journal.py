@@ -46,8 +46,8 @@ _SHOWN_ELSEWHERE = frozenset({"key", "kind", "plan", "run", "plan_hash", "playbo
 
 
 def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
-    """Return a row for every action in the pod's journal, including automatic ones and plans. A
-    row's key is (pod, the action's key).
+    """Return a table row for every action in the pod's journal, also for plans and for actions that
+    no person requested. A row's key is (pod, the action's key).
     """
     found = []
     for action in pod.ledger.actions.values():
@@ -56,13 +56,13 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows sorted by time, the newest first."""
+    """Return the rows of actions in the order of time, the newest first."""
     return sorted(rows, key=lambda row: (-float(row.values["t"] or 0), row.key))
 
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
-    """Return a value that changes when the pod's rows do: when its journal has grown, and at the
-    next day, which changes what `when` returns.
+    """Return a value that differs from the last one if the pod's rows have to be made again: when
+    its journal has grown, or when another day has begun, because `when` then names the day.
     """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 
@@ -85,14 +85,16 @@ def _row(pod: PodState, action: ActionView, clock: Clock) -> Row:
 
 
 def when(t: float, clock: Clock) -> str:
-    """Return the local time of an action: "03:12:41" for today, "11-19 03:12" for another day."""
+    """Return the local time of an action as text: "03:12:41" if it was today, "11-19 03:12"
+    otherwise. `t` is in seconds since the epoch.
+    """
     then, now = time.localtime(t), time.localtime(clock.wall())
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M", then)
 
 
 def lines(pod: PodState, action: ActionView, width: int) -> list[Line]:
-    """Return one action in full: who requested it and with which arguments, each step with its
-    command, and its result.
+    """Return one action in full, in lines of at most `width` cells: who requested it, with which
+    arguments, each step with its command, and the result.
     """
     head: Line = [
         (" ", ""),

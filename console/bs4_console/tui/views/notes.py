@@ -12,8 +12,9 @@ Note = Mapping[str, Any]
 
 
 def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
-    """Return the newest note in one line of `width` cells, for example "✎ lowered the rate  jo
-    03:12". Empty if there is none.
+    """Return the newest note about a run in one line of at most `width` cells, for example "✎
+    lowered the rate  jo 03:12". `notes` are in the order of time, `indent` is the number of blanks
+    in front. Returns [] if there are no notes.
     """
     if not notes:
         return []
@@ -28,7 +29,9 @@ def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
 
 
 def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
-    """Return all notes in full, the newest first. `key` is the key that writes another."""
+    """Return all notes about a run in full, in lines of at most `width` cells, the newest first.
+    `key` is the key that writes another note. Without notes the lines say so.
+    """
     if not notes:
         said = "Nothing was written about this run yet."
         return [

@@ -31,8 +31,9 @@ NAME = 10
 def lines(
     pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
 ) -> list[Line]:
-    """Return the link's line if `link`, then a block for W&B of each run and one for the provider,
-    also for those that were not polled.
+    """Return what the external observers say, in lines of at most `width` cells: the link (only
+    with `link`), W&B for each of `runs`, and the provider of the pod. For an observer that was not
+    polled the line says why not.
     """
     found: list[Line] = [
         [

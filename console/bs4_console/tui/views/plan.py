@@ -41,22 +41,27 @@ MOST = 40
 
 
 def danger(plan: dict[str, Any]) -> tuple[str, str]:
-    """Return what the plan does in words, and the role in which it is drawn."""
+    """Return (what the plan does to the run in words, the role of the style in which that is
+    drawn), for example ("restarts the run", "warn").
+    """
     word = str(plan.get("danger", "unknown"))
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def must_type(plan: dict[str, Any]) -> bool:
-    """Return True if a person has to type the run's name to confirm the plan."""
+    """Return True if a person has to type the run's name to confirm the plan. False means that one
+    key is enough, for a plan that changes nothing or only restarts the run.
+    """
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Return the seconds until the agent refuses the plan, by the pod's monotonic clock. Returns
-    None while that clock is unknown, and 0 if the plan has expired.
+    """Return in how many seconds the plan expires; the agent refuses it then. Returns 0 if it has
+    expired or the pod has rebooted since, and None while the pod's clock is not known.
 
-    The pod's clock now is estimated as that of its newest record plus the record's age here. The
-    estimate is late by the time that the record was under way, never early.
+    Plans expire by the pod's monotonic clock. Its time now is estimated as that of the newest
+    telemetry record plus the time since the record arrived here. The estimate is behind that clock
+    by the time that the record was under way, and never ahead of it.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -70,8 +75,9 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
 def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
-    """Return the latest plan, or refusal of one, for this run. None as `playbook` or `attempt`
-    allows any. Returns None if there is none.
+    """Return the latest plan for the run, or the agent's refusal to make one, whichever is newer.
+    `playbook` and `attempt` restrict that to a playbook's id and an attempt's number; None allows
+    any. Returns None if there is neither.
     """
     found = [
         p
@@ -84,8 +90,9 @@ def newest(
 def plan_lines(
     plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line
 ) -> list[Line]:
-    """Return the plan: a heading with hash, expiry and the key to press (`how_to_run`), then each
-    step with its command and targets.
+    """Return a plan in lines of at most `width` cells: what it does, its hash, when it expires,
+    `how_to_run` (the line with the key to press), each step with its command and what that touches,
+    and how success is verified.
     """
     body = plan.plan
     does, role = danger(body)
@@ -118,7 +125,10 @@ def _expires(left: float | None) -> Span:
 
 
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
-    """Return the commands in full, each after a "$". What will run is never cut off."""
+    """Return the shell commands of a plan's step, each behind a "$", in lines of at most `width`
+    cells after `indent` blanks. Commands are separated by "; " in `command`. They are wrapped and
+    never cut off. Empty for "".
+    """
     lines: list[Line] = []
     for part in command.split("; ") if command else []:
         folded = fold(part, width, "accent", indent + 2)
@@ -170,7 +180,9 @@ def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iter
 
 
 def verify_words(verify: dict[str, Any]) -> str:
-    """Return in words how the plan's success is verified."""
+    """Return in words how it is verified that the plan has repaired the run. `verify` is the plan's
+    entry of this name. If it is empty, the words say that no verification is named.
+    """
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}
         limit = _limit(how.get("within", 1800))
@@ -193,7 +205,9 @@ def _limit(within: Any) -> str:
 
 
 def action_lines(action: ActionView, pod: PodState, clock: Clock, width: int) -> list[Line]:
-    """Return an action: each step with its mark, time and detail, then the verdict and why."""
+    """Return an action in lines of at most `width` cells: who requested it and when, each step with
+    its state and duration, and the verdict (see `verdict`).
+    """
     offset = pod.link.clock_offset or 0.0
     at = formatting.of_day(action.accepted_t - offset, seconds=True)
     lines: list[Line] = [
@@ -227,8 +241,8 @@ def _acted(number: int, step: StepView, now: float, width: int) -> Iterator[Line
 
 
 def verdict(action: ActionView, width: int) -> list[Line]:
-    """Return whether the run has recovered and why, or what the action waits for while it is under
-    way.
+    """Return, in lines of at most `width` cells, whether the action has repaired the run and why or
+    why not. While the action is under way, return what it waits for.
     """
     waits: Line = [("… ", "accent bold")]
     if action.state == "verifying":

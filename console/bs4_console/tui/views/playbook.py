@@ -19,7 +19,10 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
-    """The texts of a playbook. `leads_to` is the id of another playbook that helps, or None."""
+    """What a playbook's file says to a person. `steps` are the steps of its fix in sentences, and
+    `verify` says how success is verified. `danger` is its danger in one word, such as "restart".
+    `leads_to` is the id of another playbook that helps, or None.
+    """
 
     id: str
     title: str
@@ -34,8 +37,8 @@ class PlaybookText:
 
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
-    """Return the texts of the shipped playbook with this id, or None if this console has none. The
-    agent may know a newer one, or the user's own.
+    """Return the texts of the playbook with this id that is shipped with this console. Returns None
+    if there is none of this id; the pod's agent may still know one, a newer one or the user's own.
     """
     if not _ID.fullmatch(playbook):
         return None
@@ -49,7 +52,7 @@ def load(playbook: str) -> PlaybookText | None:
 
 
 def ids() -> list[str]:
-    """Return the ids of all shipped playbooks, sorted."""
+    """Return the ids of all playbooks that are shipped with this console, sorted."""
     return sorted(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 

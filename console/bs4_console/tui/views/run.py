@@ -37,8 +37,9 @@ DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
-    """Return two lines: state and identity, with link and age of the data on the right; then the
-    run's numbers.
+    """Return the two lines at the top of a run's screen. The first has its status, name, pod and
+    attempt, and on the right the link and the age of the data. The second has its step, pace, ETA
+    and other numbers.
     """
     how = status.status_of(pod, run)
     attempt = run.view.attempt
@@ -83,21 +84,24 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
-    """Return a bar like "━━━━━━━───" for a share between 0 and 1. Its lines are thin, because eight
-    full blocks above each other would outshine what is wrong.
+    """Return a bar of `width` cells like "━━━━━━━───" as a styled line. `share`, from 0 to 1, is
+    how much of it is filled, in the style `role`.
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return [(BAR * full, role), (REST * (width - full), "rule")]
 
 
 def host_line(pod: PodState, clock: Clock, width: int) -> Line:
-    """Return CPU, load, memory, /dev/shm and disks of the host, and what is not visible there."""
+    """Return one line about the pod's host now: CPU, memory, /dev/shm and disks, and what the agent
+    cannot see there. It is grey if the telemetry is old.
+    """
     line = _host(pod.latest, width)
     return cut(faded(line) if is_old(pod, clock) else line, width)
 
 
 def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
-    """Return the line of the host at the time cursor. `sample` is None if nothing of that moment is
+    """Return one line about the pod's host at the time cursor (a past moment), as `host_line` does
+    for now. `sample` is the telemetry record of that moment; with None the line says that it is not
     known.
     """
     if sample is None:
@@ -146,13 +150,15 @@ def _is_calm(part: Line) -> bool:
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
-    """Return True if the pod's newest telemetry is not current any more."""
+    """Return True if the pod's newest telemetry arrived more than a few seconds ago, or if none
+    ever has.
+    """
     return status.is_old(status.age(pod, clock))
 
 
 def faded(line: Line) -> Line:
-    """Return the line in grey, because its numbers are not current. Headings, warnings and errors
-    keep their role.
+    """Return the styled line in grey, to show that its numbers are not current. Headings, warnings
+    and errors keep their style.
     """
     found = []
     for text, style in line:
@@ -171,8 +177,9 @@ def _share(gap: str, name: str, used: float | None, total: float | None) -> Line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
-    """Return the run's processes, for example "launcher 812  engine 830", with dead ones marked. If
-    the data is old, the line says so and nothing is green.
+    """Return one line with the processes of the run by component, for example "launcher 812  engine
+    830", with dead and stopped ones marked. If the data is old, the line says so and shows none as
+    healthy. Without processes it says why.
     """
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
@@ -187,8 +194,9 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
 
 
 def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
-    """Return the line of the run's processes at the time cursor. `sample` is None if nothing of
-    that moment is known.
+    """Return one line with the processes of the run at the time cursor (a past moment), as
+    `components_line` does for now. `sample` is the telemetry record of that moment; with None the
+    line says that it is not known.
     """
     line: Line = [(" procs", "head")]
     if sample is None:
@@ -248,7 +256,10 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
 def alarm_lines(
     pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """Return what is wrong and the key to press, in at most `most` lines. Empty if all is well."""
+    """Return what is wrong with the run now, with the key to press, in at most `most` lines: a pod
+    that is lost or a link that is down, then the run's open incidents. `keys` maps command ids to
+    keys. Empty if nothing is wrong.
+    """
     lines: list[Line] = []
     known = status.lost(pod)
     if known is not None and pod.lost is not None:
@@ -294,9 +305,9 @@ def alarm_lines(
 def alarm_lines_then(
     pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """Return what was wrong at the time cursor, and what has opened since, in at most `most` lines.
-    `t` is that moment by the pod's clock. An incident was open then if it had opened and not yet
-    ended.
+    """Return the run's incidents that were open at the time cursor (a past moment), and the first
+    that was opened after it, in at most `most` lines. `t` is the moment in seconds since the epoch
+    by the pod's clock. `keys` maps command ids to keys. Empty if there are none.
     """
     lines: list[Line] = []
     mine = sorted(
@@ -346,13 +357,17 @@ def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str,
 
 
 def sources(pod: PodState, run: str) -> list[str]:
-    """Return the log streams of the run, the usual ones first."""
+    """Return the names of the run's log streams ("log/RUN/SOURCE"): orchestrator, trainer and
+    inference first, the launcher after them, then the others by name.
+    """
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]
     return sorted(found, key=lambda name: _placed(name.removeprefix(prefix), SOURCES))
 
 
 def short(stream: str) -> str:
-    """Return a stream's source as the source column shows it."""
+    """Return the source of a log stream, shortened for the column of sources: "orch" for
+    "log/math-7b/orchestrator", for example.
+    """
     name = stream.rpartition("/")[2]
     return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

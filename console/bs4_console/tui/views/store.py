@@ -19,8 +19,9 @@ BAR = 10
 
 
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
-    """Return the line, or [] if no sync was ever ordered. A sign marks what a person should look
-    at. `named` includes the run's name.
+    """Return one line about the copy of the run in an object store: the last step that was verified
+    there, the upload under way, and what failed. Returns [] if no sync of the run was ever ordered.
+    `named` puts the run's name in front.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:
@@ -66,6 +67,8 @@ def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = Fal
 
 
 def wrong(pod: PodState, run: str) -> bool:
-    """Return True if the last upload has failed. Its line is shown on a small screen too then."""
+    """Return True if the last upload of the run to the object store has failed. The line about the
+    store is then shown on a small screen too.
+    """
     view = pod.ledger.syncs.get(run)
     return view is not None and view.failed is not None

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class TopBar(Panel):
-    """The bar at the top of every screen."""
+    """The bar at the top of every screen, with the way to the screen and how many rows of the fleet
+    need a person.
+    """
 
     DEFAULT_CSS = "TopBar { height: 1; }"
 
@@ -36,8 +38,9 @@ class TopBar(Panel):
         quiet: bool = False,
         pod: PodState | None = None,
     ) -> None:
-        """Show the path on the left and a tally of the rows on the right. `pod` adds the quality of
-        its link and the age of its data. `quiet` says that alerts are off.
+        """Show `trail`, the names on the way to the screen, on the left and a tally of the fleet's
+        rows on the right. `pod` adds the quality of its link and the age of its data. `read_only`
+        and `quiet` add that nothing can be changed, and that alerts are off.
         """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
@@ -75,8 +78,9 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """Return how many rows are critical, unknown or a warning, and how many pods and running runs
-    there are. `short` leaves out the words.
+    """Return how many rows are critical, unknown or warnings, how many pods there are and how many
+    runs are running, as a styled line. With `short` only signs and numbers are given, and no
+    running runs.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
@@ -97,7 +101,7 @@ def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
 
 
 class KeyBar(Panel):
-    """The bar with the keys at the bottom of every screen."""
+    """The bar at the bottom of every screen, with the keys that are useful now."""
 
     DEFAULT_CSS = "KeyBar { height: 1; }"
 
@@ -105,8 +109,8 @@ class KeyBar(Panel):
         super().__init__(fill="bar")
 
     def tell(self, hints: Iterable[tuple[str, str, commands.Command]], width: int) -> None:
-        """Show the hints (key, title, command), given in order of importance, as far as they fit.
-        Help, back and the command line are always shown.
+        """Show as many hints as fit into `width` cells. A hint is (key, title, command), and the
+        most important come first. Those for help, back and the command line are always shown.
         """
         line: Line = [(" ", "")]
         always: Line = []

@@ -28,8 +28,8 @@ Column = tuple[float | None, float | None, bool] | None
 
 @dataclass(frozen=True)
 class Overlay:
-    """Another curve in the same place: `dash` is the index of its dashes in DASHES, `letter` stands
-    at its end.
+    """A curve that is drawn over another one to compare with it. `dash` is the index of its pattern
+    of dashes in DASHES. `letter` is drawn at its end. `points` are (step, value).
     """
 
     letter: str
@@ -38,7 +38,9 @@ class Overlay:
 
 
 def sample(dash: int) -> str:
-    """Return five cells of a curve with these dashes, for a legend. -1 is the solid curve."""
+    """Return five characters that show a curve drawn with the pattern DASHES[dash], for a legend.
+    -1 stands for the solid curve.
+    """
     on, period = DASHES[dash] if dash >= 0 else (1, 1)
     return "".join(
         chr(0x2800 + sum(_DOTS[d][1] for d in (0, 1) if (2 * x + d) % period < on))
@@ -58,11 +60,13 @@ def plot(
     mean: Sequence[Point] = (),
     others: Sequence[Overlay] = (),
 ) -> list[Line]:
-    """Return the curve as `height` lines of `width` cells, for the steps `first` to `last`.
+    """Return a curve drawn in braille dots, as `height` lines of `width` cells, for the steps
+    `first` to `last`. `found` are its points (step, value). At least one value of `found` or
+    `others` has to be drawable.
 
-    A column that holds several steps is drawn from their least to their greatest value. With a
-    running `mean` that is the curve, and the steps are dim dots behind it. `at` is the step under
-    the time cursor. At least one value of `found` or `others` has to be drawable.
+    Where several steps share a column, it reaches from their least to their greatest value. If
+    `mean` is given, it is drawn as the curve, and the points as dim dots behind it. `others` are
+    drawn in dashes. `log` draws logarithms. `at` is a step whose column is highlighted.
     """
     count = width * 2
     drawn = [found, *(overlay.points for overlay in others)]
@@ -92,8 +96,9 @@ def plot(
 
 
 def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
-    """Return the points with their values as heights. With `log` these are logarithms: values of 0
-    or less are left out, NaN and infinity stay.
+    """Return the points (step, value) with their values as heights in the chart. With `log` these
+    are decimal logarithms: points with a value of 0 or less are left out, and NaN and infinity
+    stay. Without it the points are returned as they are.
     """
     if not log:
         return found
@@ -107,8 +112,9 @@ def scaled(found: Sequence[Point], log: bool) -> Sequence[Point]:
 
 
 def finite(values: Sequence[float]) -> Sequence[float]:
-    """Return the values that are finite. If their sum is finite all of them are, which takes a
-    tenth of a millisecond for 20,000 values.
+    """Return those of the values that are neither NaN nor infinite. If their sum is finite, all of
+    them are and `values` itself is returned, which takes a tenth of a millisecond for 20,000
+    values.
     """
     if math.isfinite(sum(values)):
         return values
@@ -116,8 +122,8 @@ def finite(values: Sequence[float]) -> Sequence[float]:
 
 
 def between(found: Sequence[Point], first: int, last: int) -> Sequence[Point]:
-    """Return the points whose steps are in `first` to `last`. The points are in the order of their
-    steps.
+    """Return the points whose step is in `first` to `last`, both included. The points must be in
+    the order of their steps.
     """
     return found[bisect_left(found, first, key=_step) : bisect_right(found, last, key=_step)]
 
@@ -126,7 +132,9 @@ _step = itemgetter(0)
 
 
 def height_of(value: float, log: bool) -> float:
-    """Return the value, or its logarithm with `log`."""
+    """Return the height of a value in the chart: the value itself, or with `log` its decimal
+    logarithm. Raises ValueError if `log` is given and the value is 0 or less.
+    """
     return math.log10(value) if log else value
 
 

@@ -22,8 +22,9 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 
 
 class CurveCommands:
-    """The commands of the curves. The screen also inherits from ConsoleScreen, and has `run_state`
-    and the step `moment` of the time cursor.
+    """The commands of the training curves, for a screen that shows them. The screen also inherits
+    from ConsoleScreen, and gives the run as `run_state` and the newest step at the time cursor as
+    `moment`.
     """
 
     curve_view = CurveView()
@@ -57,8 +58,8 @@ class CurveCommands:
             """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
 
     def load_bands(self) -> Mapping[str, Band]:
-        """Return the healthy range of each curve. If its file cannot be read, a message says so and
-        there are none.
+        """Return the healthy range (least, greatest) of each curve that has one, by the metric's
+        name. If the file with the ranges cannot be read, return {} and show a message.
         """
         try:
             return health.bands()
@@ -87,8 +88,8 @@ class CurveCommands:
     # -- comparing
 
     def others(self) -> list[Other]:
-        """Return the curves to compare with, with the steps that they have by now. A run that is
-        gone is left out.
+        """Return the curves that this run is compared with, with all steps that they have by now. A
+        run that no pod has any more is left out.
         """
         made: list[Other] = []
         for number, (letter, key) in enumerate(zip("BCDE", self.compared, strict=False)):
@@ -103,11 +104,13 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Compare the curves with the run or attempt in `args`, or stop comparing with it.
+        """Compare the run's curves with the run ("RUN" or "POD/RUN") or with the earlier attempt of
+        this run (its number) in `args`. If that is compared already, end it. "none" and "off" end
+        all comparisons.
 
-        Without a name, stop comparing if something is compared, and otherwise compare with this
-        run's own earlier attempts, or ask for a run if there are none. "none" and "off" stop all
-        comparisons.
+        If `args` is empty, end all comparisons. If there are none, compare with this run's own
+        earlier attempts, or, if no later attempt did steps of theirs again, ask for the name of a
+        run.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
@@ -172,8 +175,9 @@ class CurveCommands:
     # -- commands
 
     def do_curves(self, args: str) -> None:
-        """Show the curves on the whole screen, or only the one in `args`. Without a name, give the
-        log its place back if they are large.
+        """Show only the curve whose title begins with `args`, in place of the log. If `args` is
+        empty, show all curves like that, or give the log its place back if they are shown like that
+        already. A message says so if there is no such curve.
         """
         titles = TITLES if args else ("",)
         wanted = next((t for t in titles if t.lower().startswith(args.lower())), None)
@@ -187,11 +191,14 @@ class CurveCommands:
         self.redraw()
 
     def do_log_scale(self, args: str) -> None:
-        """Change between a logarithmic and a linear scale."""
+        """Change the curves from a linear to a logarithmic scale, or back."""
         self._look(replace(self.curve_view, log=not self.curve_view.log))
 
     def do_smooth(self, args: str) -> None:
-        """Show a running mean with the weight in `args`, or with the next weight."""
+        """Show a running mean with the weight in `args`, a number from 0 (no mean) to less than 1,
+        or with the next usual weight if `args` is empty. A message says so if `args` is not such a
+        number.
+        """
         try:
             heavier = (weight for weight in WEIGHTS if weight > self.curve_view.weight)
             weight = float(args) if args else next(heavier, WEIGHTS[0])
@@ -207,17 +214,21 @@ class CurveCommands:
         self._look(replace(self.curve_view, weight=weight))
 
     def do_zoom_in(self, args: str) -> None:
-        """Show half as many steps."""
+        """Show half as many steps in the curves."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 0.5))
 
     def do_zoom_out(self, args: str) -> None:
-        """Show twice as many steps."""
+        """Show twice as many steps in the curves, or all steps if that is more than there are."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))
 
     def do_pan_left(self, args: str) -> None:
-        """Show earlier steps, by a quarter of those shown."""
+        """Move the curves to earlier steps, by a quarter of the steps that they show. Does nothing
+        if they show all steps.
+        """
         self._look(self.curve_view.panned(*self._steps(), self.moment, -0.25))
 
     def do_pan_right(self, args: str) -> None:
-        """Show later steps, by a quarter of those shown."""
+        """Move the curves to later steps, by a quarter of the steps that they show. Does nothing if
+        they show all steps.
+        """
         self._look(self.curve_view.panned(*self._steps(), self.moment, 0.25))

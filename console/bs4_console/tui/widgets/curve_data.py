@@ -50,8 +50,9 @@ _LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]
 
 @dataclass(frozen=True)
 class Curve:
-    """One curve. `points` are (step, value), oldest first, with NaN where the trainer reported no
-    number. `band` is the healthy range of configs/health.toml, or None.
+    """One training curve. `points` are (step, value) in the order of the steps, with NaN where the
+    trainer reported no number. `band` is the healthy range (least, greatest) of
+    configs/health.toml, or None. `others` are the curves to compare with.
     """
 
     title: str
@@ -62,8 +63,9 @@ class Curve:
 
 @dataclass(frozen=True)
 class Other:
-    """A curve to compare a run with: another run, or one of its own attempts if `attempt` is given.
-    Of an own attempt only the steps count that a later one did again.
+    """A run whose curves are compared with those of the run that is shown. If `attempt` is given,
+    `run` is the shown run itself, and only those steps of the attempt count that a later attempt
+    did again. `name`, `letter` and `dash` are its name, letter and pattern of dashes in the chart.
     """
 
     letter: str
@@ -73,8 +75,8 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
-        """Return the curve of a metric. `orchestrator` takes the orchestrator's steps and not the
-        trainer's.
+        """Return the curve of the metric `key`, to be drawn over the run's own. It is made of the
+        steps of the orchestrator with `orchestrator`, otherwise of the trainer.
         """
         rows = rows_of(self.run, orchestrator=orchestrator)
         if self.attempt is None:
@@ -83,7 +85,9 @@ class Other:
 
     @property
     def steps(self) -> int:
-        """Return how many steps there are by now, to know when to draw again."""
+        """Return how many step records of trainer and orchestrator the run has by now. The curves
+        have to be drawn again when this number changes.
+        """
         return len(self.run.trainer_steps) + len(self.run.orchestrator_steps)
 
 
@@ -93,7 +97,9 @@ def curves(
     more: bool = False,
     others: Sequence[Other] = (),
 ) -> list[Curve]:
-    """Return the run's curves, with `more` all of them. `bands` are the healthy ranges by key."""
+    """Return the four main curves of the run, or with `more` all curves of its metrics. `bands` are
+    the healthy ranges by metric. `others` are the runs and attempts to compare with.
+    """
     made = []
     for key, title, orchestrator in METRICS + (MORE if more else ()):
         own = points(rows_of(run, orchestrator=orchestrator), key)
@@ -103,15 +109,17 @@ def curves(
 
 
 def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
-    """Return the steps of the run's orchestrator, or of its trainer."""
+    """Return the records of the run's steps: those of its orchestrator with `orchestrator`,
+    otherwise those of its trainer.
+    """
     if orchestrator:
         return run.orchestrator_steps
     return run.trainer_steps
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """Return (step, value) of the steps that count (see `lineage`). The strings nan, inf and -inf
-    in the records become NaN.
+    """Return (step, value) of the metric `key` for the records that count (see `lineage`). Records
+    without the metric are left out. A value that is a text (nan, inf or -inf) becomes NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
@@ -129,9 +137,10 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return the rows that count, in the order of their steps. An attempt that begins again at a
-    step replaces what earlier ones did from there on, and the last row of a step counts. Computed
-    again only when a row came, because all curves are drawn from it.
+    """Return those of the step records that count, in the order of their steps. If a later attempt
+    began again at a step, the records of earlier attempts from that step on do not count; of
+    several records of one step the last counts. It is computed again only when a record has come,
+    because all curves need it.
     """
     newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
@@ -163,8 +172,8 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
-    """Return the points of those steps of an attempt that a later attempt did again, and of one
-    step before them. Empty if there are none.
+    """Return the points (step, value) of those steps of an attempt that a later attempt did again,
+    and of the step before them, to which the curve connects. Empty if there are no such steps.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
@@ -181,7 +190,9 @@ def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
-    """Return the attempts of which a later one did steps again, by number, the newest first."""
+    """Return the numbers of the attempts whose steps were in part done again by a later attempt,
+    the newest first.
+    """
     cut: int | None = None
     firsts: dict[int, tuple[int, int]] = {}
     for row in run.trainer_steps:
@@ -251,14 +262,17 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
-    """Return (the pod's wall time at its end, step) of each step that counts, in order."""
+    """Return (when it ended, step) of each step that counts (see `lineage`), in the order of time.
+    The time is in seconds since the epoch by the pod's clock.
+    """
     counted = lineage(run.trainer_steps)
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
 
 
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """Return the curves of GPUs and host: their mean over the time of each step. Telemetry after
-    the last step counts for the step under way.
+    """Return the curves of GPUs and host, such as the utilisation: for each step the mean of the
+    telemetry records from its time. Records after the end of the last step count for the step after
+    it. Without steps the curves have no points.
     """
     ends = step_ends(run)
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}

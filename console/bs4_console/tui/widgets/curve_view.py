@@ -17,8 +17,9 @@ _LEAST = 8
 
 @dataclass(frozen=True)
 class CurveView:
-    """How curves are shown. `weight` is that of the running mean, 0 for none. `steps` is how many
-    steps are shown, or None for all. `end` is the last of them, or None for the newest.
+    """How curves are shown. `log` is the logarithmic scale. `weight` is the weight of the running
+    mean, 0 for none. `steps` is how many steps are shown, None for all. `end` is the last step
+    shown, None for the newest.
     """
 
     log: bool = False
@@ -28,12 +29,12 @@ class CurveView:
 
     @property
     def plain(self) -> bool:
-        """Return True if nothing differs from the default."""
+        """Return True if the curves are shown as by default: linear, no mean, all steps."""
         return self == CurveView()
 
     def window(self, first: int, last: int, at: int | None = None) -> tuple[int, int]:
-        """Return the first and the last step to show of `first` to `last`. The step `at` of the
-        time cursor is always among them.
+        """Return the first and the last step to show if there are the steps `first` to `last`. `at`
+        is the step at the time cursor, which is always shown, or None.
         """
         if self.steps is None or self.steps > last - first:
             return first, last
@@ -45,8 +46,9 @@ class CurveView:
         return end - self.steps + 1, end
 
     def zoomed(self, first: int, last: int, at: int | None, factor: float) -> CurveView:
-        """Return the view with `factor` times as many steps, around the time cursor or else up to
-        the newest step shown.
+        """Return a view with `factor` times as many steps: around the step `at` of the time cursor,
+        or up to the last step shown now if `at` is None. `first` and `last` are the first and the
+        last step there are. A view of more steps than these shows all.
         """
         begin, end = self.window(first, last, at)
         count = max(_LEAST, round((end - begin + 1) * factor))
@@ -57,8 +59,10 @@ class CurveView:
         return replace(self, steps=count, end=None if end >= last else max(end, first + count - 1))
 
     def panned(self, first: int, last: int, at: int | None, share: float) -> CurveView:
-        """Return the view moved by a share of the steps that are shown, to earlier ones if
-        negative. At the newest step the curves follow the run again.
+        """Return a view that is moved by `share` of the number of steps shown, to earlier steps if
+        negative. `first` and `last` are the first and the last step there are, `at` is the step at
+        the time cursor or None. A view that reaches the newest step follows the run again; one that
+        shows all steps stays.
         """
         if self.steps is None:
             return self
@@ -68,7 +72,9 @@ class CurveView:
         return replace(self, end=None if end >= last else int(max(end, first + self.steps - 1)))
 
     def words(self, first: int, last: int) -> str:
-        """Return what differs from the default, for example "log, mean 0.9, steps 120 … 187"."""
+        """Return what differs from the default, for example "log, mean 0.9, steps 120 … 187", or
+        "". `first` and `last` are the first and the last step shown.
+        """
         said = ["log"] if self.log else []
         if self.weight:
             said.append(f"mean {self.weight:g}")
@@ -78,8 +84,8 @@ class CurveView:
 
 
 def smoothed(points: Sequence[Point], weight: float) -> list[Point]:
-    """Return the exponential running mean, corrected for its start. A NaN stays in its place and
-    does not affect later values.
+    """Return the points (step, value) with their exponential running mean as values, corrected for
+    the start. A value that is NaN or infinite becomes NaN and does not affect later ones.
     """
     made: list[Point] = []
     mean = total = 0.0

@@ -51,8 +51,8 @@ _PLAIN = CurveView()
 
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
-    """Return the first and the last step of all curves, because they share the axis. Returns (0, 0)
-    without points.
+    """Return the first and the last step that any of the curves has; curves side by side share this
+    axis. Returns (0, 0) if they have no points.
     """
     steps: list[int] = []
     for curve in found:
@@ -73,11 +73,11 @@ def chart(
     at: int | None = None,
     view: CurveView = _PLAIN,
 ) -> list[Line]:
-    """Return one curve: a title line, `height - 2` lines of dots and a line with the range, `width`
-    cells each.
+    """Return one curve as `height` lines of `width` cells: a title with its newest value, dots, and
+    a line with the range of values. `first` and `last` are the first and the last step shown.
 
-    `at` is the step under the time cursor; the title shows its value and not the newest. A bar on
-    the left marks the healthy range.
+    `at` is the step at the time cursor, or None; with a step the title shows the value of that
+    step. A bar on the left marks the healthy range.
     """
     shown = between(curve.points, first, last)
     smooth = smoothed(curve.points, view.weight) if view.weight else []
@@ -226,8 +226,10 @@ def charts(
     bands: Mapping[str, Band] | None = None,
     others: Sequence[Other] = (),
 ) -> list[Line]:
-    """Return the four main curves side by side, or two by two if `width` is less than 76 cells.
-    `at` is the step under the time cursor.
+    """Return the run's four main curves in lines of at most `width` cells: side by side, or two by
+    two if `width` is less than 76. `height` is the number of lines of all together. `at` is the
+    step at the time cursor, or None. `bands` are healthy ranges by metric, `others` what to compare
+    with.
     """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
@@ -247,9 +249,10 @@ def large(
     others: Sequence[Other] = (),
     note: str = "",
 ) -> list[Line]:
-    """Return as many curves as fit, also of GPUs and host, below a line that says how they are
-    shown. `only` is the title of a single curve, or "" for all. `note` says what is still missing
-    of the telemetry.
+    """Return as many of the run's curves as fit into `width` and `height`, those of GPUs and host
+    included, below a line that says how they are shown. `telemetry` are the records for the latter.
+    `only` is the title of the only curve wanted, or "". `note` is a text for the first line, for
+    example that telemetry is still being read. `at` is the step at the time cursor, or None.
     """
     of_steps, of_machine = (
         curves(run, bands, more=True, others=others),
@@ -288,8 +291,9 @@ def large(
 
 
 def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line:
-    """Return which line is which, by letter and dashes, for example "A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒
-    attempt 1".
+    """Return the line that explains compared curves by letter and dashes, for example "A ⠒⠒⠒⠒⠒ this
+    run   B ⠒⠒⠂ ⠒ attempt 1", with the key that ends the comparison. `keys` maps command ids to
+    keys.
     """
     line: Line = [
         (" compared  ", "head"),
@@ -318,7 +322,10 @@ def grid(
     at: int | None,
     view: CurveView,
 ) -> list[Line]:
-    """Return the charts `per_row` to a row, `tall` lines each, over one axis of steps."""
+    """Return the curves as charts in lines of at most `width` cells, `per_row` beside each other
+    and `tall` lines each. `axis` are the first and the last step, the same for all. `at` is the
+    step at the time cursor, or None.
+    """
     first, last = axis
     each = (width - 2 * (per_row - 1)) // per_row
     made = []

@@ -37,10 +37,11 @@ GUTTER = 1
 
 
 class LogCanvas(Widget):
-    """Draws the lines of a log. `names` returns the names of the sources; with fewer than two there
-    is no column for them.
+    """Draws the lines of a log. `names` returns the names of the log's sources; with fewer than two
+    of them there is no column for the source.
 
-    The top row is the line `_anchor`. While `following` is True, the newest line is the last row.
+    While `following` is True, the newest line is in the last row. Otherwise the line with the
+    number `_anchor` is in the top row.
     """
 
     def __init__(
@@ -73,24 +74,25 @@ class LogCanvas(Widget):
 
     @property
     def position(self) -> int:
-        """Return the position of the first line on the screen among the lines that the filter
-        shows.
-        """
+        """Return how many of the lines that the filter shows are above the screen."""
         return self._top
 
     @property
     def marks(self) -> log_lines.Marks:
-        """Return what is marked within lines now."""
+        """Return the patterns whose matches are marked within the lines now."""
         return self._marks
 
     @property
     def on_screen(self) -> list[int]:
-        """Return the numbers of the lines on the screen."""
+        """Return the numbers of the lines on the screen, from top to bottom. They are the numbers
+        that the LogStore gives its lines.
+        """
         return [number for number, *_ in self._shown]
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint what has changed since the last tick. Only this brings the log's growth to the
-        screen. `now` paints even if the byte budget is used up.
+        """Paint the rows that have changed since the last call; new lines of the log come to the
+        screen only here. Nothing is painted while the byte budget of a remote screen is used up,
+        unless `now`.
         """
         self.lens.step()
         if not now and not self.budget.allows:
@@ -107,14 +109,18 @@ class LogCanvas(Widget):
             self.budget.spend([self.render_line(y) for y in changed])
 
     def forget(self) -> None:
-        """Draw everything again, because something other than the log's growth changed."""
+        """Draw all lines again now, because something else than the growth of the log has changed,
+        such as a filter.
+        """
         self._cache.clear()
         self._shown = []
         self.tick(now=True)
         self.refresh()
 
     def visible_text(self) -> str:
-        """Return the text of the lines on the screen, cut at its right edge."""
+        """Return the lines on the screen as one text, with what was scrolled away on the left. It
+        may reach somewhat beyond the right edge.
+        """
         return "\n".join(text_of(self._line(number))[GUTTER:] for number in self.on_screen)
 
     # -- which lines
@@ -142,20 +148,24 @@ class LogCanvas(Widget):
         return found
 
     def to_copy(self) -> list[str]:
-        """Return the lines on the screen in full. A very long line is cut and says so."""
+        """Return the text of each line on the screen in full. A very long line is cut, and its text
+        says so.
+        """
         found = []
         for number in self.on_screen:
             found.append(text_of(self._line(number, 0))[GUTTER:])
         return found
 
     def held(self, number: int) -> bool:
-        """Return True if the store has this line, finished or not."""
+        """Return True if the line with this number is in memory, also if it is not finished yet."""
         return self.store.first <= number < self.store.end + len(self.store.open_sources)
 
     # -- drawing
 
     def notify_style_update(self) -> None:
-        """Forget the cached base style, because the theme has changed."""
+        """Forget the style that was computed for all lines, because the theme has changed. Textual
+        calls this.
+        """
         super().notify_style_update()
         self._base = None
 
@@ -164,7 +174,7 @@ class LogCanvas(Widget):
         return cast("ConsoleApp", self.app).ink
 
     def render_line(self, y: int) -> Strip:
-        """Return the strip of row `y`."""
+        """Return row `y` of the screen as a strip. Rows below the last line are blank."""
         width = self.size.width
         base = self._base = self._base or self.rich_style
         if y >= len(self._shown):

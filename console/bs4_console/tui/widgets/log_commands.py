@@ -17,7 +17,9 @@ LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
 
 
 class LogCommands:
-    """The commands of the log. The screen has `pane` and `ask`."""
+    """The commands of a log, for a screen that shows one. The screen gives the widget with the log
+    as `pane`, and `ask`, which opens a prompt.
+    """
 
     pane: LogPane
     ask: Callable[..., None]
@@ -29,8 +31,9 @@ class LogCommands:
         return cast("ConsoleApp", self.pane.app)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter, find, highlight or go by what was typed. Called for every letter, and with
-        `final` on Enter and Esc.
+        """Filter, find, highlight or go to a place as `text` says; `kind` is the prompt in which it
+        was typed. Called at every change of the text, and with `final` on Enter and on Esc; after
+        Esc the text is "". Going to a place waits for Enter.
         """
         pane = self.pane
         if kind == "/":
@@ -47,24 +50,34 @@ class LogCommands:
         pane.pulse()
 
     def do_filter(self, args: str) -> None:
-        """Show only the lines that match `args`, or ask for a pattern."""
+        """Show only the lines of the log that match the pattern in `args`. If `args` is empty, open
+        the prompt in which a pattern is typed.
+        """
         self._give("/", args, self.pane.view.filter_text)
 
     def do_hide(self, args: str) -> None:
-        """Leave out the lines that match `args`, or ask for a pattern."""
+        """Leave out the lines of the log that match the pattern in `args`, in addition to the
+        filter that is set. If `args` is empty, open the prompt in which a pattern is typed.
+        """
         self._before = self.pane.view.filter_text
         self._give("hide ", args, "")
 
     def do_find(self, args: str) -> None:
-        """Find the text in `args`, or ask for it."""
+        """Go to the nearest line of the log that contains the text in `args`, and mark all matches.
+        If `args` is empty, open the prompt in which the text is typed.
+        """
         self._give("find ", args, self.pane.view.find_text)
 
     def do_highlight(self, args: str) -> None:
-        """Mark the words in `args`, or ask for them."""
+        """Keep the words in `args` marked in the log; several are separated by " && ". If `args` is
+        empty, open the prompt in which they are typed.
+        """
         self._give("highlight ", args, AND.join(self.pane.view.highlights))
 
     def do_go(self, args: str) -> None:
-        """Go to the place in `args`, or ask for it."""
+        """Go to the place of the log in `args`: a line's number, a percentage or a time. If `args`
+        is empty, open the prompt in which it is typed.
+        """
         self._give("go ", args, "")
 
     def _give(self, kind: str, args: str, now: str) -> None:
@@ -74,11 +87,15 @@ class LogCommands:
             self.ask(kind, now)
 
     def do_next_match(self, args: str) -> None:
-        """Go to the next match of find, downwards."""
+        """Go down to the next match of the text that was looked for with find. A message says so if
+        nothing was looked for.
+        """
         self._jump(1)
 
     def do_previous_match(self, args: str) -> None:
-        """Go to the next match of find, upwards."""
+        """Go up to the next match of the text that was looked for with find. A message says so if
+        nothing was looked for.
+        """
         self._jump(-1)
 
     def _jump(self, direction: int) -> None:
@@ -89,18 +106,20 @@ class LogCommands:
         self.pane.pulse()
 
     def do_follow(self, args: str) -> None:
-        """Pause the log here, or follow its end again."""
+        """Pause the log where it is, or, if it is paused, show its end again and follow it."""
         self.pane.view.toggle_follow()
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
-        """Fold neighbouring lines that differ only in their numbers, or unfold them."""
+        """Show neighbouring lines that differ only in their numbers as one line, or each by itself
+        again.
+        """
         self.pane.set_filter(fold=not self.pane.view.fold)
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:
-        """Show only lines of the level in `args` and worse. Without a level, or with an unknown
-        one, take the next level.
+        """Show only the lines of a level and worse. The level in `args` is all, info, warning or
+        error. If `args` is something else or empty, take the level after the present one.
         """
         floors = list(LEVELS.values())
         after = (floors.index(self.pane.view.floor) + 1) % len(floors)
@@ -108,24 +127,34 @@ class LogCommands:
         self.pane.pulse()
 
     def do_bookmark(self, args: str) -> None:
-        """Mark the current line, or remove its mark."""
+        """Set a bookmark on the current line, or remove it. The current line is the one pointed at,
+        or else the last on the screen.
+        """
         self.pane.bookmark()
         self.pane.pulse()
 
     def do_next_bookmark(self, args: str) -> None:
-        """Go to the next marked line below, going round at the end."""
+        """Go to the next line below that has a bookmark, and from the last one to the first. A
+        message says so if there are no bookmarks.
+        """
         self.pane.to_bookmark(1)
 
     def do_previous_bookmark(self, args: str) -> None:
-        """Go to the next marked line above, going round at the start."""
+        """Go to the next line above that has a bookmark, and from the first one to the last. A
+        message says so if there are no bookmarks.
+        """
         self.pane.to_bookmark(-1)
 
     def do_expand(self, args: str) -> None:
-        """Open the entry of the current line."""
+        """Open the dialog with the entry of the current line in full: the line with its traceback
+        or its JSON. The current line is the one pointed at, or else the last on the screen.
+        """
         self.pane.open_entry()
 
     def do_copy(self, args: str) -> None:
-        """Copy the lines on the screen."""
+        """Copy the lines on the screen to the clipboard. A message says how many they are and which
+        of them were cut.
+        """
         lines = self.pane.view.to_copy()
         text = "\n".join(lines)
         said = f"Copied the {count(len(lines), 'line')} on the screen, "
@@ -136,7 +165,9 @@ class LogCommands:
         self._app.copy(text, f"{said}.")
 
     def do_copy_entry(self, args: str) -> None:
-        """Copy the entry of the current line, with its traceback or JSON."""
+        """Copy the entry of the current line to the clipboard: the line with its traceback or its
+        JSON. A message says so if a part of it is only on the pod.
+        """
         lines = self.pane.entry_text()
         text = "\n".join(lines)
         said = f"Copied the entry, {count(len(lines), 'line')}, {count(len(text), 'character')}"

@@ -29,10 +29,11 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """The dialog with an entry. `lines` are its text.
+    """The dialog with one entry of a log: a line with its traceback or its JSON. `lines` are its
+    text.
 
-    For a very long line of `size` bytes `fetch` is given. `lines` is then the part of the line from
-    byte `begin` on, and `n` and `p` turn the pages.
+    For a very long line of `size` bytes, `fetch` reads a part from the pod. `lines` is then the
+    part from byte `begin` on, and the keys `n` and `p` show the next and the previous part.
     """
 
     DEFAULT_CSS = """
@@ -69,7 +70,7 @@ class LogDetail(Question[None]):
         self.begin, self._bytes, self._marked = begin, size, marks or Marks()
 
     def compose(self) -> ComposeResult:
-        """Yield the title, the scrolled entry and the line of keys."""
+        """Yield the title, the scrolled area with the entry, and the line with the keys."""
         with Vertical():
             yield Panel(id="head")
             with VerticalScroll():
@@ -77,12 +78,12 @@ class LogDetail(Question[None]):
             yield Panel(id="keys")
 
     def on_mount(self) -> None:
-        """Show the entry, and give it the focus."""
+        """Show the entry, and give it the focus so that it can be scrolled."""
         super().on_mount()
         self.query_one(VerticalScroll).focus()
 
     def tell(self) -> None:
-        """Show the entry, folded to the width of the dialog."""
+        """Show the title, the entry wrapped to the width of the dialog, and the keys."""
         # Before the first layout the width is unknown and estimated.
         width = max(
             20,
@@ -125,7 +126,9 @@ class LogDetail(Question[None]):
         )
 
     def action_copy(self) -> None:
-        """Copy the entry, or the part of it that is shown."""
+        """Copy the entry to the clipboard. Of a very long line only the part that is shown is
+        copied.
+        """
         text = "\n".join(self.lines)
         what = f"the entry, {count(len(self.lines), 'line')}"
         if self._fetch:
@@ -133,15 +136,19 @@ class LogDetail(Question[None]):
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:
-        """Scroll by this many lines."""
+        """Scroll the entry by this many lines, upwards if negative."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        """Go on by this many parts of the line."""
+        """Show another part of a very long line: `by` parts further on, or back if negative. Does
+        nothing beyond the end of the line and for other entries.
+        """
         self._to(max(0, self.begin + by * PAGE_BYTES))
 
     def action_edge(self, last: int) -> None:
-        """Go to the end of the entry if `last`, otherwise to its beginning."""
+        """Go to the end of the entry if `last` is not 0, otherwise to its beginning. Of a very long
+        line the last or the first part is shown.
+        """
         if self._fetch is None:
             scroll = self.query_one(VerticalScroll)
             scroll.scroll_end(animate=False) if last else scroll.scroll_home(animate=False)
@@ -162,5 +169,5 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Return a part of a long line as text. It may begin or end within a character."""
+    """Return a part of a very long line as text. The bytes may begin or end within a character."""
     return plain(clean(data), PAGE_BYTES)

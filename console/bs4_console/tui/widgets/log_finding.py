@@ -16,24 +16,25 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """A log window that can find text. `search` counts the matches. It is None if no text is looked
-    for, and until the first match was found.
+    """A log in which text can be found. `search` counts all matches of the text. It is None while
+    no text is looked for, and until the first match was found.
     """
 
     search: LogSearch | None = None
     _counter: Worker[None] | None = None
 
     def on_unmount(self) -> None:
-        """Stop counting."""
+        """Stop counting matches, because the log is closed."""
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count again, because the window is over other lines."""
+        """Count the matches again. Called when the window shows another part of the log."""
         self._count_again()
 
     def find(self, text: str, *, final: bool) -> None:
-        """Mark the text. With `final` (on Enter) go to the nearest match above, or else below, here
-        or on the pod, and count all.
+        """Mark all matches of `text` in the log, or none if it is "". With `final` (after Enter)
+        also go to the nearest match above, or else below, and count all matches; the pod searches
+        what is not in memory. A message says so if there is no match.
         """
         view = self.view
         view.set_find(text)
@@ -48,7 +49,10 @@ class LogFinding(LogWindow):
             self._count_again()
 
     def next_match(self, direction: int) -> None:
-        """Go to the next match, down if `direction` is 1, up if it is -1."""
+        """Go to the next match of the text that is looked for, down if `direction` is 1 and up if
+        it is -1. If no match is in memory there, the pod searches on. A message says so if there is
+        none.
+        """
         if not self.view.next_match(direction):
             self._find_further(direction)
 
@@ -111,8 +115,9 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Return the bytes before the first match of `text` in the line at `place`, as the pod
-        finds it, or None if there is no match.
+        """Have the pod search one line for `text`, and return the number of bytes before the first
+        match, or None if there is no match. `place` is the place of the line: source, generation,
+        byte offset.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"

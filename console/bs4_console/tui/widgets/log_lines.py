@@ -22,7 +22,9 @@ POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
 
 
 def level_role(level: int | None) -> str:
-    """Return the role in which a level is drawn, or "" if the level is not known."""
+    """Return the role of the style in which a log level is drawn, for example "bad" for errors.
+    Returns "" if the level is None.
+    """
     if level is None:
         return ""
     if level >= ERROR:
@@ -37,15 +39,17 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """Return the pattern for shown text that matches what `pattern` matches in a line's bytes."""
+    """Return a compiled pattern for text as the screen shows it. It matches what `pattern`, a
+    filter or find as a person typed it, matches in the bytes of a line.
+    """
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
 
 
 @dataclass
 class Marks:
-    """What is marked within lines: the pattern of find or of the filter, and words that stay
-    marked.
+    """The patterns whose matches are marked within lines. `find` is the pattern of find or of the
+    filter, or None, and `role` the style of its matches. `words` are the patterns that stay marked.
     """
 
     find: re.Pattern[str] | None = None
@@ -53,7 +57,9 @@ class Marks:
     words: list[re.Pattern[str]] = field(default_factory=list)
 
     def apply(self, text: str, role: str) -> Line:
-        """Return the text as a line in which the matches are marked. The rest gets `role`."""
+        """Return the text as a styled line in which all matches are marked. The rest is drawn in
+        `role`.
+        """
         patterns = [(word, "mark bold") for word in self.words]
         if self.find:
             patterns.insert(0, (self.find, self.role))
@@ -71,7 +77,9 @@ class Marks:
 
 
 def gutter(*, pointed: bool, bookmarked: bool) -> Line:
-    """Return the sign before a line, which points at it or bookmarks it."""
+    """Return the sign in front of a line: one that points at it, one that shows a bookmark, one for
+    both, or a blank.
+    """
     if pointed:
         return [(BOTH if bookmarked else POINTED, "accent bold")]
     if bookmarked:
@@ -80,14 +88,18 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 
 def source_width(names: Sequence[str]) -> int:
-    """Return the width of the source column in cells. Returns 0 if there is only one source."""
+    """Return the width of the column of sources in cells, given the names of the sources. Returns 0
+    if there are fewer than two, because there is no such column then.
+    """
     if len(names) > 1:
         return min(12, max(map(len, names))) + 1
     return 0
 
 
 def source_span(names: Sequence[str], source: int) -> Line:
-    """Return the source column of a line, or [] if there is only one source."""
+    """Return the name of a line's source, filled with blanks to the width of its column. `source`
+    is the index in `names`. Returns [] if there are fewer than two sources.
+    """
     width = source_width(names)
     if not width:
         return []
@@ -96,8 +108,9 @@ def source_span(names: Sequence[str], source: int) -> Line:
 
 
 def clip(line: Line, begin: int, end: int) -> Line:
-    """Return the line's characters from `begin` to `end`. If every character takes one cell,
-    cropping its strip gives the same, but takes 80 ms in the middle of a megabyte.
+    """Return the characters `begin` to `end` of a styled line. This is for text whose characters
+    take one cell each, because it is much faster than cropping a strip: that takes 80 ms in the
+    middle of a megabyte.
     """
     parts: Line = []
     at = 0
@@ -109,8 +122,9 @@ def clip(line: Line, begin: int, end: int) -> Line:
 
 
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
-    """Return a line without its gutter and source, with at most its first `reach` characters. A
-    `reach` of 0 is the most that a very long line may have anywhere.
+    """Return a log line as it is drawn, without its bookmark sign and source. `raw` are its bytes;
+    `marks` are marked in it; `folded` is how many similar lines it stands for. At most `reach`
+    characters are returned; 0 takes as many as are ever shown of a very long line.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]

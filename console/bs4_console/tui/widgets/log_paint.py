@@ -17,8 +17,8 @@ STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """A bucket of bytes that fills over time. A paint is always complete: it may overdraw the
-    bucket, and the next one waits then.
+    """The bytes that may be spent on painting the log. They grow over time up to a limit. A paint
+    is always complete: it may spend more than there is, and the next one then waits.
     """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -28,13 +28,13 @@ class PaintBudget:
 
     @property
     def limited(self) -> bool:
-        """Return True if there is a limit."""
+        """Return True if painting is limited at all, as it is over SSH."""
         return self._bytes_s is not None
 
     @property
     def allows(self) -> bool:
-        """Return True if the log's growth may be painted now. A person's own moves are always
-        painted.
+        """Return True if new lines of the log may be painted now. What a person's own keys change
+        is painted without asking this.
         """
         if self._bytes_s is None:
             return True
@@ -44,11 +44,11 @@ class PaintBudget:
         return self._left >= 0
 
     def spend(self, strips: Sequence[Strip]) -> None:
-        """Take the cost of painting these rows from the bucket."""
+        """Take the bytes that painting these rows costs from the budget."""
         if self._bytes_s is not None:
             self._left -= sum(cost(strip) for strip in strips)
 
 
 def cost(strip: Strip) -> int:
-    """Return about how many bytes painting this row takes."""
+    """Return about how many bytes painting this row sends to the terminal."""
     return ROW_BYTES + sum(len(segment.text.encode()) + STYLE_BYTES for segment in strip)

@@ -31,10 +31,12 @@ def _in_source(place: Place) -> tuple[int, int]:
 
 
 class LogPane(LogFinding):
-    """A log with its commands: the lower half of a run's screen, or the whole log screen."""
+    """A log with a title line, bookmarks, and places to go to. It is the lower half of a run's
+    screen, or the whole log screen.
+    """
 
     def pulse(self) -> None:
-        """Paint what has changed in the log and in its title."""
+        """Paint what has changed in the log and in its title line."""
         super().pulse()
         self.query_one(Panel).show([self._title()])
 
@@ -88,8 +90,8 @@ class LogPane(LogFinding):
     # -- going somewhere
 
     def go(self, text: str) -> None:
-        """Go to a place: a line, a percentage, or a time. If `text` is not a place, a message says
-        so.
+        """Go to the place of the log that a person typed: a line's number, a percentage or a time.
+        If the text is no place, or is not in this log, a message says so.
         """
         try:
             target = parse(text)
@@ -115,7 +117,8 @@ class LogPane(LogFinding):
 
     async def time_here(self, begin: float, end: float) -> float | None:
         """Return when the current line was written, in seconds since the epoch by the pod's clock,
-        or None if that cannot be told. `begin` and `end` limit the time.
+        or None if that cannot be told. The line has only a time of day; `begin` and `end`, in the
+        same seconds, are the first and the last time that is possible.
         """
         feed, place = self._feed, self.current_place()
         if feed is None or place is None:
@@ -137,7 +140,7 @@ class LogPane(LogFinding):
     # -- bookmarks, entries
 
     def bookmark(self) -> None:
-        """Mark the current line, or remove its mark."""
+        """Set a bookmark on the current line, or remove it. Without a line, a message says so."""
         view, number, place = self.view, self.view.current, self.current_place()
         if number is None or place is None:
             self._app.say("There is no line of a log here to mark.", severity="warning")
@@ -147,8 +150,8 @@ class LogPane(LogFinding):
         view.forget()
 
     def to_bookmark(self, direction: int) -> None:
-        """Go to the next bookmark in the order of the log, down if `direction` is 1, up if it is
-        -1, going round at the ends.
+        """Go to the next bookmark in the log, down if `direction` is 1 and up if it is -1. Beyond
+        the last one it goes on at the other end. A message says so if there are no bookmarks.
         """
         view = self.view
         marks = sorted(view.bookmarks, key=_in_source)
@@ -174,7 +177,9 @@ class LogPane(LogFinding):
             self.go_to(places, target)
 
     def open_entry(self) -> None:
-        """Open the dialog with the entry of the current line."""
+        """Open the dialog with the entry of the current line: the line with its traceback or its
+        JSON. A very long line is read from the pod in parts. Does nothing if there is no line.
+        """
         number = self.view.current
         if number is None:
             return
@@ -223,8 +228,9 @@ class LogPane(LogFinding):
         return entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
-        """Return the lines of the current line's entry, each up to `limit` characters. A longer one
-        says how long it is.
+        """Return the entry of the current line, which is the line with its traceback or its JSON,
+        as lines of text of at most `limit` characters. A longer one says at its end how long it is.
+        Empty if there is no line.
         """
         shown = []
         for text in spell_out(self._entry()):
@@ -233,5 +239,7 @@ class LogPane(LogFinding):
         return shown
 
     def entry_missing(self) -> int:
-        """Return how many bytes of the current line's entry are only on the pod."""
+        """Return how many bytes of the current line's entry are not in memory and only on the pod.
+        Returns 0 if the entry is complete.
+        """
         return sum(max(0, size_of(line) - len(line)) for line in self._entry())

@@ -28,8 +28,8 @@ LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 
 
 class LogView(LogCanvas, can_focus=True):
-    """A log that can be scrolled and filtered. Commands are about the line pointed at (`spot`), or
-    about the last line on the screen.
+    """The lines of a log, which can be scrolled and filtered. `spot` is the number of the line that
+    is pointed at, or None. Commands are about that line, or else about the last line on the screen.
     """
 
     DEFAULT_CSS = "LogView { height: 1fr; }"
@@ -67,14 +67,16 @@ class LogView(LogCanvas, can_focus=True):
     ]
 
     class AtTop(Message):
-        """Posted when few lines are held above the screen, so that older ones may be wanted."""
+        """Posted when only few lines in memory are above the screen, so that older ones have to be
+        fetched.
+        """
 
     class FirstWanted(Message):
-        """Posted when the oldest line of all is wanted."""
+        """Posted when the person wants to go to the oldest line of the whole log."""
 
     class Told(Message):
-        """Posted when following, filter or place have changed, so that the title line is out of
-        date.
+        """Posted when the title line has to be redrawn, because the filter or the place in the log
+        has changed, or the log was paused or followed again.
         """
 
     def __init__(
@@ -94,16 +96,18 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def unseen(self) -> int:
-        """Return how many lines came since the view was paused."""
+        """Return how many new lines came since the log was paused. Returns 0 while it follows its
+        end.
+        """
         if self.following or self._arrived:
             return 0
         return max(0, self.store.end - self._paused_end)
 
     @property
     def current(self) -> int | None:
-        """Return the number of the line that a command is about, or None: the line pointed at, else
-        the last on the screen. It may be unfinished, because in a hang that is the line to expand
-        and to copy.
+        """Return the number of the line that a command is about: the line pointed at, or else the
+        last line on the screen. Returns None if there is no line. The line may be unfinished,
+        because in a hang that is the line to expand and to copy.
         """
         if self.spot is not None and self.held(self.spot):
             return self.spot
@@ -111,18 +115,24 @@ class LogView(LogCanvas, can_focus=True):
 
     @property
     def wanted(self) -> LogFilter:
-        """Return the filter as it is set: pattern, least level and folding."""
+        """Return the filter that is set: its patterns, the lowest level, and whether similar lines
+        are folded.
+        """
         return LogFilter.parse(self.filter_text, self.floor, fold=self.fold)
 
     @property
     def filtered_text(self) -> str:
-        """Return the first pattern that the filter lets through, or "" if there is none."""
+        """Return the first pattern of the filter that lines must match, or "" if there is none.
+        Patterns of lines to leave out do not count.
+        """
         return next((term.text for term in self.wanted.terms if not term.out), "")
 
     # -- what the screen tells it
 
     def set_store(self, store: LogStore) -> None:
-        """Show another log. Filter, level and find stay."""
+        """Show the lines of another store from its end on. The filter, its level and the text that
+        is looked for stay as they are.
+        """
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
         self.following, self.spot, self._arrived = True, None, False
@@ -132,8 +142,9 @@ class LogView(LogCanvas, can_focus=True):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change pattern, least level or folding; None leaves each as it is. The line pointed at
-        keeps its row, so that removing a filter shows the surroundings of the line that was found.
+        """Change the filter: its pattern `text`, the lowest level `floor`, and whether similar
+        lines are folded. What is None stays as it is. The line pointed at keeps its row, so that
+        removing a filter shows the surroundings of a line that was found with it.
         """
         self._settle()
         self._hold_anchor()
@@ -155,14 +166,16 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
 
     def set_find(self, text: str) -> None:
-        """Mark this text, or nothing if it is ""."""
+        """Mark all matches of this text in the log, or none if it is "". Nothing is scrolled."""
         self.find_text = text
         self._find = compile_pattern(text) if text else None
         self._remark()
         self.forget()
 
     def set_highlights(self, words: Sequence[str]) -> None:
-        """Mark these words, in addition to what is found."""
+        """Mark these words in the log, in addition to the text that is looked for. An empty
+        sequence marks none.
+        """
         self.highlights = list(words)
         self._marks.words = [log_lines.for_text(word) for word in words]
         self.forget()
@@ -174,8 +187,8 @@ class LogView(LogCanvas, can_focus=True):
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
-        """Point at the next match below the line pointed at, or above it if `direction` is -1.
-        Returns False if no match is held.
+        """Point at the next match of the text that is looked for: below the line pointed at if
+        `direction` is 1, above it if -1. Returns False if there is none among the lines in memory.
         """
         if self._find is None:
             return False
@@ -185,8 +198,8 @@ class LogView(LogCanvas, can_focus=True):
         )
 
     def find_back(self) -> bool:
-        """Point at the newest match at or above the last line on the screen. Returns False if no
-        match is held.
+        """Point at the last match of the text that is looked for, from the last line on the screen
+        upwards. Returns False if there is none among the lines in memory.
         """
         if self._find is None:
             return False
@@ -202,8 +215,9 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def show_match(self) -> bool:
-        """Scroll sideways to the match in the line pointed at, if it is beyond the edge. Returns
-        False if the match is not in the part of the line that is held.
+        """Scroll sideways so that the match in the line pointed at can be seen. Returns False if
+        the match is in a part of the line that is not in memory, and True otherwise, also if there
+        is nothing to show.
         """
         find, spot = self._marks.find, self.spot
         if not self.find_text or find is None or spot is None or not self.held(spot):
@@ -220,12 +234,12 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def seen(self, number: int) -> bool:
-        """Return True if the filter shows this line."""
+        """Return True if the filter shows the line with this number."""
         position = self.lens.position(number)
         return position < len(self.lens) and self.lens.number(position) == number
 
     def toggle_follow(self) -> None:
-        """Pause the log here, or follow its end again."""
+        """Pause the log where it is, or, if it is paused, show its end again and follow it."""
         if self.following:
             self._settle()
             self._pause()
@@ -234,15 +248,17 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Told())
 
     def hold_at(self, number: int, above: int = 4) -> None:
-        """Pause at this line and point at it, with `above` lines above it. The line may not have
-        come yet.
+        """Pause the log at the line with this number and point at it, with `above` lines above it
+        on the screen. The line may be one that has not come yet.
         """
         self._pause()
         self.spot, self._anchor, self._arrived = number, number - above, True
         self.tick(now=True)
 
     def point_at(self, number: int) -> None:
-        """Pause and point at a held line. The screen moves only if the line is not on it."""
+        """Pause the log and point at the line with this number, which must be in memory. The screen
+        moves only if the line is not on it.
+        """
         self._settle()
         if self.following:
             self._pause()
@@ -256,8 +272,9 @@ class LogView(LogCanvas, can_focus=True):
         self.post_message(self.Told())
 
     def title(self, unread: int = 0) -> Line:
-        """Return what is shown of the log and how, for the title line. `unread` is the number of
-        lines that were not even fetched.
+        """Return, as a styled line for the title of the log, which filter is set, how many lines it
+        shows, and whether the log follows its end or is paused. `unread` is the number of new lines
+        that were not fetched from the pod yet.
         """
         line: Line = []
         if self.floor:
@@ -281,8 +298,8 @@ class LogView(LogCanvas, can_focus=True):
     # -- keys and mouse
 
     def action_scroll(self, by: int) -> None:
-        """Move the pointer by this many lines. The screen follows at its edges. Down from the last
-        line follows the log again.
+        """Move the pointer by this many lines, upwards if negative. The screen moves when the
+        pointer leaves it. Going down from the last line follows the end of the log again.
         """
         if not len(self.lens):
             return
@@ -306,33 +323,39 @@ class LogView(LogCanvas, can_focus=True):
         self._scroll(direction * max(1, self.size.height - 2))
 
     def action_first(self) -> None:
-        """Ask for the oldest line of all."""
+        """Post a message that the person wants to go to the oldest line of the whole log, which may
+        have to be fetched.
+        """
         self.post_message(self.FirstWanted())
 
     def to_first(self) -> None:
-        """Point at the oldest held line."""
+        """Pause the log at the oldest line in memory and point at it."""
         self._go(0, pin=True)
         if len(self.lens):
             self.spot = self.lens.number(0)
             self.forget()
 
     def action_last(self) -> None:
-        """Follow the log's end again."""
+        """Show the end of the log and follow it."""
         self.following, self.spot, self._arrived = True, None, False
         self._forget_and_tell()
 
     def action_side(self, direction: int) -> None:
-        """Scroll sideways by SIDE_STEP columns, to the right if `direction` is 1."""
+        """Scroll sideways by SIDE_STEP (16) columns, to the right if `direction` is 1 and to the
+        left if it is -1.
+        """
         self._to_column(self._side + direction * SIDE_STEP)
 
     def action_side_page(self, direction: int) -> None:
-        """Scroll sideways by about a screen, to the right if `direction` is 1."""
+        """Scroll sideways by about the width of the screen, to the right if `direction` is 1 and to
+        the left if it is -1.
+        """
         self._to_column(
             self._side + direction * max(SIDE_STEP, self.size.width - self._fixed_width() - 8)
         )
 
     def action_side_start(self) -> None:
-        """Scroll back to the start of the lines."""
+        """Scroll sideways back to the start of the lines."""
         self._to_column(0)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
@@ -366,7 +389,9 @@ class LogView(LogCanvas, can_focus=True):
             self.point_at(self._shown[event.y][0])
 
     def on_resize(self) -> None:
-        """Paint the lines of the new size. Lines that are already drawn are reused."""
+        """Paint the lines that the new size shows. Lines that were drawn before are not drawn
+        again.
+        """
         # Lines that are drawn are reused: a prompt that opens only moves them up.
         self._shown = []
         self.tick(now=True)
@@ -393,7 +418,10 @@ class LogView(LogCanvas, can_focus=True):
         return min(max(self.lens.position(self.spot), self._top), bottom)
 
     def from_here(self, direction: int) -> int:
-        """Return the position from which the next match is looked for."""
+        """Return the position, among the lines that the filter shows, from which the next match is
+        looked for: that of the line pointed at, or else just above the screen if `direction` is 1,
+        and just below it if -1.
+        """
         if self.spot is not None:
             return self.lens.position(self.spot)
         if direction > 0:

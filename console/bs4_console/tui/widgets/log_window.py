@@ -31,11 +31,12 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 
 
 class LogWindow(Vertical):
-    """The window over a log. `source` None merges all sources of the run. `at` is the cursor of a
-    piece of evidence at which one source is opened.
+    """A log with its title line. Only a window of the log, a part of its lines, is in memory.
+    `source` is the source that is shown; None merges all sources of the run. `at` is the cursor of
+    a piece of evidence at which the source is opened; None opens its end.
 
-    The store is replaced when the new window does not adjoin the lines that are held; `moved` is
-    called then.
+    When the window moves so far that the lines in memory do not adjoin it, they are replaced and
+    `moved` is called.
     """
 
     DEFAULT_CSS = """
@@ -60,7 +61,7 @@ class LogWindow(Vertical):
         """The line to point at as soon as it is held, or None."""
 
     def compose(self) -> ComposeResult:
-        """Yield the title line and the log."""
+        """Yield the title line and the widget with the lines."""
         yield Panel()
         yield LogView(self._store, self._names)
 
@@ -78,19 +79,23 @@ class LogWindow(Vertical):
         return self._app.fleet.sessions.get(self.pod.name)
 
     def on_mount(self) -> None:
-        """Open the log."""
+        """Open the log at its source and cursor."""
         self.open(self.source, self._at)
 
     def on_unmount(self) -> None:
-        """Stop reading, and release the lines."""
+        """Stop reading from the pod, and release the lines in memory."""
         self._stop()
         self._store.clear()
 
     def moved(self) -> None:
-        """Do what is necessary when the window is over other lines. For subclasses."""
+        """Do what is necessary when the window shows another part of the log. Here that is nothing;
+        a subclass overrides it.
+        """
 
     def pulse(self) -> None:
-        """Paint what has changed in the log, and point at a line that was waited for."""
+        """Paint what has changed in the log. Point at the line that the log was told to go to, as
+        soon as it has come, and fetch older lines if they are needed.
+        """
         view, feed = self.view, self._feed
         view.tick()
         if self._spot is not None and (number := self._store.number_at(self._spot)) is not None:
@@ -104,7 +109,10 @@ class LogWindow(Vertical):
     # -- where it lies
 
     def open(self, source: str | None, at: str | None = None) -> None:
-        """Start over with a source, at its end or at the cursor `at`."""
+        """Show another source, or None for all sources merged, in place of the present lines. `at`
+        is the cursor to begin at; None shows the end and follows it. Does nothing but stop the
+        reading if there is no session with the pod.
+        """
         self._stop()
         self.source, self._at, self._moment = source, at, None
         if self._session is None:
@@ -118,21 +126,21 @@ class LogWindow(Vertical):
         self.moved()
 
     def rest(self) -> None:
-        """Stop reading while nobody looks. A log that is paused at a line goes on, because that
-        line would be lost by starting over.
+        """Stop reading from the pod while nobody looks at the log. If the log is paused at a line
+        the reading goes on, because that line would be lost by opening the log again.
         """
         if self.view.following and self._worker is not None:
             self._stop()
             self._resting = True
 
     def wake(self) -> None:
-        """Read again after `rest`."""
+        """Read from the pod again if `rest` has stopped that. The log is opened at its end."""
         if self._resting:
             self.open(self.source)
 
     def show_at(self, t: float) -> None:
-        """Show the lines around a moment, in seconds since the epoch by the pod's clock. `open`
-        goes back to the end.
+        """Show the lines around a moment, given in seconds since the epoch by the pod's clock, and
+        pause there. To go back to the end, call `open`.
         """
         self._stop()
         self._at, self._moment = None, t
@@ -140,8 +148,8 @@ class LogWindow(Vertical):
             self._start(self._look_at(self._new_feed(self._session), t))
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """Show the window around these cursors, by stream. `spot` is the line to point at; if it is
-        None the first line there is.
+        """Show the lines from these places on, given as {stream: cursor}, and pause there. `spot`
+        is the line to point at; None points at the first line.
         """
         self._stop()
         self._moment = None
@@ -202,7 +210,9 @@ class LogWindow(Vertical):
         self._busy = ""
 
     def current_place(self) -> Place | None:
-        """Return the place of the current line, or None if there is none."""
+        """Return the place of the current line as (source, generation, byte offset), or None if
+        there is no line or its place is not known.
+        """
         number = self.view.current
         if number is None:
             return None
@@ -218,15 +228,15 @@ class LogWindow(Vertical):
     # -- which streams
 
     def stream_of(self, source: str) -> str:
-        """Return the stream of a source."""
+        """Return the name of the stream of a source of the run, such as "log/math-7b/trainer"."""
         return f"log/{self.run}/{source}"
 
     def streams(self) -> list[str]:
-        """Return all log streams of the run."""
+        """Return the names of all log streams of the run, for example "log/math-7b/trainer"."""
         return sources(self.pod, self.run)
 
     def sources(self) -> list[str]:
-        """Return the names of the run's sources."""
+        """Return the names of the run's sources, for example "trainer"."""
         return [stream.rpartition("/")[2] for stream in self.streams()]
 
     def _wanted_streams(self) -> list[str]:
@@ -311,8 +321,9 @@ class LogWindow(Vertical):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change pattern, least level or folding; None leaves each as it is. The held lines are
-        filtered at once, older and newer ones on the pod.
+        """Change the filter: its pattern `text`, the lowest level `floor`, and whether similar
+        lines are folded. What is None stays as it is. The lines in memory are filtered at once;
+        what is read later is filtered on the pod.
         """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)

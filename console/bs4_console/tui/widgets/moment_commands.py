@@ -30,28 +30,30 @@ EXACT_S = 0.002
 
 
 class MomentCommands(Beside):
-    """The commands of the time cursor. A screen overrides where the cursor begins, what a step is,
-    and what follows the cursor.
+    """The commands of the time cursor (the past moment that all screens show instead of now). A
+    screen that shows that moment inherits from this class, and overrides where the cursor begins,
+    what one move is, and what is redrawn.
     """
 
     shows_moment = True
 
     @property
     def cursor(self) -> TimeCursor:
-        """Return the time cursor that all screens share."""
+        """Return the time cursor, which is one and the same for all screens."""
         return self.console_app.time
 
     # -- what a screen may say otherwise
 
     def moment_start(self) -> float | None:
-        """Return where `t` alone puts the cursor, in seconds since the epoch by this machine's
-        clock. Returns None, with a message, if it cannot be set.
+        """Return where the time cursor is put if the person names no time, in seconds since the
+        epoch by this machine's clock. Here that is the newest moment; a subclass may return None
+        and show a message if the cursor cannot be set.
         """
         return self.moment_end()
 
     def time_of_step(self, step: int) -> float | None:
-        """Return when the step, or the step nearest to it, ended, in seconds since the epoch by
-        this machine's clock. Returns None if there is no run with steps.
+        """Return when this step ended, or else the step nearest to it, in seconds since the epoch
+        by this machine's clock. Returns None if no step of the screen's run is known.
         """
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
@@ -60,37 +62,37 @@ class MomentCommands(Beside):
         return times[nearest] - (pod.link.clock_offset or 0.0)
 
     def step_times(self) -> dict[int, float]:
-        """Return the time at which each step of the current run ended, by the pod's clock in
-        seconds since the epoch. Empty if there is no run.
+        """Return when each step of the screen's run ended, as {step: seconds since the epoch by the
+        pod's clock}. Empty if there is no run.
         """
         run = self.subject().run
         return {} if run is None else step_times(run)
 
     def moment_moved(self) -> None:
-        """Show everything at the new moment of the cursor."""
+        """Redraw the screen for the moment of the time cursor. Called after each of its moves."""
         self.redraw()
 
     # -- the cursor
 
     def moment_end(self) -> float:
-        """Return the newest moment that is known, in seconds since the epoch by this machine's
-        clock.
+        """Return the newest moment at which the time cursor can be, in seconds since the epoch by
+        this machine's clock: now, or the end if the screen shows a recording.
         """
         pod = self.subject().pod
         pods = self.console_app.fleet.pods if pod is None else [pod]
         return newest(pods, self.console_app.clock)
 
     def move_cursor(self, at: float | None) -> None:
-        """Put the cursor at this moment, in seconds since the epoch by this machine's clock, or at
-        now if None.
+        """Set the time cursor to this moment, in seconds since the epoch by this machine's clock,
+        or with None go back to now. What the screen shows follows.
         """
         self.cursor.at = at
         self.cursor.forget_wishes()
         self.moment_moved()
 
     def go_to_moment(self, text: str) -> None:
-        """Put the cursor at a time or step that a person typed. If it is not valid, a message says
-        so.
+        """Set the time cursor to the time or step that a person typed, such as "14:32", "-15m" or
+        "now". If it cannot be understood, or there is no such step, a message says so.
         """
         end = self.moment_end()
         try:
@@ -109,7 +111,9 @@ class MomentCommands(Beside):
             )
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Put the cursor at the moment that was typed."""
+        """Set the time cursor to the time or step that was typed in its prompt and ended with
+        Enter. The texts of other prompts are handled by the screen.
+        """
         if kind != AT:
             super().prompted(kind, text, final=final)
         elif final and text.strip():
@@ -118,8 +122,8 @@ class MomentCommands(Beside):
     # -- commands
 
     def do_moment(self, args: str) -> None:
-        """Put the cursor at the time or step in `args`. Without one, go back to now, or begin if
-        the cursor is at now.
+        """Set the time cursor to the time or step in `args`. If `args` is empty, go back to now,
+        or, if now is shown, set the cursor to where it begins.
         """
         if args:
             self.go_to_moment(args)
@@ -129,22 +133,30 @@ class MomentCommands(Beside):
             self.move_cursor(at)
 
     def do_time(self, args: str) -> None:
-        """Put the cursor at the time in `args`, or ask for it."""
+        """Set the time cursor to the time or step in `args`. If `args` is empty, open the prompt in
+        which it is typed.
+        """
         if args:
             self.go_to_moment(args)
         else:
             self.ask(AT)
 
     def do_earlier(self, args: str) -> None:
-        """Move the cursor back by one step or minute, or by the number in `args`."""
+        """Move the time cursor back by the number in `args`, or by 1. It counts steps on a run's
+        screen and minutes elsewhere.
+        """
         self.move_by(-_number(args))
 
     def do_later(self, args: str) -> None:
-        """Move the cursor forward by one step or minute, or by the number in `args`."""
+        """Move the time cursor forward by the number in `args`, or by 1. It counts steps on a run's
+        screen and minutes elsewhere.
+        """
         self.move_by(_number(args))
 
     def move_by(self, count: int) -> None:
-        """Move the cursor by this many minutes. Beyond the newest moment it goes back to now."""
+        """Move the time cursor by this many minutes, back if negative. At the newest moment it is
+        released, and the screens show now.
+        """
         end = self.moment_end()
         at = (end if self.cursor.at is None else self.cursor.at) + count * MINUTE
         self.move_cursor(at if at < end else None)
@@ -155,9 +167,10 @@ def _number(args: str) -> int:
 
 
 def step_times(run: RunState) -> dict[int, float]:
-    """Return the time at which each step ended, in order, by the pod's clock in seconds since the
-    epoch. Steps that a later attempt did again do not count. Logs have whole seconds, so several
-    steps of one second are spread over that second.
+    """Return when each step of the run ended, as {step: seconds since the epoch by the pod's
+    clock}, in the order of time. Steps that a later attempt did again count only once, as done
+    last. Times in logs are whole seconds, so steps that ended in the same second are spread over
+    it.
     """
     found = step_ends(run)
     times: dict[int, float] = {}
@@ -170,8 +183,8 @@ def step_times(run: RunState) -> dict[int, float]:
 
 
 def newest(pods: Sequence[PodState], clock: Clock) -> float:
-    """Return the newest moment that is known of the pods, in seconds since the epoch by this
-    machine's clock: now for live pods, the end for recordings.
+    """Return the newest moment for which the pods have data, in seconds since the epoch by this
+    machine's clock. That is now, or, if all of them are recordings, the end of the latest one.
     """
     if not pods or not all(status.recorded(pod) for pod in pods):
         return clock.wall()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class Panel(Widget):
-    """Shows the lines given to `show`. With `height: auto` it is as tall as its lines. `fill` is a
-    role for its background.
+    """A widget that shows the styled lines given to `show`. With the CSS `height: auto` it is as
+    tall as they are many. `fill` is the role of its background, or "".
     """
 
     DEFAULT_CSS = "Panel { height: auto; }"
@@ -38,17 +38,19 @@ class Panel(Widget):
 
     @property
     def ink(self) -> RoleStyles:
-        """Return the app's converter from roles to styles."""
+        """Return the converter from roles to Rich styles that the whole app uses."""
         return cast("ConsoleApp", self.app).ink
 
     @property
     def text(self) -> str:
-        """Return the lines as text, without blanks at their ends."""
+        """Return the lines that are shown as one text, without styles and without blanks at their
+        ends.
+        """
         return "\n".join(text_of(line).rstrip() for line in self.lines)
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Replace the lines. A line that has not changed is not painted, so that an idle screen
-        sends no byte.
+        """Show these lines instead of the present ones. Only lines that differ are painted, so that
+        an idle screen sends no byte.
         """
         before, self.lines = self.lines, list(lines)
         if len(before) != len(self.lines):
@@ -61,11 +63,11 @@ class Panel(Widget):
                 self.refresh(Region(0, y, max(1, self.size.width), 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines."""
+        """Return the number of lines, for Textual's layout."""
         return len(self.lines)
 
     def render_line(self, y: int) -> Strip:
-        """Return the strip of row `y`."""
+        """Return row `y` of the widget as a strip. Rows below the last line are blank."""
         if self._drawn != (self.ink, self.size.width):
             self._strips.clear()
             self._drawn = (self.ink, self.size.width)

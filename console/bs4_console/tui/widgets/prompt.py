@@ -44,7 +44,9 @@ HINTS = {
 
 
 class PromptInput(Input):
-    """An input with history on the arrows and completion on Tab."""
+    """The input field of the prompt. The arrows bring back earlier texts, and Tab completes the
+    text.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "ask(-1)", "Earlier", show=False, id="prompt.older"),
@@ -54,17 +56,20 @@ class PromptInput(Input):
     ]
 
     def action_ask(self, what: int) -> None:
-        """Ask the prompt for an earlier (-1) or later (1) entry, or to complete the text (0)."""
+        """Ask the prompt for an earlier text if `what` is -1, for a later one if it is 1, or to
+        complete the text if it is 0.
+        """
         self.post_message(Prompt.Asked(what))
 
     def action_leave(self) -> None:
-        """Tell the prompt that Esc was pressed."""
+        """Tell the prompt that Esc was pressed in its field."""
         self.post_message(Prompt.Left())
 
 
 class Prompt(Vertical):
-    """The prompt. It is hidden until `ask`, and posts Changed for every letter, Entered on Enter
-    and Cancelled on Esc.
+    """The line at the bottom of a screen in which commands, filters and the like are typed. It is
+    hidden until `ask`. It posts Changed when the text has changed, Entered on Enter and Cancelled
+    on Esc.
     """
 
     DEFAULT_CSS = """
@@ -77,32 +82,38 @@ class Prompt(Vertical):
     """
 
     class Asked(Message):
-        """Posted by the input for history (`what` is -1 or 1) or completion (0)."""
+        """Posted by the input field when it needs the prompt: `what` is -1 for an earlier text, 1
+        for a later one, and 0 to complete the text.
+        """
 
         def __init__(self, what: int) -> None:
             super().__init__()
             self.what = what
 
     class Left(Message):
-        """Posted by the input on Esc."""
+        """Posted by the input field when Esc was pressed."""
 
     # These are siblings, because a handler of a message also gets its subclasses. Esc must not be
     # handled as another letter.
     class Said(Message):
-        """A message with the prompt's kind and text."""
+        """The base of the messages that the prompt posts. `kind` is what the prompt was opened for,
+        for example "/", and `text` what is typed in it.
+        """
 
         def __init__(self, kind: str, text: str) -> None:
             super().__init__()
             self.kind, self.text = kind, text
 
     class Changed(Said):
-        """Posted when the text has changed."""
+        """Posted when the text of the prompt has changed."""
 
     class Entered(Said):
-        """Posted on Enter."""
+        """Posted when Enter was pressed in the prompt."""
 
     class Cancelled(Said):
-        """Posted on Esc. `text` is what the prompt was opened with."""
+        """Posted when Esc was pressed in the prompt. `text` is the text with which the prompt was
+        opened.
+        """
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +126,7 @@ class Prompt(Vertical):
         """The text for which Tab was pressed while no offers were known, or None."""
 
     def compose(self) -> ComposeResult:
-        """Yield the offers, the sign and the input."""
+        """Yield the line with what Tab offers, the sign before the text, and the input field."""
         yield Panel(id="offers")
         with Horizontal():
             yield Panel(id="sign")
@@ -133,12 +144,13 @@ class Prompt(Vertical):
 
     @property
     def field(self) -> PromptInput:
-        """Return the input."""
+        """Return the prompt's input field."""
         return self.query_one(PromptInput)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
-        """Open the prompt. `kind` is what stands before the cursor, `initial` its text, and
-        `complete` returns what Tab offers for a text.
+        """Open the prompt and give it the focus. `kind` is what it is opened for and stands before
+        the text, for example "/". `initial` is the text at first. `complete` returns what Tab
+        offers for a text; None offers nothing.
         """
         self.kind, self._initial, self._back, self._tabbed = kind, initial, 0, None
         self._complete = complete or (lambda text: ())
@@ -155,12 +167,12 @@ class Prompt(Vertical):
         self._tell()
 
     def complain(self, sentence: str) -> None:
-        """Show a sentence above the input. The prompt stays open."""
+        """Show a sentence above the text that says what is wrong with it. The prompt stays open."""
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """Complete again, because what Tab offers has come from the pod. `complaint` says why there
-        is no answer, or is "".
+        """Complete the text again, because an answer of the pod to the last Tab has come.
+        `complaint` says why the pod gave no answer and is shown, or is "".
         """
         if complaint:
             self.complain(complaint)

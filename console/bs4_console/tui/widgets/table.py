@@ -24,8 +24,8 @@ GAP = 2
 
 
 class RowTable(ScrollView, can_focus=True):
-    """A table whose first line is a fixed heading. The cursor is on a key, not on a position, so
-    that it moves with its row.
+    """A table of rows with a cursor, below a heading that stays. `cursor` is the key of the row
+    under the cursor and not its position, so that the cursor moves with its row.
     """
 
     DEFAULT_CSS = """
@@ -47,7 +47,7 @@ class RowTable(ScrollView, can_focus=True):
     cursor: reactive[tuple[str, str] | None] = reactive(None, init=False)
 
     class Moved(Message):
-        """Posted when the cursor is on another row."""
+        """Posted when another row is under the cursor."""
 
     class Opened(Message):
         """Posted when the row under the cursor was double-clicked."""
@@ -67,24 +67,28 @@ class RowTable(ScrollView, can_focus=True):
 
     @property
     def index(self) -> int:
-        """Return the position of the cursor, or 0 if its row is gone."""
+        """Return the position of the row under the cursor, counted from 0. Returns 0 if that row is
+        gone.
+        """
         if self.cursor:
             return self._at.get(self.cursor, 0)
         return 0
 
     @property
     def selected(self) -> Row | None:
-        """Return the row under the cursor, or None if there are no rows."""
+        """Return the row under the cursor, or None if the table has no rows."""
         if self.rows:
             return self.rows[self.index]
         return None
 
     def has(self, key: tuple[str, str]) -> bool:
-        """Return True if there is a row with this key."""
+        """Return True if the table has a row with this key."""
         return key in self._at
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Replace the rows, and repaint those that differ."""
+        """Show these rows instead of the present ones. Only rows that differ are painted. If the
+        row under the cursor is gone, the cursor stays at its position.
+        """
         before, widths, fitted = self.rows, self._widths, (self.size.width, self.mark)
         if fitted == self._fitted and len(rows) == len(before) and all(map(is_, rows, before)):
             return  # of thousands of rows mostly none is another
@@ -110,27 +114,33 @@ class RowTable(ScrollView, can_focus=True):
             self._reveal()
 
     def watch_cursor(self) -> None:
-        """Bring the cursor onto the screen, and post Moved."""
+        """Scroll to the row under the cursor, and post Moved. Textual calls this when `cursor` has
+        changed.
+        """
         self.refresh()
         self._reveal()
         self.post_message(self.Moved())
 
     def on_resize(self) -> None:
-        """Fit the columns to the new width."""
+        """Choose the columns and their widths again for the new width of the table."""
         self.show(self.rows)
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by this many rows."""
+        """Move the cursor by this many rows, upwards if negative. It stops at the first and the
+        last row.
+        """
         if self.rows:
             self.cursor = self.rows[min(max(self.index + by, 0), len(self.rows) - 1)].key
 
     def action_page(self, direction: int) -> None:
-        """Move the cursor by a page, down if `direction` is 1, up if it is -1."""
+        """Move the cursor by about the height of the table, down if `direction` is 1 and up if it
+        is -1.
+        """
         self.action_move(direction * max(1, self.size.height - 2))
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor on the clicked row, and post Opened on a double click."""
+        """Put the cursor on the row that was clicked. On a double click, post Opened too."""
         row = event.y - 1 + round(self.scroll_y)
         if event.y < 1 or not 0 <= row < len(self.rows):
             return
@@ -173,7 +183,9 @@ class RowTable(ScrollView, can_focus=True):
         return max(column.least if column.most else 0, title, min(content, column.most or content))
 
     def render_line(self, y: int) -> Strip:
-        """Return the strip of row `y`. Row 0 is the heading."""
+        """Return row `y` of the widget as a strip. Row 0 is the heading, and rows below the last
+        one are blank.
+        """
         ink = cast("ConsoleApp", self.app).ink
         width = self.size.width
         if y == 0:
