@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,32 @@ def programs(pod: PracticePod) -> list[Process]:
     return [one for one in pod.processes() if any("api-key" in word for word in one.cmdline)]
 
 
+async def worker_of(pod: PracticePod) -> Process:
+    """Return the process that starts the programs. Between fork and exec a program looks like it,
+    so it is waited for until there is one.
+    """
+    found: list[Process] = []
+
+    def alone() -> bool:
+        found[:] = faults.find(pod, "env-worker")
+        return len(found) == 1
+
+    await faults.until(alone, 60, "one environment worker")
+    return found[0]
+
+
+def started(question: str) -> Process:
+    """Return the program below this process that has the question, once its command line can be
+    read: the kernel shows none for a moment after exec.
+    """
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for one in tree.below(os.getpid()):
+            if f"--prompt={question}" in one.cmdline:
+                return one
+    pytest.fail("no program has the question")
+
+
 async def held(pod: PracticePod) -> list[Process]:
     """Stop the engine, so that no rollout ends, and return the programs once all have started."""
     for engine in faults.find(pod, "engine"):
@@ -41,7 +68,7 @@ async def held(pod: PracticePod) -> list[Process]:
 async def test_each_rollout_is_a_program_with_a_key_of_its_own(start: Start) -> None:
     async with start("current") as pod, Run(pod):
         await trained(pod, 2)
-        (worker,) = faults.find(pod, "env-worker")
+        worker = await worker_of(pod)
         running = await held(pod)
         assert {one.ppid for one in running} == {worker.pid}
         assert len({one.cmdline[3] for one in running}) == len(running)
@@ -60,7 +87,7 @@ async def test_a_program_ends_with_its_rollout(start: Start) -> None:
         for engine in faults.find(pod, "engine"):
             faults.resume(engine)
         await faults.until(lambda: not any(tree.alive(one) for one in running), 60, "their end")
-        (worker,) = faults.find(pod, "env-worker")
+        worker = await worker_of(pod)
         await faults.until(lambda: not zombies(worker.pid), 60, "all of them collected")
 
 
@@ -78,7 +105,7 @@ async def test_the_programs_end_with_a_worker_that_is_killed(start: Start) -> No
     async with start("current") as pod, Run(pod):
         await trained(pod, 2)
         running = await held(pod)
-        (worker,) = faults.find(pod, "env-worker")
+        worker = await worker_of(pod)
         assert faults.kill(worker)
         await faults.until(lambda: not any(tree.alive(one) for one in running), 60, "their end")
 
@@ -96,10 +123,7 @@ def test_a_program_that_is_killed_fails_its_rollout(
     harness = Harness()
     question = secrets.token_hex(8)
     with pytest.raises(HarnessError, match="exited -9"), harness.program("model", question):
-        (program,) = [
-            one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline
-        ]
-        assert faults.kill(program)
+        assert faults.kill(started(question))
     with harness.program("model", question):
-        assert [one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline]
+        assert tree.alive(started(question))
     assert not [one for one in tree.below(os.getpid()) if f"--prompt={question}" in one.cmdline]

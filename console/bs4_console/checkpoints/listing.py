@@ -23,15 +23,16 @@ _NEXT = "Give the run's own directory, and --trainer where its generation cannot
 
 
 class Asks(Protocol):
-    """The part of a PodSession or a Channel that answers queries."""
+    """An object that can query a pod: the part of PodSession and Channel that is needed here."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the agent's answer to the operation `op` on a stream."""
+        """Send the query `op` about `stream` to the pod's agent, and return the answer."""
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """Return the report of one run of a pod (see bs4_agent.checkpoints.report), with the
-    checkpoints of all its pages. A list without end is cut after `ceilings.PAGES` pages.
+    """Ask a pod for the checkpoint report of one of its runs and return it: the checkpoints, the
+    step that can be resumed, and the forecast of the disk (see bs4_agent.checkpoints.report). A
+    report of several pages is put together; after `ceilings.PAGES` pages the rest is left out.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
@@ -46,9 +47,9 @@ async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
 
 
 def of_directory(path: Path, trainer: str | None = None) -> list[dict[str, Any]]:
-    """Return a checkpoint report for each run in `path`, which is a run's directory or an output
-    directory with several runs. Without `trainer`, the generation is found out from the files.
-    Raises UsageError if there is no run.
+    """Return a checkpoint report for each run in `path`, a directory on this machine: a run's own
+    directory, or an output directory with several runs. Without `trainer`, the trainer's generation
+    is found out from the files. Raises UsageError if `path` is no directory or has no run.
     """
     if not path.is_dir():
         raise UsageError(f"{path} is no directory.", _NEXT)
@@ -93,7 +94,7 @@ def _read(directory: Path, generation: str) -> dict[str, Any]:
 
 def line(found: Mapping[str, Any]) -> str:
     """Return one line about a run's checkpoints, such as `step 40 can be resumed, 12m old; 3 sets
-    of 1.2 GiB; full in 3h 20m (step 160)`.
+    of 1.2 GiB; full in 3h 20m (step 160)`. `found` is a checkpoint report.
     """
     sets = found["checkpoints"]
     whole = [one for one in sets if one["complete"]]
@@ -111,8 +112,8 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def outlook(found: Mapping[str, Any]) -> str:
-    """Return when the disk will be full, or that it will not be, as a phrase. Returns "" if that is
-    not known.
+    """Return a phrase that says when the disk will be full of checkpoints, or that it will not be.
+    Returns "" if that is not known. `found` is a checkpoint report.
     """
     seen = found["forecast"]
     if seen["lasts"]:
@@ -129,8 +130,8 @@ def outlook(found: Mapping[str, Any]) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """Return one line about a run's retention order and what came of it, from the journal alone.
-    Returns "" if there is no order.
+    """Return one line about a run's retention order and what was last done or prevented by it, from
+    the pod's journal alone. Returns "" if the run has no retention order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -156,7 +157,9 @@ def standing(state: PodState, run: str) -> str:
 
 
 def order_text(order: Mapping[str, Any]) -> str:
-    """Return a retention order as a part of a sentence."""
+    """Return in words which checkpoints stay under a retention order, such as `the 3 newest
+    complete checkpoints stay, and every 50th step`, to be put into a sentence.
+    """
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
         text += f", {order['at_least']} of them while the disk cannot take the next"
@@ -168,9 +171,10 @@ def order_text(order: Mapping[str, Any]) -> str:
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
-    """Return a sentence about the checkpoints that a retention order would delete at once. `last`
-    is the number of complete checkpoints that stay, and multiples of `milestones` stay too. The pod
-    decides again by itself, and keeps what is held, read or in doubt.
+    """Return a sentence about the checkpoints that a new retention order would delete at once.
+    `found` is a checkpoint report. `last` is the number of complete checkpoints that stay; steps
+    that are multiples of `milestones` stay too (0: none). This is a forecast: the pod itself
+    decides, and it also keeps checkpoints that are in use or in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:

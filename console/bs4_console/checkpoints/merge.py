@@ -18,9 +18,9 @@ NAME = "merge"
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """The request for one merge. `step` is None for the newest complete step. `target` is the
-    directory to write, "" for one below the run's directory; a relative path starts at the run's
-    working directory.
+    """The request to merge one checkpoint step of a verl run into a Hugging Face directory on its
+    pod. `step` is None for the newest complete step. `target` is the directory to write; "" means
+    one below the run's directory, and a relative path starts at the run's working directory.
     """
 
     run: str
@@ -28,13 +28,13 @@ class MergeRequest:
     target: str = ""
 
     def body(self) -> dict[str, Any]:
-        """Return the request as the agent takes it."""
+        """Return the request as the JSON object that the agent takes."""
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
 async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
-    """Have the pod make a plan and return it. Raises NotApplicableError if there is nothing to
-    merge, and RefusedError with the reason if the merge is not allowed.
+    """Have the pod make the plan of a merge and return it. Raises NotApplicableError if the run has
+    nothing to merge, and RefusedError if the merge is not allowed, each with the agent's reason.
     """
     key = await live.submit("plan", merge=asked.body())
     async for action in live.follow_action(key):
@@ -47,13 +47,15 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm a plan, and return the key of the action that carries it out."""
+    """Confirm the plan of a merge by its hash, and return the key of the action that now carries it
+    out.
+    """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the merge of the run that has not ended yet, or None. Such a merge is watched and not
-    started a second time.
+    """Return the merge of the run that has been submitted and has not ended, or None. If there is
+    one, it is to be watched, and no second one started.
     """
     for a in state.ledger.actions.values():
         if a.kind == NAME and a.run == run and not a.ended:
@@ -62,7 +64,9 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 
 def plan_lines(view: PlanView) -> list[str]:
-    """Return the lines that a person reads beside the plan's steps: disk space and notes."""
+    """Return the lines that a person reads beside the plan's steps: how much disk space the merge
+    needs and how much is free on the pod, and the notes of the plan.
+    """
     body = view.plan
     disk = (
         f"disk: up to {body['needed'] / 1e9:.2f} GB while it goes on; "
@@ -72,12 +76,14 @@ def plan_lines(view: PlanView) -> list[str]:
 
 
 def possible(run: RunState) -> bool:
-    """Return True if the run's trainer writes shards that can be merged."""
+    """Return True if a merge makes sense for this run: its trainer writes checkpoints as shards
+    that can be merged (verl).
+    """
     return run.view.trainer in registry.ids() and registry.get(run.view.trainer).merges
 
 
 def progress(action: ActionView) -> str:
-    """Return one line about the state of a merge."""
+    """Return one line about a merge: how far it is, how it ended, or why it failed."""
     plan = action.body.get("plan", {})
     step = plan.get("resume")
     if action.state == "done":

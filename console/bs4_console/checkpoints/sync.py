@@ -57,8 +57,8 @@ _SET = f"Set {_ID} and {_KEY}, pipe them with `--credentials -`, or keep them as
 
 
 class StoreFailed(ConsoleError):
-    """Raised when an object store fails or refuses. The exit code is 3 if a later try can succeed,
-    2 if the request was wrong, and 1 otherwise.
+    """Raised when the object store fails, refuses the key, or does not have what was asked for. The
+    exit code is 3 if a later try can succeed, 2 if the request was wrong, and 1 otherwise.
     """
 
     def __init__(self, error: AgentError) -> None:
@@ -72,8 +72,8 @@ class StoreFailed(ConsoleError):
 
 @dataclass(frozen=True)
 class Prunable:
-    """The plan of one pruning of the bucket. `decision` says which steps are removed and which
-    stay. `hash` identifies exactly this plan: a person confirms it.
+    """The plan of removing old steps of one run from the object store. `keep` complete steps stay,
+    and multiples of `milestones`. `decision` says which steps would be removed and which stay.
     """
 
     place: Place
@@ -84,7 +84,9 @@ class Prunable:
 
     @property
     def hash(self) -> str:
-        """Return the SHA-256 of the plan, which a person confirms."""
+        """Return the SHA-256 that identifies exactly this plan, in hex. A person confirms the plan
+        by it.
+        """
         shown = []
         for one in self.decision.remove:
             shown.append([one.step, one.manifest.sha256 if one.manifest else "", one.missing])
@@ -99,8 +101,8 @@ class Prunable:
 
 
 def place_of(url: str) -> Place:
-    """Return the place that a URL names. Raises UsageError, which says how a place is written, if
-    the URL is wrong.
+    """Return the place in an object store that a URL such as `b2://BUCKET/PREFIX` names. Raises
+    UsageError, which says how to write a place, if the URL is wrong.
     """
     try:
         return Place.parse(url)
@@ -109,9 +111,10 @@ def place_of(url: str) -> Place:
 
 
 def open_store(place: Place, given: Credentials | None = None) -> B2Store:
-    """Open the bucket of `place`. The key comes from `given`, else from the environment, else from
-    b2.json (mode 0600) in the console's directory. Raises UsageError if there is no usable key or
-    no b2sdk, and StoreFailed if the store refuses.
+    """Open the bucket of `place` and return it. The key comes from `given`, else from the
+    environment (B2_APPLICATION_KEY_ID and B2_APPLICATION_KEY), else from b2.json in the console's
+    configuration directory, which only its owner may read. Raises UsageError if no key is usable or
+    b2sdk is not installed, and StoreFailed if the store refuses the key or cannot be reached.
     """
     try:
         from bs4_agent.checkpoints.remote import b2
@@ -150,8 +153,8 @@ def _key(given: Credentials | None) -> tuple[str, str]:
 
 
 def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
-    """Return what the bucket holds of a run, from a new listing. Raises StoreFailed if the store
-    fails or holds nothing of the run.
+    """List the bucket and return what it holds of a run: its steps, and the pointer to the newest
+    complete one. Raises StoreFailed if the store fails or holds nothing of the run.
     """
     try:
         found = steps.scan(store, Layout(place.prefix, run))
@@ -165,8 +168,8 @@ def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
-    """Return the steps that older scripts, before this program, left of this run, oldest first.
-    Raises StoreFailed if the store fails.
+    """Return the steps of the run that other scripts had uploaded before this program existed,
+    oldest first. Empty if there are none. Raises StoreFailed if the store fails.
     """
     try:
         return list(legacy_layout.read(store, Layout(place.prefix, run)).steps)
@@ -175,9 +178,9 @@ def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
 
 
 def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: int) -> Prunable:
-    """Return the plan that keeps the `keep` newest complete steps and multiples of `milestones`.
-    Raises RefusedError with the reason if nothing may be removed, UsageError if `keep` is too
-    small, and StoreFailed if the store fails.
+    """Return the plan of removing from the bucket all steps of a run except the `keep` newest
+    complete ones and multiples of `milestones` (0: none). Raises RefusedError, with the reason, if
+    nothing may be removed, UsageError if `keep` is too small, and StoreFailed if the store fails.
     """
     found = scan(store, place, run)
     try:
@@ -190,9 +193,10 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove the confirmed steps, each after a new listing, and the unfinished uploads of older
-    steps. Returns what was removed and kept. Raises RefusedError if the bucket has changed since
-    the plan, and StoreFailed if the store fails.
+    """Remove from the bucket the steps that a confirmed plan names, listing the bucket again before
+    each, and cancel unfinished uploads of steps older than all that stay. Returns what was removed
+    and what stayed. Raises RefusedError if the bucket has changed since the plan was made, and
+    StoreFailed if the store fails or the key may not delete.
     """
     layout = Layout(plan.place.prefix, plan.run)
     try:
@@ -229,7 +233,9 @@ def _cancel_abandoned(store: B2Store, layout: Layout, done: Pruning) -> None:
 def remote_as_dict(
     place: Place, run: str, found: RemoteRun, left: Sequence[SeedStep] = ()
 ) -> dict[str, Any]:
-    """Return the JSON object about a run in the bucket. `left` has the steps of `older`."""
+    """Return what the bucket holds of a run as the JSON object of `checkpoints remote --json`.
+    `found` is the result of `scan`, and `left` the result of `older`.
+    """
     return {
         "to": str(place),
         "run": run,
@@ -267,8 +273,9 @@ def _step(one: RemoteStep, found: RemoteRun) -> dict[str, Any]:
 
 
 def status(state: PodState, run: str) -> dict[str, Any] | None:
-    """Return the JSON object about a run's sync, from the pod's journal alone. Returns None if a
-    sync was never ordered.
+    """Return the state of a run's sync to the object store as the JSON object of `checkpoints sync
+    --status --json`, from the pod's journal alone. Returns None if no sync was ever ordered for the
+    run.
     """
     view = state.ledger.syncs.get(run)
     if view is None:
@@ -295,8 +302,8 @@ def status(state: PodState, run: str) -> dict[str, Any] | None:
 
 
 def line(view: SyncView, now: float | None = None) -> str:
-    """Return one line about a sync, such as `step 40 is in the store since 3m; step 45: 1.2 of 13
-    GiB, 40 MiB/s`. `now` is wall time in seconds, by default the current time.
+    """Return one line about the state of a run's sync, such as `step 40 is in the store since 3m;
+    step 45: 1.2 of 13 GiB, 40 MiB/s`. `now` is wall time in seconds; None means the present time.
     """
     wall = time.time() if now is None else now
     if not view.order.get("to") and not view.order.get("once"):

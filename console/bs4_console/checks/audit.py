@@ -37,15 +37,18 @@ LIVE_S = 600.0
 
 @dataclass(frozen=True)
 class Found:
-    """The result for a journal that lies on this machine, and its newest record if it is whole."""
+    """The result of checking a journal that lies on this machine. `checked` has the details. `last`
+    is the journal's newest record, or None if the journal is not whole.
+    """
 
     checked: Checked
     last: Anchor | None
 
 
 def journals_below(directory: Path) -> list[Path]:
-    """Return the directories with a journal's files at or below `directory`, sorted. Links are not
-    followed.
+    """Return the directories that hold a journal's files: `directory` itself and directories named
+    `journal` up to a few levels below it, sorted. Links are not followed. Empty if there is no
+    journal.
     """
     found = []
     if _files(directory):
@@ -60,12 +63,17 @@ def journals_below(directory: Path) -> list[Path]:
 
 
 def shown(text: bytes) -> str:
-    """Return a path, or a sentence of a pod, in one line without what a terminal acts on."""
+    """Return a path, or a sentence that a pod sent, as one line of text without characters that a
+    terminal would interpret as commands.
+    """
     return plain(clean(text).replace(b"\n", b" "))
 
 
 def check_directory(directory: Path, where: Where = "directory", pod: str = "") -> Found:
-    """Check the journal whose files lie in `directory`. Raises OSError if they cannot be read."""
+    """Check the hash chain of the journal whose files lie in `directory`, and return the result.
+    `where` and `pod` only label the result. A journal without a record is "unknown". Raises OSError
+    if a file cannot be read.
+    """
     checked = Checked(where=where, pod=pod, path=shown(os.fsencode(directory)))
     chain = ChainCheck(checked)
     files = _files(directory)
@@ -86,10 +94,13 @@ def check_directory(directory: Path, where: Where = "directory", pod: str = "") 
 async def check_live(
     transport: Transport, who: str, client: str, pod: str, kept: Mapping[str, Anchor]
 ) -> Checked:
-    """Read the journal of a pod's agent and check it. Nothing is deployed and nothing is changed.
+    """Read the journal of the agent that runs on a pod, check its hash chain, and return the
+    result. No agent is installed and nothing on the pod is changed. The transport is closed
+    afterwards.
 
-    `kept` holds the newest record that this machine keeps, by the name of the directory of the
-    agent's home. A pod that cannot be reached is unknown, with the reason.
+    `who` and `client` name this console to the agent. `kept` has the newest record of the pod's
+    journal that this machine keeps, by the name of the directory of the agent's home; the live
+    journal must contain it. If the pod cannot be reached, the result is "unknown", with the reason.
     """
     checked = Checked(where="live", pod=pod, path="state/journal")
     try:

@@ -28,8 +28,8 @@ _SENTENCES = 20
 
 @dataclass(frozen=True)
 class Break:
-    """The place at which a chain does not hold: `offset` is the byte at which the line begins that
-    shows it.
+    """One place at which a journal's hash chain is broken. `offset` is the byte in `file` at which
+    the line begins that shows the break, and `detail` is a sentence about it.
     """
 
     file: str
@@ -39,7 +39,9 @@ class Break:
 
 @dataclass(frozen=True)
 class Anchor:
-    """A record that was kept elsewhere: its number, and the digest of its line."""
+    """One record of a journal that was copied elsewhere, to compare the journal with: `seq` is the
+    record's number and `digest` the SHA-256 of its line.
+    """
 
     seq: int
     digest: str
@@ -47,7 +49,11 @@ class Anchor:
 
 @dataclass(kw_only=True)
 class Checked:
-    """The result for one journal. `path` is where it lies, `pod` the pod's name or ""."""
+    """The result of checking one journal. `where` says what was checked: files that this console
+    "kept", a "live" pod, or another "directory". `path` is the journal's place there, and `pod` the
+    pod's name ("" for no pod). `breaks` is the number of broken places. `unknown` has the reasons
+    why something could not be checked, and `notes` further sentences.
+    """
 
     where: Where
     pod: str
@@ -64,8 +70,8 @@ class Checked:
 
     @property
     def status(self) -> Status:
-        """Return "broken" if the chain does not hold somewhere, "unknown" if that cannot be said of
-        all of it or if there is no record, and "whole" otherwise.
+        """Return "broken" if the chain is broken somewhere, "unknown" if a part of it could not be
+        checked or the journal has no record, and "whole" otherwise.
         """
         if self.breaks:
             return "broken"
@@ -74,7 +80,9 @@ class Checked:
         return "whole"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as bs4.audit/1 shows it."""
+        """Return the result as the JSON object that `audit --json` prints for each journal
+        (bs4.audit/1).
+        """
         return {
             "status": self.status,
             "where": self.where,
@@ -92,7 +100,10 @@ class Checked:
 
 
 class ChainCheck:
-    """Check lines in order. `checked` is the result so far; call `end` after the last line."""
+    """Checks the hash chain of one journal whose lines are given to it in order. `checked` is the
+    result so far. Call `line` for each line, `hole` where lines are missing, and `end` after the
+    last line.
+    """
 
     def __init__(self, checked: Checked, anchor: Anchor | None = None) -> None:
         """`anchor`: a record that this journal must hold as it was kept elsewhere."""
@@ -105,14 +116,17 @@ class ChainCheck:
 
     @property
     def last(self) -> Anchor | None:
-        """Return the newest record, or None if the newest line is none."""
+        """Return the number and digest of the newest line, or None if there was no line yet or the
+        newest line is not a record.
+        """
         if self._seq is None or self._digest is None:
             return None
         return Anchor(self._seq, self._digest)
 
     def line(self, file: str, offset: int, line: bytes, *, first: bool = False) -> None:
-        """Check the next line, without its LF, which begins at byte `offset` of `file`. `first` is
-        True for the first line of the first file, which must be record 1.
+        """Check the next line of the journal, without its LF, and add what is wrong to `checked`.
+        The line begins at byte `offset` of `file`. `first` is True for the first line of the
+        journal's first file, which must be record 1.
         """
         record = parse(line) or {}
         seq, prev = integer(record.get("seq")), record.get("prev")
@@ -130,23 +144,34 @@ class ChainCheck:
         self._compare(file, offset)
 
     def hole(self, reason: str) -> None:
-        """Note that lines are missing here for a reason that is no break. The chain begins anew."""
+        """Note that lines are missing at this place for an innocent `reason`, which makes the
+        journal's status "unknown" and not "broken". The next line is not compared with the lines
+        before the hole.
+        """
         self.doubt(reason)
         self._digest = self._seq = None
 
     def doubt(self, reason: str) -> None:
-        """Note why something could not be checked."""
+        """Add `reason`, a sentence that says why a part of the journal could not be checked, to the
+        result. It makes the journal's status "unknown" unless the chain is broken. Only the first
+        20 are kept.
+        """
         if len(self.checked.unknown) < _SENTENCES:
             self.checked.unknown.append(reason)
 
     def broken(self, file: str, offset: int, detail: str) -> None:
-        """Note a break. The first one is kept with its place."""
+        """Count one break of the chain at byte `offset` of `file`. `detail` is a sentence about it.
+        Only the first break is kept with its place and sentence.
+        """
         if self.checked.first_break is None:
             self.checked.first_break = Break(file, offset, detail)
         self.checked.breaks += 1
 
     def end(self, file: str, offset: int) -> None:
-        """Check what only the end shows: `offset` is the end of the last file."""
+        """Check that the journal reaches at least to the record that was kept elsewhere; if it ends
+        earlier, this is a break. `file` and `offset` are the place where the journal ends. Call
+        this after the last line.
+        """
         anchor, last = self._anchor, self.checked.last_seq
         if anchor is not None and last is not None and last < anchor.seq:
             self.broken(

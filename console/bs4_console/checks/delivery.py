@@ -41,10 +41,10 @@ class NotSent(ConsoleError):
 
 
 class Notifier:
-    """Sends notices to all channels and pings to healthchecks, once in each cycle.
+    """Delivers the notices of `check --watch`, and pings healthchecks channels, once in each cycle.
 
-    `complain` is called with one sentence when a channel begins to fail, and with one when it works
-    again.
+    `complain` is called with one sentence when a channel begins to fail, when it works again, and
+    when a notice is dropped because too many wait for a channel that fails.
     """
 
     def __init__(self, channels: Sequence[Channel], complain: Callable[[str], None]) -> None:
@@ -62,9 +62,10 @@ class Notifier:
                 _apprise()  # fails at the start and not with the first critical notice
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """Send the new notices to every channel that wants them, after the ones that are left over
-        from earlier cycles. Then ping the healthchecks. `level` and `summary` describe all pods
-        together, for the pings.
+        """Send the notices of one cycle to every channel that wants them, after the notices that
+        the channel did not take in earlier cycles, and ping the healthchecks channels. `level` and
+        `summary` describe all pods together and are the content of the pings. A failing channel
+        raises nothing.
         """
         await asyncio.gather(
             *(self._serve(channel, notices, level, summary) for channel in self.channels)
@@ -102,7 +103,9 @@ class Notifier:
 
 
 def send(channel: Channel, notice: Notice) -> None:
-    """Send one notice to one channel now. Raises NotSent if the channel does not take it."""
+    """Send one notice to one channel now. A healthchecks channel gets a ping with the notice's
+    text. Raises NotSent if the channel does not take it.
+    """
     text = notice.text[:TEXT_CHARS]
     if channel.kind == "webhook":
         said = f"{notice.title} - {text}"
@@ -123,8 +126,9 @@ def send(channel: Channel, notice: Notice) -> None:
 
 
 def ping(channel: Channel, level: int, summary: str) -> None:
-    """Send one ping to a healthchecks channel. A POST to the check's own address means that the
-    watcher lives; `/fail` below it means that something is wrong. Raises NotSent if it fails.
+    """Send one ping to a healthchecks channel. It goes to the channel's address, which means that
+    the console still watches the pods, or to `/fail` below the address if the channel has `fail`
+    and `level` is CRITICAL. Raises NotSent if the channel does not take the ping.
     """
     suffix = "/fail" if channel.fail and level == CRITICAL else ""
     _post(

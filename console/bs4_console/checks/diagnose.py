@@ -44,18 +44,19 @@ def diagnose(
     idle_s: float | None = None,
     thorough: bool = False,
 ) -> dict[str, Any]:
-    """Return `findings` (causes first) and `coverage` (what could not be seen) for some files. The
-    path `-` is standard input. For a crash report, the findings are those of the pod's agent.
-    Raises UsageError if a path cannot be read.
+    """Return what is wrong in some files: `findings` (causes first) and `coverage` (phrases about
+    what could not be seen). A path is a log, a run's directory, a crash report or `-` for standard
+    input. For a crash report, the findings are those of the pod's agent. Raises UsageError if a
+    path cannot be read.
 
-    `source` and `trainer` say what wrote the files; without them that is found out. `idle_s` means
-    that the last line was written so many seconds ago and more may come; with None, nothing more
-    will come. With `thorough`, the lines without any word of a signature are parsed too (same
-    findings, slower).
+    `source` and `trainer` say which program wrote the files and for which trainer; None means that
+    this is found out from them. `idle_s` means that the last line was written so many seconds ago
+    and more lines may come; None means that no more will come. With `thorough`, even lines that
+    contain no word of any signature are parsed, which gives the same findings more slowly.
 
     In evidence, `file` is the log as given, `-`, or a path relative to the directory as given.
-    `offset` is the raw byte at which the line begins. `line` counts from 1 by LF; 0 means that the
-    whole file or directory is the evidence.
+    `offset` is the byte of the raw file at which the line begins. `line` counts from 1 by LF; 0
+    means that the whole file or directory is the evidence.
     """
     library = list(Library(compile_all()))
     findings: list[dict[str, Any]] = []

@@ -43,7 +43,9 @@ _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def text(verdicts: Sequence[Verdict]) -> str:
-    """Return a Nagios line with perfdata for each pod, the worst first."""
+    """Return the verdicts as Nagios lines with perfdata, one for each pod, the worst first. Without
+    any verdict the text is an UNKNOWN line that says that no pod is in the inventory.
+    """
     if not verdicts:
         return f"UNKNOWN - {NO_POD}\n"
     level = aggregate(verdicts)
@@ -53,8 +55,8 @@ def text(verdicts: Sequence[Verdict]) -> str:
 
 
 def prom(verdicts: Sequence[Verdict]) -> str:
-    """Return the verdicts in Prometheus' text format 0.0.4, for node_exporter's textfile collector.
-    A value that is not known has no line.
+    """Return the verdicts in Prometheus' text format 0.0.4, for the textfile collector of
+    node_exporter. A value that is not known is left out.
     """
     shown = defaultdict[str, list[str]](list)
     for v in verdicts:
@@ -85,8 +87,8 @@ def _labels(labels: Mapping[str, str]) -> str:
 
 
 def github(verdicts: Sequence[Verdict]) -> str:
-    """Return workflow commands of GitHub Actions: one annotation for each thing that is wrong, and
-    one notice for each pod that is well.
+    """Return the verdicts as workflow commands of GitHub Actions: one annotation for each thing
+    that is wrong, and one notice for each pod that is well.
     """
     if not verdicts:
         return f"::error title=bs4-console check::UNKNOWN - {NO_POD}\n"
@@ -120,8 +122,8 @@ def _escaped(said: str) -> str:
 
 
 def junit(verdicts: Sequence[Verdict]) -> str:
-    """Return JUnit XML with a suite for each pod and a case for each thing that was checked.
-    CRITICAL and WARNING are failures, UNKNOWN is an error.
+    """Return the verdicts as JUnit XML, with a test suite for each pod and a test case for each
+    thing that was checked. CRITICAL and WARNING become failures, and UNKNOWN becomes an error.
     """
     root = ElementTree.Element("testsuites", name="bs4-console check")
     for verdict in verdicts or [Verdict(pod="inventory", level=UNKNOWN, sentences=[NO_POD])]:

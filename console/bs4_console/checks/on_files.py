@@ -13,8 +13,9 @@ from bs4_console.errors import UsageError
 
 
 def judge_files(path: Path, source: str | None = None, trainer: str | None = None) -> Verdict:
-    """Return the verdict on `path`. It is UNKNOWN, with the reason, if the path cannot be read or
-    is no run.
+    """Return the verdict on a log or a run's directory at `path`. It is UNKNOWN, with the reason as
+    its sentence, if the path cannot be read or it is not clear what wrote it. `source` and
+    `trainer` say which program wrote the files; None means that this is found out from them.
     """
     try:
         report = diagnose([path], source, trainer)

@@ -33,8 +33,9 @@ _ENDED_S = 3600.0
 
 @dataclass(frozen=True)
 class Outside:
-    """The observations of one pod's runs in one round. `sights` has the observation of each run by
-    name, `incidents` has what `check` lists, and `coverage` says what could not be seen.
+    """What W&B said about one pod's runs when it was queried once. `sights` has the observation of
+    each run by the run's name. `incidents` are the incidents that follow from the observations, as
+    JSON objects. `coverage` has phrases about what could not be seen.
     """
 
     sights: Mapping[str, Observation] = field(default_factory=dict)
@@ -42,8 +43,10 @@ class Outside:
     coverage: Sequence[str] = ()
 
     def as_list(self) -> list[dict[str, Any]]:
-        """Return the observations as JSON objects with `run`, `witness`, `state`, `detail`,
-        `seen_t`, `looked_t`, `step` and `coverage`.
+        """Return the observations as JSON objects, one for each run. `seen_t` is the wall time in
+        seconds at which W&B last heard of the run, `looked_t` that of the query, and `step` the
+        newest training step; the other keys are `run`, `witness` (always "wandb"), `state`,
+        `detail` and `coverage`.
         """
         found = []
         for run, sight in self.sights.items():
@@ -63,8 +66,8 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the runs of which W&B may know more: those that reported where W&B shows them, and
-    that are running or ended less than an hour ago.
+    """Return the pod's runs for which W&B is worth a query: they have reported where W&B shows
+    them, and they are running or ended less than an hour ago.
     """
     found = []
     for run in pod.runs.values():
@@ -82,7 +85,9 @@ def _matters(run: RunState) -> bool:
 
 
 async def observe(pod: PodState, api: WandbApi) -> Outside:
-    """Query W&B about each of the pod's runs at the same time, and return the observations."""
+    """Query W&B about each run of the pod that is worth a query, all at the same time, and return
+    the observations. A query that fails becomes an observation with the state "unknown".
+    """
     from bs4_console.checks.wandb import WandbWitness
 
     runs = watched(pod)
@@ -99,8 +104,9 @@ async def observe(pod: PodState, api: WandbApi) -> Outside:
 
 
 async def ask(pod: PodState) -> Outside:
-    """Query W&B with this machine's own key and return the observations. The network is not used if
-    there is no key, or if no run reported where W&B shows it.
+    """Query W&B about the pod's runs with the key of this machine, and return the observations. If
+    there is no usable key, the result has no observations, and its `coverage` says so. Nothing is
+    sent if no run has reported where W&B shows it.
     """
     if not watched(pod):
         return Outside()
@@ -117,8 +123,10 @@ async def ask(pod: PodState) -> Outside:
 
 
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
-    """Return a sentence about what is wrong with W&B, for a run whose pod answers and says that the
-    run lives. Returns "" if nothing is wrong.
+    """Return a sentence if W&B disagrees with the pod, which answers and says that the run lives:
+    W&B shows the run as not running, or has not heard of it for ten minutes. Returns "" if they
+    agree, or if the run does not live. `now_t` is the present wall time in seconds; None means this
+    machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
@@ -220,8 +228,8 @@ def _facts(pod: PodState, rows: Sequence[Mapping[str, Any]]) -> Facts:
 
 
 class Lookout:
-    """Keeps `PodState.sights` up to date for a console that stays open, with this machine's own key
-    for W&B.
+    """Queries W&B again and again for a console that stays open, with the key of this machine, and
+    stores the observations in `PodState.sights` of each pod.
     """
 
     def __init__(self, pods: Callable[[], Sequence[PodState]], every: float = EVERY_S) -> None:
@@ -229,7 +237,9 @@ class Lookout:
         self._pods, self._every = pods, every
 
     async def run(self) -> None:
-        """Query W&B about all pods every `every` seconds, until cancelled."""
+        """Query W&B about all pods' runs, and again after a fixed number of seconds, until
+        cancelled.
+        """
         while True:
             await asyncio.gather(*(self._look(pod) for pod in self._pods() if watched(pod)))
             await asyncio.sleep(self._every)

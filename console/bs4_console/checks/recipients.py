@@ -32,8 +32,9 @@ ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
 
 @dataclass(frozen=True)
 class Channel:
-    """One receiver of notices. `least` is the mildest level that it receives. With `fail`, a
-    healthchecks channel is pinged at /fail while something is critical.
+    """One receiver of notices, as a table of notify.toml describes it. `url` is its address and
+    `token` its password, if it needs one. `least` is the mildest level that it receives. With
+    `fail`, a healthchecks channel is pinged at /fail below its address while something is critical.
     """
 
     kind: ChannelKind
@@ -44,8 +45,9 @@ class Channel:
     fail: bool = False
 
     def wants(self, level: int, was: int) -> bool:
-        """Return True if the channel receives a change from level `was` to `level`. A recovery goes
-        to the channels that received the trouble. Healthchecks receive no notices, only pings.
+        """Return True if the channel receives a notice of a change from level `was` to `level`. The
+        worse of the two decides, so a recovery goes to the channels that received the trouble.
+        Always False for healthchecks channels, which receive only pings.
         """
         graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)
@@ -54,8 +56,11 @@ class Channel:
 def channels(
     path: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> tuple[Channel, ...]:
-    """Return the channels of `notify.toml` in the configuration directory, or an empty tuple if
-    there is no such file. Raises UsageError, which says what is wrong but never a value.
+    """Return the channels that `path` describes, by default notify.toml in the console's
+    configuration directory. Returns an empty tuple if there is no such file. `environment` has the
+    variables that the file may name for addresses and tokens. Raises UsageError, whose message
+    never shows an address or a token, if the file can be read by others, cannot be read, or is
+    wrong.
     """
     path = path or locations.config_dir() / "notify.toml"
     try:

@@ -14,8 +14,9 @@ from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, ra
 
 @dataclass(frozen=True)
 class Notice:
-    """One message. `was` is the level of the message before. `pod` is "" for a message that
-    concerns no pod.
+    """One message about a change of a pod's level. `level` is the level now and `was` the level
+    that was sent before. `text` has the reasons, and `t` is the wall time in seconds of the change.
+    `pod` is "" for a message that concerns no pod.
     """
 
     pod: str
@@ -38,7 +39,7 @@ class Notice:
         return word
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the message as a JSON object."""
+        """Return the message as a JSON object, with levels as words."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -59,9 +60,9 @@ class _Told:
 
 
 class Transitions:
-    """Decides which verdicts become messages. One bad sample is often a short network problem, so a
-    bad level is sent only after two samples in a row are at least that bad. A recovery is sent at
-    once. Nothing is sent twice.
+    """Decides which verdicts become messages, and remembers what was sent for each pod. One bad
+    verdict is often a short network problem, so a bad level is sent only after two verdicts in a
+    row are at least that bad. A recovery is sent at once. No change is sent twice.
     """
 
     def __init__(self) -> None:
@@ -69,12 +70,14 @@ class Transitions:
 
     @property
     def level(self) -> int:
-        """Return the worst level that was sent, or UNKNOWN if no pod was observed yet."""
+        """Return the worst of the levels that were last sent for the pods, or UNKNOWN if no verdict
+        was taken yet. A pod for which nothing was sent counts as OK.
+        """
         return max((told.level for told in self._pods.values()), key=rank, default=UNKNOWN)
 
     def observe(self, verdicts: Sequence[Verdict]) -> list[Notice]:
-        """Take the verdicts of one cycle, and return the messages to send now. A pod that is
-        missing among the verdicts is forgotten.
+        """Take the verdicts of one cycle, one for each pod, and return the messages to send now
+        (empty if nothing has changed). A pod without a verdict in this cycle is forgotten.
         """
         self._pods = {v.pod: self._pods.get(v.pod, _Told()) for v in verdicts}
         notices = (self._one(self._pods[v.pod], v) for v in verdicts)

@@ -24,8 +24,9 @@ DISK_WARNING, DISK_CRITICAL = 85.0, 95.0
 
 
 class Reason(NamedTuple):
-    """One thing that was checked. `subject` names it ("run demo", "GPU 0", "disk /data",
-    "telemetry"), and `text` says how it is.
+    """One thing that was checked and its level (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `subject`
+    names the thing ("run demo", "GPU 0", "disk /data", "telemetry"), and `text` says in what state
+    it is.
     """
 
     level: int
@@ -34,8 +35,8 @@ class Reason(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """One number for monitoring that stores numbers. The unit is in the name (seconds, bytes,
-    ratio), by Prometheus' conventions.
+    """One number with its name and labels, for monitoring such as Prometheus. The unit is in the
+    name (seconds, bytes, ratio), by Prometheus' conventions.
     """
 
     name: str
@@ -45,9 +46,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The health of one pod, or of one directory that was read instead. `level` is 0 OK, 1 WARNING,
-    2 CRITICAL or 3 UNKNOWN. `sentences` has the reasons, worst first. `perfdata` maps a label to
-    "value;warn;crit".
+    """The health of one pod, or of a log or directory that was checked in place of a pod (then
+    `pod` is its path). `level` is 0 OK, 1 WARNING, 2 CRITICAL or 3 UNKNOWN. `sentences` has the
+    reasons, worst first. `perfdata` has Nagios' numbers: it maps a label to "value;warn;crit".
     """
 
     pod: str
@@ -66,8 +67,8 @@ class Verdict:
     def line(self) -> str:
         """Return the verdict as a Nagios line: `CRITICAL - pod: sentence | step=12 gpu0_util=93%`
 
-        Nagios cuts a text at the first bar and at the end of a line, so neither is in the
-        sentences.
+        Nagios cuts a text at the first bar and at the end of a line. Bars in the sentences
+        therefore become slashes, and line ends become spaces.
         """
         perf = " ".join(f"{_label(label)}={value}" for label, value in self.perfdata.items())
         # Nagios cuts the text at the first bar and at the end of the line.
@@ -75,7 +76,7 @@ class Verdict:
         return f"{WORDS[self.level]} - {self.pod}: {text}" + (f" | {perf}" if perf else "")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict as a JSON object."""
+        """Return the verdict as the JSON object that `check` prints for each pod."""
         return {
             "pod": self.pod,
             "status": WORDS[self.level],
@@ -100,15 +101,17 @@ def _label(text: str) -> str:
 
 
 def worse(level: int, than: int) -> bool:
-    """Return True if `level` is worse than `than`. The order is OK < WARNING < UNKNOWN < CRITICAL.
+    """Return True if `level` is worse than `than`, in the order OK < WARNING < UNKNOWN < CRITICAL.
 
-    A known failure is worse than not knowing.
+    A failure that is known is worse than a state that is not known.
     """
     return rank(level) > rank(than)
 
 
 def rank(level: int) -> int:
-    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL, to compare."""
+    """Return the place of a level in the order OK < WARNING < UNKNOWN < CRITICAL as a number that
+    is greater for a worse level, for use as a sort key.
+    """
     return _RANK[level]
 
 
@@ -125,9 +128,10 @@ def unreachable(
     incidents: Sequence[dict[str, Any]] = (),
     outside: Outside | None = None,
 ) -> Verdict:
-    """Return the UNKNOWN verdict on a pod whose link failed: nothing is known, and so nothing says
-    that the run is bad. `incidents` are those of the link. `outside` has external observations of
-    the runs, which are shown and do not change the level.
+    """Return the verdict on a pod whose link failed. It is UNKNOWN and not CRITICAL, because the
+    runs may be well. `sentence` says what is wrong with the link, and `incidents` are the incidents
+    of the link. `outside` has what W&B says about the runs: it is shown, and does not change the
+    level.
     """
     seen = outside or Outside()
     found, told = [Reason(UNKNOWN, "link", sentence)], []
@@ -147,8 +151,9 @@ def unreachable(
 
 
 def judge(pod: PodState, outside: Outside | None = None) -> Verdict:
-    """Return the verdict on a pod that was just read. `outside` has external observations of the
-    runs; where they differ from the pod, they give a warning about the observer.
+    """Return the verdict on a pod whose state was just read. `outside` has what W&B says about the
+    runs; where it differs from the pod, the verdict has a warning about W&B, because the pod is
+    believed.
     """
     seen = outside or Outside()
     opened = pod.ledger.open_incidents()
@@ -208,8 +213,9 @@ def _wandb(pod: PodState, seen: Outside) -> list[Reason]:
 
 
 def verdict(name: str, found: Sequence[Reason], **more: Any) -> Verdict:
-    """Return the verdict for some checked things: the worst level, and the sentences about what is
-    wrong, or about everything if nothing is wrong. `more` has further fields of the verdict.
+    """Return a verdict named `name` on the things in `found`: its level is the worst of theirs. Its
+    sentences are about what is wrong, or about everything if nothing is wrong. `more` has further
+    fields of Verdict. `found` must not be empty.
     """
     ordered = sorted(found, key=lambda item: -_RANK[item.level])
     sentences = [f.text for f in ordered if f.level != OK] or [
@@ -223,8 +229,8 @@ _QUIET = ("GPUs", "disks", "W&B")
 
 
 def level_of(severity: str) -> int:
-    """Return the level for an incident's severity. A severity that is not known here comes from a
-    newer agent and counts as critical.
+    """Return the level for an incident's severity: 2 CRITICAL for "critical", 1 WARNING for
+    "warning", 0 OK for "info". Any other severity comes from a newer agent and counts as CRITICAL.
     """
     return {"critical": CRITICAL, "warning": WARNING, "info": OK}.get(severity, CRITICAL)
 

@@ -48,13 +48,16 @@ _ENDED = ("finished", "failed", "killed", "preempted")
 
 
 class WandbError(ConsoleError):
-    """Raised when W&B could not be queried. The message never holds the key."""
+    """Raised when W&B could not be queried, or when this machine's key for it could not be read.
+    The message never holds the key.
+    """
 
 
 @dataclass(frozen=True)
 class WandbRun:
-    """One run as W&B knows it. `heartbeat_t` is the wall time in seconds of its last heartbeat, and
-    `updated_t` that of its newest numbers.
+    """One run as W&B shows it. `state` is W&B's own word, such as "running" or "crashed".
+    `heartbeat_t` is the wall time in seconds of the last heartbeat, `updated_t` that of the newest
+    numbers, and `step` the newest step; each is None if W&B does not have it.
     """
 
     id: str
@@ -67,7 +70,9 @@ class WandbRun:
 
 @dataclass(frozen=True)
 class Account:
-    """The address of this machine's W&B server and its key. `repr` hides the key."""
+    """The access of this machine to W&B: `base` is the server's address and `key` the key. `repr`
+    does not show the key.
+    """
 
     base: str
     key: str
@@ -77,11 +82,12 @@ class Account:
 
 
 def account(environment: Mapping[str, str] | None = None) -> Account | None:
-    """Return the W&B account of this machine, or None if there is no key. The server is
-    WANDB_BASE_URL or W&B's own. The key is WANDB_API_KEY or that of the netrc file (NETRC,
-    ~/.netrc) for this server. `environment` replaces the process's environment.
+    """Return the W&B account of this machine, or None if the machine has no key. The server is
+    WANDB_BASE_URL, or W&B's own if that is not set. The key is WANDB_API_KEY, or else the one for
+    this server in the netrc file (NETRC, by default ~/.netrc). `environment` has the variables;
+    None means those of the process.
 
-    Raises WandbError if the netrc file cannot be parsed or others may read it.
+    Raises WandbError if the netrc file cannot be parsed or can be read by others.
     """
     known = os.environ if environment is None else environment
     base = (known.get("WANDB_BASE_URL") or PUBLIC).rstrip("/")
@@ -109,7 +115,7 @@ def account(environment: Mapping[str, str] | None = None) -> Account | None:
 
 
 class WandbApi:
-    """A client for one W&B server. Use it as an async context manager, or close it."""
+    """A client for one W&B server. Use it as an async context manager, or call `close` yourself."""
 
     def __init__(self, known: Account, *, timeout: float = TIMEOUT_S) -> None:
         """Keep the account. `timeout` is the number of seconds for one request."""
@@ -128,12 +134,13 @@ class WandbApi:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to the server."""
         await self._client.aclose()
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
-        """Return one run, or None if W&B does not know it or does not show it to this key. An empty
-        `entity` means the key's own. Raises WandbError if W&B could not be queried.
+        """Return one run by its W&B id, or None if W&B does not know it or does not show it to this
+        key. An empty `entity` means the entity to which the key belongs. Raises WandbError if W&B
+        could not be queried.
         """
         if not entity:
             if self._entity is None:
@@ -251,7 +258,8 @@ def _time(text: object) -> float | None:
 
 class WandbWitness:
     """The external observer that queries W&B about one run. `tracked` says where W&B shows each
-    side of the run, as in the pod's journal (see `RunView.tracked`).
+    side of the run, such as the trainer and the orchestrator (server, entity, project and id), as
+    the pod's journal records it (see `RunView.tracked`).
     """
 
     name = "wandb"
@@ -262,8 +270,9 @@ class WandbWitness:
         """The rows of the last poll, in the form of `ConsoleFacts.wandb`."""
 
     async def observe(self) -> Observation:
-        """Query W&B once and return the observation. Its state is "unknown", with the reason, if
-        W&B could not be queried.
+        """Query W&B once about all sides of the run, and return one observation that combines the
+        answers. Its state is "unknown", with the reason in `coverage`, if W&B could not be queried,
+        does not show the run, or cannot tell whether the run goes on.
         """
         here = []
         for entry in self._tracked:

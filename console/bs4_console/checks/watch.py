@@ -23,15 +23,15 @@ STOPPED_S = 300.0
 
 
 class Judged(Protocol):
-    """Something that can be judged again and again."""
+    """Something that `watch` can judge again and again: a pod or some files."""
 
     async def judge(self) -> Verdict:
-        """Return the current verdict."""
+        """Return the verdict on the state of the pod or files now."""
 
 
 class WatchedPod:
-    """A pod that is judged over one session that stays connected. `session` must not deploy, and
-    the caller runs its `run` as a task.
+    """A pod that is judged over one session that stays connected. The caller runs the session's
+    `run` as a task. The session must not be one that installs agents.
     """
 
     def __init__(self, session: PodSession, timeout: float) -> None:
@@ -41,7 +41,9 @@ class WatchedPod:
         self._tried = time.monotonic()
 
     async def judge(self) -> Verdict:
-        """Return the verdict on the pod as it is now, or UNKNOWN with the link's own sentence."""
+        """Return the verdict on the pod's state now. If the link has failed, the verdict is
+        UNKNOWN, with the link's error as its sentence.
+        """
         session, link = self._session, self._session.state.link
         if not link.up and (link.state == "no agent" or time.monotonic() - self._tried > STOPPED_S):
             self._tried = time.monotonic()
@@ -56,21 +58,25 @@ class WatchedPod:
 
 
 class WatchedFiles:
-    """A log or a run directory that is read again in each cycle."""
+    """A log or a run's directory on this machine that is read and judged anew in each cycle."""
 
     def __init__(self, path: Path, source: str | None, trainer: str | None) -> None:
         self._path, self._source, self._trainer = path, source, trainer
 
     async def judge(self) -> Verdict:
-        """Return the verdict on the files as they are now."""
+        """Read the files and return the verdict on them. It is UNKNOWN if they cannot be read."""
         return await asyncio.to_thread(judge_files, self._path, self._source, self._trainer)
 
 
 class Listener(Protocol):
-    """The receiver of the notices of each cycle (checks.delivery.Notifier)."""
+    """An object that takes the notices of each cycle of `watch`, such as a
+    checks.delivery.Notifier.
+    """
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """Deliver the notices of one cycle. `level` and `summary` describe all pods together."""
+        """Deliver the notices of one cycle, which may be none. `level` and `summary` describe all
+        pods together, for a receiver that wants to hear from every cycle.
+        """
 
 
 async def watch(
@@ -80,8 +86,9 @@ async def watch(
     every: float,
     cycles: int | None = None,
 ) -> int:
-    """Judge everything each `every` seconds, for ever or `cycles` times. Each notice goes to
-    `listener` and to `show`. Returns the worst level of the last cycle.
+    """Judge everything in `watched` every `every` seconds, `cycles` times or, with None, for ever.
+    When a verdict changes, the notice about it goes to `show` and to `listener`. Returns the worst
+    level of the last cycle.
     """
     transitions = Transitions()
     due = time.monotonic()
@@ -102,7 +109,9 @@ async def watch(
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Return a summary of the verdicts, such as `2 OK, 1 CRITICAL: pod-c`."""
+    """Return how many verdicts have which level, with the names of the pods that are not well, such
+    as `2 OK, 1 CRITICAL: pod-c`.
+    """
     by_level = {}
     for level in sorted({v.level for v in verdicts}):
         by_level[level] = [v.pod for v in verdicts if v.level == level]

@@ -15,9 +15,9 @@ from bs4_console.pods.state import ActionView, IncidentView
 
 
 async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = False) -> ActionView:
-    """Print each step of the action `key` as it happens (NDJSON with `as_json`) and each incident
-    that opens on the action's run in the meantime. With `quiet`, print nothing. Returns the ended
-    action.
+    """Follow the action `key` on the pod until it has ended, and return it. Prints each step of the
+    action as it happens, and each incident that opens on the action's run in the meantime. The
+    output is text, or NDJSON with `as_json`. With `quiet` nothing is printed.
     """
     shown: dict[int, tuple[str, str]] = {}
     said = ""
@@ -66,9 +66,9 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
 def tell_incident(
     pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True
 ) -> None:
-    """Print one incident: a JSON object with `as_json`, else sentences on standard error. `action`
-    is the key of the action that is being watched, and `stoppable` is False if that action already
-    stops the run.
+    """Print one incident: a JSON object on standard output with `as_json`, else sentences on
+    standard error. `action` is the key of the action that is being watched. `stoppable` is False if
+    that action is itself a stop of the run; then the sentences do not suggest to stop the run.
     """
     if as_json:
         emit(
@@ -89,8 +89,8 @@ def tell_incident(
 
 
 def exit_code(action: ActionView) -> int:
-    """Return the exit code for an ended action: 0 done, 4 refused or changed, 1 tried and not
-    achieved.
+    """Return a command's exit code for an action that has ended: 0 if it was done, 4 if the pod
+    refused it, was busy or found the plan changed, and 1 if it was tried and failed.
     """
     if action.state == "done":
         return 0
@@ -100,7 +100,8 @@ def exit_code(action: ActionView) -> int:
 
 
 async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:
-    """Submit an action of this kind, watch it, and return it once it has ended. `body` has the
-    fields of the action.
+    """Submit an action to the pod, watch it, and return it once it has ended. `kind` is the kind of
+    the action (such as "stop" or "playbook"), and `body` has its fields. The progress is printed,
+    as NDJSON with `as_json`.
     """
     return await watch(live, await live.submit(kind, **body), as_json=as_json)

@@ -43,8 +43,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 if there is a hook (or it was printed, installed
-    or removed, or the mode was set), 1 if there is none.
+    """Show, print, install or remove the hook that starts the agent after a pod's reboot, and
+    return the exit code: 1 if the pod has no hook, else 0. It is 0 too after --print, --remove and
+    --mode. Raises RefusedError if the pod may not be changed or refuses the mode.
     """
     if options.mode and not options.of_run:
         raise UsageError("--mode is of one run.", "Say which with --run.")

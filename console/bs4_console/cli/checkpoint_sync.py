@@ -114,7 +114,11 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run one of the three commands and return its exit code."""
+    """Run `checkpoints sync`, `remote` or `prune`, as `options.verb` says, and return the exit
+    code: 0 if it was done or only shown, 1 if an upload failed or was held up, 4 if the pod refused
+    the order. Raises RefusedError if a pruning was not confirmed, and StoreFailed if the store
+    fails.
+    """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
     place = sync.place_of(options.place)
@@ -125,7 +129,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def bring(pod: Pod) -> None:
-    """Install b2sdk on the pod if it is not there, over a connection of its own."""
+    """Install b2sdk, the library that reads and writes the object store, on the pod if the pod
+    lacks it. A connection is opened for this alone and closed afterwards.
+    """
     from bs4_console.transport.deploy_b2 import bring as deploy
 
     link = transport(pod)

@@ -104,7 +104,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code."""
+    """Run a subcommand of `checkpoints` and return its exit code. `list` returns 0, or 3 if one of
+    several pods could not be reached. The subcommands that change something return 0 if it was
+    done, 1 if it failed and 4 if it was refused.
+    """
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)
     verbs = {"keep": _keep, "restore": restore.run, "merge": merge.run, "list": _list}

@@ -31,7 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the script for a shell, or the pods' names, and return 0."""
+    """Print the completion script for the shell in `options.shell`, or the names of all pods, one a
+    line, if it is "pods". Returns 0.
+    """
     if options.shell == "pods":
         sys.stdout.writelines(f"{pod.name}\n" for pod in Inventory().list())
         return 0
@@ -43,9 +45,10 @@ def run(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class Node:
-    """One parser: the words that lead to it (`path`), the words that may follow, each with its help
-    (`words`), and its options (name, help, choices, True if it takes a value). The choices of
-    positional arguments count as words.
+    """One argument parser (a command or subcommand), as the completion scripts need it. `path` has
+    the words that lead to it, and `words` the words that may follow, each with its help; choices of
+    positional arguments count as words. Each entry of `options` is the option's name, its help, its
+    choices, and True if it takes a value.
     """
 
     path: tuple[str, ...]
@@ -54,8 +57,8 @@ class Node:
 
 
 def nodes(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[Node]:
-    """Yield the parser and all parsers below it, outermost first. `path` has the words that lead to
-    it.
+    """Yield a Node for the parser and for every parser of a subcommand below it, the outermost
+    first. `path` has the words that lead to `parser` on the command line.
     """
     words: list[tuple[str, str]] = []
     options: list[tuple[str, str, tuple[str, ...], bool]] = []
@@ -85,7 +88,9 @@ def _quoted(text: str) -> str:
 
 
 def bash(found: list[Node]) -> str:
-    """Return the script for bash: a function and its `complete`. Works in bash 3.2 (macOS) too."""
+    """Return the completion script for bash: a function and the line that registers it. It works in
+    bash 3.2, the version of macOS, too. `found` has the Node of every parser.
+    """
     lines = [
         "_bs4_console() {",
         (
@@ -120,7 +125,9 @@ def bash(found: list[Node]) -> str:
 
 
 def zsh(found: list[Node]) -> str:
-    """Return the script for zsh, which shows the help beside each word."""
+    """Return the completion script for zsh, which shows each word's help beside the word. `found`
+    has the Node of every parser.
+    """
     lines = [
         "#compdef bs4-console",
         "_bs4_console() {",
@@ -166,7 +173,9 @@ def _valued(found: list[Node]) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def fish(found: list[Node]) -> str:
-    """Return the script for fish: one `complete` for each word and each option."""
+    """Return the completion script for fish: one `complete` line for each word and each option.
+    `found` has the Node of every parser.
+    """
     lines = ["complete -c bs4-console -f"]
     for node in found:
         further = []

@@ -281,7 +281,9 @@ def _history_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code: 1 if there is an error or a difference, else 0."""
+    """Run a subcommand of `config` and return its exit code: 1 if lint finds an error, two configs
+    differ, the memory does not suffice or a migration is refused, else 0.
+    """
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "lint": _lint,
         "fix": _fix,

@@ -49,7 +49,9 @@ and the shipped schema counts. `preflight` and `launch` ask them too.
 
 
 def markdown() -> str:
-    """Return the text of the page."""
+    """Return the Markdown text of docs/configs.md, the page with a table of all rules of config
+    lint.
+    """
     page = _HEAD
     for r in rules().values():
         needs = f"`{r.needs}`" if r.needs else "the file"

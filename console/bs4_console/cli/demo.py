@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 1 if a scenario's run did not recover, else 0."""
+    """Show practice pods on this machine: three of them on the screen, one scenario that is played
+    (--scenario), or a recorded incident. Returns 1 if the scenario's run does not train again at
+    the end (except with --no-fix), else 0. A system without Linux's /proc can only show the
+    recording: there --scenario raises UsageError.
+    """
     if options.list:
         from bs4_practice.tries import TRIES
 

@@ -29,7 +29,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the findings, and return 1 if there are any, else 0."""
+    """Read the given logs, run directories and crash reports, print what is wrong in them with the
+    evidence, and return the exit code: 1 if there are findings, else 0.
+    """
     report = diagnose([Path(p) for p in options.paths], options.source, options.trainer)
     if options.json:
         emit("diagnose", findings=report["findings"], coverage=report["coverage"])

@@ -47,7 +47,9 @@ _LEVELS = {"": "lines without a header of their own"}
 
 
 def markdown(directory: Path | None = None) -> str:
-    """Return the text of the page for the playbooks of a directory, by default the shipped ones."""
+    """Return the Markdown text of docs/failures.md, the page of all known failures, made from the
+    playbooks in `directory`. None means the playbooks that are shipped.
+    """
     playbooks, _ = lint(directory)
     lines = [_HEAD]
     counts = Counter(p["family"] for p in playbooks)

@@ -13,11 +13,12 @@ from bs4_console.pods.inventory import Pod
 
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:
-    """Connect to a new machine, pin its host key if the key's fingerprint ("SHA256:...") is among
-    `told`, and return the output of `uname -sm` there.
+    """Connect to a new machine and return the output of `uname -sm` there. Its host key is pinned
+    on this machine if the key's fingerprint ("SHA256:...") is among `told`, the fingerprints that
+    its owner gave.
 
-    Raises HostKeyUnknown if `told` is empty, and RefusedError if the machine shows a key that is
-    not in `told`. In both cases nothing is sent.
+    If the key is not pinned yet, raises HostKeyUnknown if `told` is empty, and RefusedError if the
+    machine shows a key that is not in `told`. In both cases nothing is sent to the machine.
     """
     link = transport(pod)
     try:

@@ -117,8 +117,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 if the run trains, 1 if it does not, 4 if the
-    start was refused or not confirmed.
+    """Start the run that the command line or a phase file describes, and return the exit code: 0 if
+    the run trains (even if it did before) or only the plan was to be shown, 1 if the run does not
+    train, and 4 if the start was refused or not confirmed. Raises UsageError for options that are
+    missing or exclude each other.
     """
     launch_setup.refuse_stray(options)
     if options.phases is not None:
@@ -132,8 +134,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def asked_by(options: argparse.Namespace) -> LaunchRequest:
-    """Return the launch that the command line describes. Raises UsageError if something is missing
-    or wrong.
+    """Return the launch that the command line describes. Raises UsageError if CONFIG or --run is
+    missing, or if an --env is not NAME=VALUE.
     """
     for what, given in (("CONFIG", options.config), ("--run", options.name)):
         if not given:
@@ -282,8 +284,9 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool:
 
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
-    """Watch a launch up to its first step, or with --no-wait until the program runs. Returns the
-    exit code.
+    """Watch the launch action `key` up to the run's first step, or with --no-wait until the
+    trainer's program runs, and print its progress. Returns the exit code: 0 if it came that far, 1
+    if it failed, 4 if the pod refused it.
     """
     if options.no_wait:
         async for action in guide.until_started(live, key):

@@ -17,7 +17,7 @@ from bs4_console.setup.recipe import Recipe
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the set-up to the parser of `launch`."""
+    """Add to the parser of `launch` the options that say how --setup prepares the pod."""
     parser.add_argument(
         "--setup",
         action="store_true",
@@ -39,19 +39,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_stray(options: argparse.Namespace) -> None:
-    """Raise UsageError if an option is given that only means something with --setup."""
+    """Raise UsageError if --repository, --revision, --uv or --install is given without --setup,
+    because each of them only says how to set up the pod.
+    """
     for name in ("repository", "revision", "uv", "install"):
         if getattr(options, name) and not options.setup:
             raise UsageError(f"--{name} says how to set a pod up.", "Add --setup, or leave it out.")
 
 
 async def ready(options: argparse.Namespace, live: PodSession, asked: LaunchRequest) -> bool:
-    """Do the steps of the set-up that are not done yet. Returns False if the set-up failed or was
-    only shown. Raises RefusedError if nobody confirmed it.
+    """Set up the pod for the launch `asked`: do the steps that are not done yet. Returns True if
+    everything is there now, and False if the set-up failed or was only to be shown. Raises
+    RefusedError if nobody confirmed the set-up.
 
     A person who confirms the set-up also confirms the start, because no plan of the start can be
-    made before the set-up is done. That plan is shown before it is carried out, and if it would
-    move checkpoints aside, it asks again.
+    made before the set-up is done. The plan of the start is shown before it is carried out. If that
+    plan would move checkpoints aside, the person is asked again.
     """
     recipe = Recipe(
         trainer=asked.trainer,

@@ -65,7 +65,9 @@ def _count(text: str) -> int:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Connect to the pod, print the log, and return 0."""
+    """Connect to the pod, print the log that the options name, and return 0. Raises the link's
+    error if the pod cannot be reached.
+    """
     async with linked(Inventory().get(options.pod)) as live:
         await _print(live, await _stream(live, options), options)
     return 0

@@ -50,21 +50,23 @@ COMMANDS = {
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that reports a usage error as one sentence and ends with the exit code
-    that is documented for the command.
+    """An argument parser that reports a usage error as one sentence on standard error. The program
+    then ends with the exit code `usage_code`, which a command may set for itself; it is 2 by
+    default.
     """
 
     usage_code = USAGE
 
     def error(self, message: str) -> NoReturn:
-        """Print the error and end the program with the usage code."""
+        """Print `message` on standard error and end the program with the exit code `usage_code`."""
         complain(f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the parser. Only the commands named in `commands` get their options, so that the other
-    modules need not be imported.
+    """Return the argument parser of the whole program. Every command is known to it, but only the
+    commands named in `commands` get their options, so that the modules of the others need not be
+    imported.
     """
     parser = Parser(
         prog="bs4-console",
@@ -91,11 +93,11 @@ def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the program and return its exit code. `argv` is the command line without the program's
-    name, by default that of the process.
+    """Run the command that `argv` names and return its exit code. `argv` is the command line
+    without the program's name; None means that of the process.
 
-    Whatever goes wrong is one sentence on standard error. A traceback is printed only for a defect
-    of this program.
+    Errors are printed on standard error as one sentence and not raised. A traceback is printed only
+    for a defect of this program.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

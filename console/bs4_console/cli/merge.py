@@ -34,8 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 if the whole directory is there, or if only the
-    plan was to be shown.
+    """Merge a checkpoint step of a verl run into a Hugging Face directory on its pod, and return
+    the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if the merge
+    failed, 4 if it was refused. A merge of the run that is under way already is watched instead.
     """
     asked = merge.MergeRequest(options.name, options.step, options.target)
     only_shown = options.plan == ""

@@ -57,7 +57,9 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run a subcommand of `models` and return its exit code: 1 if `verify` has an error to report,
+    else 0. Raises UsageError if `show` is given a model that is not in the registry.
+    """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 
 

@@ -17,8 +17,9 @@ from bs4_console.printable import escaped, one_line
 
 
 def emit(schema: str, **fields: Any) -> None:
-    """Print one JSON object on one line, with `schema` as `bs4.NAME/1`. Several such lines are
-    NDJSON. A record in `fields` is written as its `as_dict()`, or else as its fields.
+    """Print one JSON object on one line of standard output. Its key `schema` is "bs4.NAME/1", where
+    NAME is the argument `schema`; `fields` are its other keys. Several such lines are NDJSON. An
+    object in `fields` that has `as_dict()` is written as that, and another record as its fields.
     """
     body = {"schema": f"bs4.{schema}/1", **fields}
     sys.stdout.write(escaped(json.dumps(body, ensure_ascii=False, default=_plain)) + "\n")
@@ -37,7 +38,9 @@ def _plain(value: Any) -> Any:
 
 
 def finding_code(found: object) -> int:
-    """Return the exit code 1 if something was found, and 0 if `found` is empty, None or False."""
+    """Return the exit code for what a command looked for: 1 if something was found, and 0 if
+    `found` is empty, None, 0 or False.
+    """
     return FINDING if found else 0
 
 
@@ -57,14 +60,16 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 
 def evidence_place(item: Mapping[str, Any]) -> object:
-    """Return where a piece of evidence lies: FILE:LINE, or the file or source without a line."""
+    """Return where a piece of evidence lies: "FILE:LINE", or without a line number the file, or
+    without a file the log's source. Returns None or "" if `item` names no place.
+    """
     if item.get("line"):
         return f"{item['file']}:{item['line']}"
     return item.get("file") or item.get("source")
 
 
 def cell(text: str) -> str:
-    """Return a text as it is written in a cell of a Markdown table."""
+    """Return a text in the form in which it may stand in a cell of a Markdown table."""
     return text.replace("|", "\\|")
 
 
@@ -74,15 +79,15 @@ def clock(seconds: float) -> str:
 
 
 def gib(size: float | None) -> str:
-    """Return a number of bytes in GiB as text, or "?" if it is None."""
+    """Return `size`, a number of bytes, as text in GiB, or "?" if it is None."""
     if size is None:
         return "?"
     return f"{size / (1 << 30):.1f}G"
 
 
 def plan_text(plan: Mapping[str, Any], plan_hash: str) -> str:
-    """Return a plan as a person reads it before confirming: each step with its exact command and
-    what it would touch.
+    """Return a plan as text that a person reads before confirming it: each step with its exact
+    command and what the step would touch, and the plan's hash.
     """
     lines = [
         f"{plan['title']}",

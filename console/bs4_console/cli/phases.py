@@ -48,7 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code. `advance` returns 1 if the phase is not over."""
+    """Run `phases status` or `phases advance` for the phase file that the options name, and return
+    the exit code. `status` returns 0. `advance` returns 0 if the next phase trains, 1 if the
+    present phase is not over or a step failed, and 4 if the pod refused.
+    """
     verbs = {"status": _status, "advance": _advance}
     return asyncio.run(verbs[options.verb](options, phases.read(options.file)))
 

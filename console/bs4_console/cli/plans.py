@@ -27,10 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
-    """Return True if the plan is confirmed, and False if it was only to be shown. Without --json
-    the plan is printed, with `words` below its steps.
+    """Show a plan and have it confirmed. Returns True if it may be carried out, and False if --plan
+    without a hash asked only to show it. Without --json the plan is printed, with the lines of
+    `words` below its steps. It counts as confirmed by --yes, by --plan HASH, or by a person who
+    types yes.
 
-    Raises RefusedError if nobody confirms it, or if its hash is not the one that --plan names.
+    Raises RefusedError if nobody confirms it, or if --plan names another plan's hash.
     """
     check_hash(options, view)
     if not options.json:
@@ -52,7 +54,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Print that an action of this run is under way already, and return its key to watch it."""
+    """Print on standard error that an action is under way already and is watched in place of a
+    second one, and return the key of that action, `going`. `what` names its kind, such as "merge".
+    """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
         "twice."
@@ -61,8 +65,8 @@ def joined(what: str, going: ActionView) -> str:
 
 
 def is_named(options: argparse.Namespace, plan_hash: str) -> bool:
-    """Return True if --plan names no other plan than this. Eight characters of a hash are enough
-    to name it.
+    """Return False if --plan names another plan than the one with `plan_hash`. Returns True if it
+    names this plan, by at least eight characters of the hash, or if no hash was given.
     """
     if not options.plan:
         return True
@@ -70,7 +74,7 @@ def is_named(options: argparse.Namespace, plan_hash: str) -> bool:
 
 
 def check_hash(options: argparse.Namespace, view: PlanView) -> None:
-    """Raise RefusedError if --plan names another plan than `view`."""
+    """Raise RefusedError if --plan gives a hash that is not the hash of the plan `view`."""
     if not is_named(options, view.plan_hash):
         raise RefusedError(
             f"Nothing was done: the plan is {view.plan_hash[:16]} now, not {options.plan}.",
@@ -79,8 +83,9 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
 
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """Return the fields of the JSON object that --plan --json prints: which plan it is, and
-    `fields` of the plan.
+    """Return the fields of the JSON object that --plan --json prints: the pod, the run, the plan's
+    hash, the time at which the plan expires and the step to resume from, and in addition those
+    fields of the plan that `fields` names.
     """
     own = {
         "pod": options.pod,

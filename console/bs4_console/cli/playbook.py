@@ -81,7 +81,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run a subcommand of `playbook` and return its exit code. It is 0 if all is well. It is 1 if
+    `lint` has problems, if the run that `try` broke does not train again, or if the playbook that
+    `run` carried out failed. It is 4 if `run` was refused or not confirmed.
+    """
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
     verbs = {"list": _list, "show": _show, "new": _new, "lint": _lint, "try": _try}
@@ -252,8 +255,9 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
-    """Have the pod make a new plan of a playbook for a run, and return it. Raises
-    NotApplicableError with the agent's reason if there is no plan.
+    """Have the pod make a new plan of a playbook for a run, and return it. If the run has an open
+    incident with that playbook, the plan is for that incident. Raises NotApplicableError, with the
+    agent's reason, if the agent can make no plan.
     """
     incident = ""
     for i in live.state.ledger.open_incidents(run):

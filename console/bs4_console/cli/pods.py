@@ -86,7 +86,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run the subcommand of `pods` that `options.verb` names (add, list, show, remove, test,
+    import, sync, setup, boot-hook), and return its exit code, which is 0 if it succeeded.
+    """
     waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
     if options.verb in waiting:
         return asyncio.run(waiting[options.verb](options))

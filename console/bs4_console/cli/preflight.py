@@ -79,7 +79,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the checks and return the worst level as the exit code, in the codes of `check`."""
+    """Run the checks before a start, or those of the pod alone without --config, and print them.
+    Returns the worst level as the exit code: 0 OK, 1 WARNING, 2 CRITICAL (a check blocks the
+    start), 3 UNKNOWN. Raises UsageError if only one of --config and --trainer is given.
+    """
     # A machine for verl is checked before a config is chosen, because what it lacks decides which
     # config is possible.
     if bool(options.config) != bool(options.trainer) and not (

@@ -171,8 +171,9 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code. Raises RefusedError if it would act and the
-    console is read-only.
+    """Run a subcommand of `provision` (key, search, create, list, terminate) and return its exit
+    code. Raises RefusedError if the subcommand would rent or end a machine and the console is
+    read-only, or if nobody confirmed it.
     """
     if options.verb == "key":
         return _key(options)
@@ -218,8 +219,9 @@ def _want(options: argparse.Namespace) -> Want:
 async def provisioner(
     names: Sequence[str] | None, book: Book | None = None
 ) -> AsyncIterator[Provisioner]:
-    """Open a Provisioner for the named providers, or for all providers that there is a key for,
-    while the block runs. `book` records what is rented. Raises UsageError if there is no key.
+    """Open a Provisioner for the providers in `names`, or for every provider whose key is stored on
+    this machine if `names` is None, while the block runs. `book` records which machines are rented;
+    None means the usual file of this machine. Raises UsageError if no provider has a key.
     """
     chosen = list(names or keys.known())
     if not chosen:

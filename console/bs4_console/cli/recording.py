@@ -9,8 +9,10 @@ from bs4_console.pods.recorded import RecordedSession
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
-    """Show a recorded pod, and return the exit code. `why` is a sentence that is printed with it.
-    With `headless` the screen is not opened.
+    """Show a recorded pod, and return the exit code: 0, or the screen's own. `why` is a sentence
+    that says why a recording is shown; it is printed before. With `headless` no screen is opened,
+    and the verdict and its evidence are printed instead, or a JSON object of `check` with
+    `as_json`.
     """
     if not headless:
         from bs4_console.fleet.watched import Fleet

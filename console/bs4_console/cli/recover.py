@@ -98,8 +98,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 all is well, 1 not achieved, 3 unknown, 4 a plan
-    waits for its confirmation.
+    """Look after the runs of the configuration file once, or until cancelled with --watch, and
+    return the worst exit code of the runs: 0 the run is well, 1 it was not recovered, 3 its state
+    is unknown, 4 a plan waits to be confirmed. Raises RefusedError if the console is read-only,
+    except with --dry-run.
     """
     if options.print:
         text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(
@@ -227,8 +229,8 @@ def _plan_lines(outcome: Outcome) -> list[str]:
 async def controller_of(
     options: argparse.Namespace, config: RunConfig
 ) -> AsyncIterator[Controller]:
-    """Open the controller of one run while the block runs. Raises RefusedError if another process
-    on this machine controls the run.
+    """Open the controller that watches and recovers one run, while the block runs. Raises
+    RefusedError if another process on this machine controls the run already.
     """
     from bs4_console.checkpoints.sync import open_store, place_of
     from bs4_console.checks import outside

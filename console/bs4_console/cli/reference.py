@@ -278,7 +278,9 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 
 
 def markdown() -> str:
-    """Return the text of the page."""
+    """Return the Markdown text of docs/cli.md, the page of all commands, their options and the JSON
+    objects that they print.
+    """
     parser = build()
     lines = [_HEAD]
     for name, command in _subparsers(parser):

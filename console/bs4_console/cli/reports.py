@@ -48,7 +48,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run a subcommand for the agents' crash reports and return its exit code. `list` returns 3 if
+    a pod could not be reached. `fetch` copies a report to this machine, and raises UsageError if
+    the pod does not have it. `open` shows a report that was fetched.
+    """
     verbs = {"list": _list, "fetch": _fetch, "open": _open}
     return asyncio.run(verbs[options.verb](options))
 

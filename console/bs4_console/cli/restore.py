@@ -79,9 +79,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 if the step is complete on the pod (with
-    --launch: if the run trains), or if only the plan was to be shown. If the store has no complete
-    step, it is 1 and nothing starts.
+    """Copy a checkpoint step of a run from the object store to the pod, and with --launch start the
+    run from it. Returns 0 if the step is complete on the pod (with --launch: if the run trains), or
+    if only the plan was to be shown. Returns 1 if it failed, for example because the store has no
+    complete step (then nothing is started), and 4 if it was refused.
     """
     asked = restore.RestoreRequest(
         run=options.name,

@@ -17,8 +17,9 @@ _ASK_S = 20.0
 
 
 def print_curves(record: RunRecord) -> None:
-    """Query the run's pod about the checkpoints of the best validation steps, and add the answers
-    to the record. Does nothing if the run has no validations.
+    """Ask the run's pod whether it still has the checkpoints of the run's best validation steps.
+    The answers are added to `record`; if the pod cannot be asked, the reason is added instead.
+    Nothing is printed. Does nothing if the run has no validations.
     """
     if record.validation:
         asyncio.run(_look(record))
@@ -40,7 +41,9 @@ async def _look(record: RunRecord) -> None:
 
 
 def show(record: RunRecord) -> None:
-    """Print the validation curves of a run."""
+    """Print two lines for each validation of a run: its best step and that step's checkpoint, and
+    its newest points. A validation without points prints nothing.
+    """
     for curve in record.validation:
         for head, line in zip(("validation", "curve"), validation.describe(curve), strict=False):
             print(f"  {head:10} {line}")

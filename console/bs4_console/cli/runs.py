@@ -127,7 +127,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand and return its exit code."""
+    """Run the subcommand of `runs` that `options.verb` names (such as list, show, compare or
+    adopt), and return its exit code, which is 0 if it succeeded.
+    """
     waiting = {"list": _list, "adopt": _adopt}
     if options.verb in waiting:
         return asyncio.run(waiting[options.verb](options))

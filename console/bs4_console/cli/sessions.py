@@ -35,15 +35,15 @@ PATIENCE_S = 60.0
 
 
 def who() -> str:
-    """Return USER@HOST of the person who acts. It is recorded in the pod's journal, and it proves
-    nothing.
+    """Return USER@HOST of the person who uses this console. Pods record it in their journals as the
+    author of each action. It is only a name and proves nothing.
     """
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
 def ask_passphrase(path: str) -> str | None:
-    """Ask on the terminal for the passphrase of the key file `path`. Returns None if there is no
-    terminal.
+    """Ask a person on the terminal for the passphrase of the SSH key file `path`, and return it.
+    Returns None if there is no terminal.
     """
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return None
@@ -59,7 +59,9 @@ def _passphrases() -> Passphrases:
 
 
 def transport(pod: Pod) -> Transport:
-    """Return the transport to a pod: SSH, or a subprocess if the pod is this machine."""
+    """Return the transport, which is not yet connected, for reaching a pod: SSH, or a subprocess if
+    the pod is this machine.
+    """
     if pod.is_local:
         from bs4_console.transport.local import LocalTransport
 
@@ -70,8 +72,8 @@ def transport(pod: Pod) -> Transport:
 
 
 def host_keys() -> HostKeys:
-    """Return the pinned host keys. asyncssh, which they need, is imported only here: it takes 0.2
-    seconds.
+    """Return the store of the host keys that are pinned on this machine. asyncssh, which this store
+    needs, is imported only when this is called, because that takes 0.2 seconds.
     """
     from bs4_console.transport.hostkeys import HostKeys
 
@@ -84,12 +86,14 @@ Keep = Literal["all", "records", "nothing"]
 def session(
     pod: Pod, *, deploy: bool = True, keep: Keep = "all", read_only: bool = False
 ) -> PodSession:
-    """Return a session with a pod. It connects only when it is run.
+    """Return a session with a pod. The session connects only when its `run` or `run_once` is
+    called.
 
-    `deploy` allows it to install the agent. `keep` says what is stored on this machine: "all" that
-    is read (for the screen), the "records" of the pod's runs (for commands, so that a run that no
-    screen has seen has a record too), or "nothing". With `read_only` nothing is done to the pod, so
-    no agent is installed either, but an agent that runs there is queried.
+    With `deploy` the session may install the agent on the pod. `keep` says what is stored on this
+    machine: "all" that is read from the pod (for the screen), only the "records" of the pod's runs
+    (for commands, so that a run that no screen has seen has a record too), or "nothing". With
+    `read_only` nothing is changed on the pod, so no agent is installed, but one that runs is
+    queried.
     """
     read_only = read_only or pod.read_only
     state = PodState(name=pod.name, address=pod.address, read_only=read_only)
@@ -100,8 +104,8 @@ def session(
 
 
 def to_act_on(options: argparse.Namespace) -> Pod:
-    """Return the pod that a command wants to change. Raises RefusedError, before anything is sent,
-    if the console or the pod is read-only.
+    """Return the pod that `options.pod` names, for a command that wants to change it. Raises
+    RefusedError, before anything is sent, if the console or the pod is read-only.
     """
     pod = Inventory().get(options.pod)
     if options.read_only:
@@ -118,8 +122,9 @@ def to_act_on(options: argparse.Namespace) -> Pod:
 
 
 def pod_for_plan(options: argparse.Namespace) -> Pod:
-    """Return the pod of a command with --plan. If --plan has no hash, the plan is only shown and
-    any pod is good. Raises RefusedError otherwise if the console or the pod is read-only.
+    """Return the pod that `options.pod` names, for a command with --plan. If --plan has no hash,
+    the plan is only shown, and a read-only pod is allowed. In every other case, raises RefusedError
+    if the console or the pod is read-only.
     """
     if options.plan == "":
         return Inventory().get(options.pod)
@@ -127,8 +132,8 @@ def pod_for_plan(options: argparse.Namespace) -> Pod:
 
 
 def run_of(live: PodSession, name: str) -> RunState:
-    """Return the pod's run with this name. Raises UsageError, which names the pod's runs, if there
-    is none.
+    """Return the state of the pod's run with this name. Raises UsageError, which lists the pod's
+    runs, if the pod has no such run.
     """
     if name not in live.state.runs:
         known = ", ".join(sorted(live.state.runs)) or "none"
@@ -139,7 +144,9 @@ def run_of(live: PodSession, name: str) -> RunState:
 
 
 def pods(name: str | None) -> Sequence[Pod]:
-    """Return the pod with this name, or all pods of the inventory if `name` is None."""
+    """Return the pod of the inventory that is named `name`, alone, or all pods of the inventory if
+    `name` is None. Raises UsageError if no pod has that name.
+    """
     inventory = Inventory()
     if name:
         return [inventory.get(name)]
@@ -159,11 +166,12 @@ def fleet(read_only: bool = False) -> Fleet:
 async def linked(
     pod: Pod, *, deploy: bool = True, timeout: float = 60.0
 ) -> AsyncIterator[PodSession]:
-    """Open a session that is connected and has read the pod's state, while the block runs.
-    `timeout` is in seconds. Raises the link's own error if the pod cannot be reached.
+    """Open a session that is connected and has read the pod's state, while the block runs. `deploy`
+    allows the session to install the agent. Raises the link's own error if the pod cannot be
+    reached, or its state cannot be read, within `timeout` seconds.
 
-    If the link is lost later, it is made again for up to a minute, because the pod's work goes on.
-    After that its error ends the block.
+    If the link is lost later, the session reconnects for up to a minute, because the work on the
+    pod goes on. If that fails, the block ends with the link's error.
     """
     live = session(pod, deploy=deploy, keep="records")
     life = asyncio.create_task(live.run_once(PATIENCE_S))
@@ -235,19 +243,21 @@ class _Link:
 
 
 def is_terminal() -> bool:
-    """Return True if a person can be asked: standard input and output are a terminal that is not
-    "dumb".
+    """Return True if a person can be asked, which means that standard input and output are a
+    terminal and TERM is not "dumb".
     """
     return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def can_ask(options: argparse.Namespace) -> bool:
-    """Return True if a command may ask a person: there is a terminal, and no --json."""
+    """Return True if a command may ask a person, because there is a terminal and no --json."""
     return is_terminal() and not options.json
 
 
 def confirm(question: str, answer: str = "yes", refused: str = "Nothing was done.") -> None:
-    """Ask a person. Raises RefusedError, with the sentence `refused`, unless they type `answer`."""
+    """Ask a person `question` on the terminal, and return if they type `answer`. Raises
+    RefusedError, with the sentence `refused`, if they type anything else.
+    """
     if ask(question) != answer:
         raise RefusedError(refused, "Run it again when you are sure.")
 

@@ -83,8 +83,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 if everything is there and was checked again
-    afterwards, or if only the plan or the log was to be shown.
+    """Install what a trainer needs on a pod, and return the exit code: 0 if everything is there and
+    was checked again afterwards, or if only the plan or the log was to be shown; 1 if a step
+    failed; 4 if it was refused or not confirmed. --stop ends a set-up that is under way. Raises
+    UsageError if --trainer is missing.
     """
     if options.log:
         async with linked(Inventory().get(options.pod), deploy=False) as live:
@@ -161,8 +163,8 @@ def _show(plan: PlanView, options: argparse.Namespace) -> None:
 
 
 def plan_text(plan: PlanView, trainer: str) -> str:
-    """Return the plan as text: for each step, what is there now and the exact command that would be
-    run.
+    """Return the plan of a set-up as text for a person: for each step, what is on the pod now and,
+    if the step is still to be done, the exact command.
     """
     steps = plan.plan["steps"]
     lines = [f"{plan.plan['title']}: {len(setup.todo(steps))} of {len(steps)} steps to do"]

@@ -34,8 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command and return its exit code. Raises RefusedError if the pod or the console is
-    read-only.
+    """Send a directory of code from this machine to the pod, after its plan was shown and
+    confirmed. Returns 0 if the files are on the pod, if there was nothing to send, or if only the
+    plan was to be shown. Raises RefusedError if nobody confirmed the plan, if --plan names another
+    one, or if files are to be sent and the pod or the console is read-only.
     """
     return asyncio.run(_sync(options, pod_for_plan(options)))
 

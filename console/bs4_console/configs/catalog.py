@@ -14,8 +14,10 @@ from bs4_console.configs.view import View
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule of config lint. `needs` is the option without which the rule cannot be checked, or
-    "" if the file is enough.
+    """One rule of config lint. `id` is its name (such as R31), `applies` says for which trainers it
+    is, `title` what it finds, `fails` what goes wrong otherwise and `fix` what to do. `needs` is
+    the option of config lint without which the rule cannot be checked, or "" if the config alone is
+    enough.
     """
 
     id: str
@@ -29,7 +31,7 @@ class Rule:
 
 @functools.cache
 def rules() -> dict[str, Rule]:
-    """Return all rules by id."""
+    """Return all rules of config lint by their ids."""
     with (find("configs") / "rules.toml").open("rb") as handle:
         found = {}
         for name, fields in tomllib.load(handle).items():
@@ -45,8 +47,9 @@ def finding(
     edits: tuple[Edit, ...] = (),
     level: Level | None = None,
 ) -> Finding:
-    """Return a finding of a rule, with the rule's own level and fix unless others are given. `line`
-    is 1-based.
+    """Return a finding of the rule with the id `rule`. Its level and fix are those of the rule
+    unless others are given. `line` is 1-based, and `edits` are changes that are certain to repair
+    it.
     """
     known = rules()[rule]
     return Finding(
@@ -60,17 +63,23 @@ def finding(
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
-    """Return a finding `schema`: the trainer refuses the value at `place`, a dotted key."""
+    """Return a finding with the id `schema` that says that the trainer would refuse a value.
+    `place` is the value's dotted key, `message` what is wrong and `fix` what to do.
+    """
     return finding("schema", view.line(place), message, fix)
 
 
 def refuse_if(wrong: object, view: View, place: str, message: str, fix: str) -> Iterator[Finding]:
-    """Yield a finding `schema` at `place`, a dotted key, if `wrong` is true."""
+    """Yield one finding with the id `schema` about the value at `place`, a dotted key, if `wrong`
+    is true, and nothing otherwise. `message` says what is wrong and `fix` what to do.
+    """
     if wrong:
         yield refuse(view, place, message, fix)
 
 
 def all_of(rules: Iterable[Callable[[View], Iterator[Finding]]], view: View) -> Iterator[Finding]:
-    """Yield the findings of each rule about a config, in the order of the rules."""
+    """Yield the findings of each function in `rules` about the config `view`, in the order of the
+    functions.
+    """
     for rule in rules:
         yield from rule(view)

@@ -17,10 +17,11 @@ _MOST, _TEXT = 200, 400
 
 @dataclass(frozen=True)
 class Refusal:
-    """One error of the trainer's config class.
+    """One error that the trainer's own config class reports about a config.
 
-    `place` are the keys and indices of the refused value; between them stand pydantic's own names
-    of union members. `kind` is pydantic's error type, and `message` its sentence.
+    `place` has the keys and indices that lead to the refused value, with pydantic's own names of
+    union members between them; () is an error that concerns several values. `kind` is pydantic's
+    error type, and `message` its sentence.
     """
 
     place: Path
@@ -30,10 +31,10 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the trainer's config class says about a config.
+    """What the trainer's own config class, as installed on a pod, says about a config.
 
-    `name` is the class. It is "" if no class could be asked, and `why` then says the reason.
-    Without refusals the class accepts the config.
+    `name` is the class. If no class could be asked, it is "" and `why` says the reason. If there is
+    a class and no refusal, the class accepts the config.
     """
 
     name: str
@@ -42,15 +43,16 @@ class Answer:
 
     @property
     def coverage(self) -> dict[str, str]:
-        """Return which schema judged the config: `trainer` (the installed classes) or `shipped`,
-        with the class or the reason as detail.
+        """Return which schema judged the config, as a JSON object: `schema` is "trainer" (the
+        classes on the pod) or "shipped" (the console's copy), and `detail` is the class, or the
+        reason why none was asked.
         """
         return {"schema": "trainer" if self.name else "shipped", "detail": self.name or self.why}
 
 
 def read(part: object) -> Answer:
-    """Return an agent's answer about the trainer's classes, checked. Anything that is not such an
-    answer becomes an Answer without a class.
+    """Return the agent's answer `part` about the trainer's classes as an Answer. Anything malformed
+    becomes an Answer without a class, with the reason. Nothing is raised.
     """
     answer = part if isinstance(part, Mapping) else {}
     name, errors = answer.get("class"), answer.get("errors")
@@ -74,13 +76,13 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """Return the findings of lint, corrected by the answer of the trainer's own classes.
+    """Return the findings of lint corrected by what the trainer's own classes say, if they could be
+    asked. An error that only the console's copy of the schema reports is dropped if the classes
+    accept that value. A finding of a rule stays, because the rule knows a failure. A refusal of the
+    classes is added unless an error on its line explains it already.
 
-    A finding that only the shipped schema makes is dropped if the classes accept the value; a
-    rule's finding stays, because the rule knows a failure. A refusal of the classes is added once,
-    and only if no finding explains that line already. The classes stop at the first error between
-    values (a refusal without a place). Findings of that kind therefore stay unless the classes
-    accept the whole config.
+    The classes stop at the first error that concerns several values. Findings of that kind
+    therefore stay unless the classes accept the whole config.
     """
     if not answer.name or any(item.id == "toml" for item in found):
         return list(found)
@@ -136,5 +138,7 @@ def _line(document: Document, refusal: Refusal) -> int:
 
 
 def sorted_by_line(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings without duplicates, sorted by line. On each line errors come first."""
+    """Return the findings without duplicates, sorted by line. Findings on the same line have errors
+    first.
+    """
     return by_line(replace(item, by_schema=False) for item in found)

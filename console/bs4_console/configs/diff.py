@@ -16,8 +16,8 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between two configs. `before` is None for a value that was added, `after` for
-    a value that was removed.
+    """One difference between two configs. `key` is dotted. `before` is None if the second config
+    added the value, and `after` is None if the second config removed it.
     """
 
     kind: Literal["added", "removed", "changed"]
@@ -27,8 +27,8 @@ class Change:
 
 
 def valid(file: File, follow: bool = False) -> Document:
-    """Return the document of a config file. `follow` is that of `read_toml`. Raises UsageError if
-    the file cannot be read or is no TOML.
+    """Return the config in a file, as a Document. With `follow`, other files that it names are laid
+    over it (see `read_toml`). Raises UsageError if the file cannot be read or is not TOML.
     """
     document = read_toml(file, follow)
     if document.findings:
@@ -40,14 +40,14 @@ def valid(file: File, follow: bool = False) -> Document:
 
 
 def values(file: File) -> dict[str, Any]:
-    """Return the values of a config file. Raises UsageError if the file cannot be read or is no
-    TOML.
+    """Return the values of a config file as nested tables. Raises UsageError if the file cannot be
+    read or is not TOML.
     """
     return valid(file).data
 
 
 def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
-    """Return the differences between two configs, sorted by key. Empty if both mean the same."""
+    """Return the values in which two configs differ, sorted by key. Empty if both mean the same."""
     old, new = dict(leaves(before, ())), dict(leaves(after, ()))
     found = []
     for path in sorted({**old, **new}, key=dotted):
@@ -64,8 +64,9 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> list[Change]:
 
 
 def leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Yield every plain value, list of plain values and empty table, with its path. `path` is the
-    path of `value` itself.
+    """Yield (path, value) for everything inside `value` that is not split further: plain values,
+    lists of plain values and empty tables. `path` is the path of `value` itself, with which the
+    paths begin.
     """
     if isinstance(value, dict) and value:
         for key, item in value.items():

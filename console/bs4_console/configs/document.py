@@ -22,8 +22,8 @@ DEEPEST, LONGEST = 100, 300
 
 
 class BadToml(tomllib.TOMLDecodeError):
-    """Raised for a text that is no TOML, or that no config could be. `line` is 1-based, and `what`
-    says what is wrong.
+    """Raised for a text that is not TOML, or that is nested or has numbers beyond what a config can
+    have. `line` is 1-based, and `what` says what is wrong.
     """
 
     def __init__(self, line: int, what: str) -> None:
@@ -35,9 +35,9 @@ class BadToml(tomllib.TOMLDecodeError):
 class Document:
     """One TOML config that was read.
 
-    `data` are the values as tomllib read them, with the files of `toml_files` laid over them if the
-    trainer does so. `lines` is the 1-based line of each path. `findings` are the problems that
-    reading found.
+    `data` has its values, and `lines` the 1-based line of each path. For a config of January 2026,
+    `data` also has the values of the files that its key `toml_files` names. `findings` are the
+    problems found while reading, such as a text that is not TOML.
     """
 
     file: File
@@ -51,8 +51,9 @@ class Document:
     """The files of `toml_files` as (path, text)."""
 
     def line(self, path: Path) -> int:
-        """Return the 1-based line of a path, or of the nearest table around it that the file has.
-        Return 1 if the file has neither.
+        """Return the 1-based line of a path. If the file does not write the path, return the line
+        of the nearest table around it, or 1 if there is none. For a value from a file of
+        `toml_files` it is the line that names that file.
         """
         if path and isinstance(path[0], str) and path[0] in self.borrowed:
             return self.borrowed[path[0]]
@@ -62,7 +63,9 @@ class Document:
         return 1
 
     def comments(self) -> list[tuple[int, str]]:
-        """Return (line, text) of every comment that has a line of its own, without its # signs."""
+        """Return (1-based line, text) of every comment that has a line to itself, without its #
+        signs.
+        """
         return [
             (n, line.strip().lstrip("#").strip())
             for n, line in enumerate(self.text.split("\n"), 1)
@@ -71,16 +74,17 @@ class Document:
 
 
 def read_text(file: File) -> str:
-    """Return a file's text with each line end as a newline alone. Raises UsageError as `read_raw`
-    does.
+    """Return the text of a config file, with every line end as a newline alone. Raises UsageError,
+    with what to do, if the file is missing, a directory, not a regular file, too large or not
+    UTF-8.
     """
     return read_raw(file).replace("\r\n", "\n")
 
 
 def read_raw(file: File) -> str:
-    """Return a file's text with the line ends that it has.
+    """Return the text of a config file with its line ends unchanged.
 
-    Raises UsageError, with what to do, if the file is missing, a directory, no regular file, too
+    Raises UsageError, with what to do, if the file is missing, a directory, not a regular file, too
     large or not UTF-8.
     """
     try:
@@ -117,12 +121,11 @@ def read_raw(file: File) -> str:
 
 
 def read_toml(file: File, follow: bool = False) -> Document:
-    """Return the config in a file. A text that is no TOML becomes the finding `toml` and raises
-    nothing.
+    """Return the config in a file. If the text is not TOML, nothing is raised: the Document has no
+    values, and the finding `toml` says what is wrong. Raises UsageError if the file cannot be read.
 
-    `follow` lays the files of `toml_files` over the config as the generation of January 2026 does:
-    a file named there replaces whole top-level tables of the file that names it. Raises UsageError
-    if the file cannot be read.
+    With `follow`, the files that the key `toml_files` names are laid over the config, as prime-rl
+    of January 2026 does: such a file replaces whole top-level tables of the file that names it.
     """
     text = read_text(file)
     try:
@@ -136,8 +139,8 @@ def read_toml(file: File, follow: bool = False) -> Document:
 
 
 def parse(text: str) -> dict[str, Any]:
-    """Return the values of a TOML text. Raises BadToml if tomllib cannot read it, or if it is
-    nested or has numbers beyond what the rules can work with.
+    """Return the values of a TOML text as nested tables. Raises BadToml if the text is not TOML, or
+    is nested or has numbers beyond what the rules can work with.
     """
     if text.startswith("\ufeff"):
         raise BadToml(1, "It begins with a byte order mark")
@@ -181,7 +184,7 @@ def _longest(text: str, sign: str) -> int:
 
 
 def broken(error: BadToml) -> Finding:
-    """Return the finding `toml` for a text that cannot be read."""
+    """Return the finding with the id `toml` for the error with which a text could not be read."""
     fix = "Correct the syntax on this line."
     if "overwrite" in error.what or "twice" in error.what:
         fix = "A key or table may stand only once."

@@ -50,7 +50,9 @@ _MOVED = {
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """Return the finding for one problem of the schema."""
+    """Return the finding, with a sentence for a person and a fix, about one value that the schema
+    refuses or one key that it ignores.
+    """
     line = view.at(problem.path)
     if problem.kind == "extra":
         return _unknown(view, problem, line)

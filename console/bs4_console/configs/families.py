@@ -21,13 +21,13 @@ _PICTURES = {"vl", "vlm", "vision", "multimodal"}
 
 
 def words(model: str) -> list[str]:
-    """Return the words of a model's name in lower case."""
+    """Return the words that a model's name consists of, in lower case."""
     return re.findall(r"[^-_/.\s]+", model.lower())
 
 
 def family(model: str) -> str:
-    """Return `qwen`, `mistral` or `llama`. Return "" if the name does not say the family, or says
-    two.
+    """Return the family of a model by its name: `qwen`, `mistral` or `llama`. Return "" if the name
+    has none or two of these.
     """
     name = model.lower().rsplit("/", 1)[-1]
     if "distill" in name or "hermes" in name:
@@ -41,13 +41,13 @@ def family(model: str) -> str:
 
 
 def reads_pictures(model: str) -> bool:
-    """Return True if the name says that the model takes images."""
+    """Return True if the name of a model says that the model takes images."""
     return any(word in _PICTURES or re.fullmatch(r"(qwen)?\d*vl", word) for word in words(model))
 
 
 def billions(model: str) -> float | None:
-    """Return the number of parameters in 10^9 from the name: 8B, 0.6B, 30B-A3B (all parameters, not
-    the active ones). Return None if the name does not say it.
+    """Return the number of parameters of a model in 10^9, read from its name: 8B, 0.6B, 30B-A3B
+    (all parameters, not the active ones). Return None if the name does not say it.
     """
     found = re.findall(r"(?<![a-zA-Z0-9.])(\d+(?:\.\d+)?)[bB](?![a-zA-Z0-9])", model)
     return max((float(size) for size in found), default=None)
@@ -55,14 +55,17 @@ def billions(model: str) -> float | None:
 
 @functools.cache
 def rendered() -> frozenset[str]:
-    """Return the models for which the current prime-rl finds a renderer by itself."""
+    """Return the names of the models for which the current prime-rl finds a renderer (the code that
+    turns messages into tokens) by itself.
+    """
     with (find("configs") / "renderers.toml").open("rb") as handle:
         return frozenset(tomllib.load(handle)["automatic"])
 
 
 def known_bad(model: str, trainer: str) -> tuple[str, bool] | None:
-    """Return (reason, same_trainer) if the registry says that the model could not be trained, else
-    None. `same_trainer` is True if it failed with this very trainer.
+    """Return (reason, same_trainer) if the console's registry of models says that training the
+    model failed, else None. `same_trainer` is True if it failed with the trainer `trainer`, and
+    False if only with another one.
     """
     known = models.get(model)
     if known is None or not known.blocked:

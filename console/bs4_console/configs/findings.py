@@ -22,8 +22,8 @@ _LONGEST = 80
 
 @dataclass(frozen=True)
 class Edit:
-    """One certain change of a config: `set` the path to a value, `remove` the path, or `move` it to
-    `to`.
+    """One change of a config that is certain to repair a finding. `op` is "set" (write `value` at
+    `path`), "remove" (remove `path`), or "move" (move the value at `path` to `to`).
     """
 
     op: Literal["set", "remove", "move"]
@@ -36,9 +36,9 @@ class Edit:
 class Finding:
     """One thing that is wrong with a config.
 
-    `id` is a rule's id, or `schema` (only the trainer's own schema refuses the value), or `toml` or
-    `yaml` (the file cannot be read). `line` is 1-based. `fix` is a sentence for a person. `edits`
-    are what `config fix` changes; empty if no change is certain.
+    `id` is a rule's id, or `schema` (only the trainer's schema refuses the value), or `toml` or
+    `yaml` (the file cannot be read). `line` is 1-based. `fix` is a sentence that says what to do.
+    `edits` are the changes that `config fix` makes for it; empty if no change is certain.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Finding:
     """
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON of `config lint`, without its edits."""
+        """Return the finding as the JSON object of `config lint --json`, without its edits."""
         return {
             "id": self.id,
             "level": self.level,
@@ -64,14 +64,16 @@ class Finding:
 
 
 def by_line(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings without duplicates, sorted by line. On each line errors come first."""
+    """Return the findings without duplicates, sorted by line. Findings on the same line have errors
+    first.
+    """
     unique = {(item.id, item.line, item.message): item for item in found}
     return sorted(unique.values(), key=lambda item: (item.line, item.level != "error", item.id))
 
 
 def dotted(path: Path) -> str:
-    """Return a path as a person would write it: `orchestrator.env[0].id`. A key that TOML needs in
-    quotes has them. A key has at most 80 characters here.
+    """Return a path as a person would write it, such as `orchestrator.env[0].id`. A key that TOML
+    needs in quotes gets them, and a key longer than 80 characters is shortened.
     """
     text = ""
     for part in path:
@@ -86,12 +88,14 @@ def dotted(path: Path) -> str:
 
 
 def path_of(place: str) -> Path:
-    """Return the path of a dotted key, or () for ""."""
+    """Return the path (a tuple of keys and list indices) of a dotted key, or () for ""."""
     return tuple(place.split(".")) if place else ()
 
 
 def below(top: Any, path: Path) -> Any:
-    """Return the value at a path in tables and lists, or None if there is none."""
+    """Return the value at a path inside nested tables and lists, or None if the path does not
+    exist.
+    """
     value = top
     for part in path:
         if isinstance(value, dict):
@@ -104,10 +108,12 @@ def below(top: Any, path: Path) -> Any:
 
 
 def at(top: Any, path: Path) -> Any:
-    """Return the value at a path. Raises KeyError, IndexError or TypeError if there is none."""
+    """Return the value at a path inside nested tables and lists. Raises KeyError, IndexError or
+    TypeError if the path does not exist.
+    """
     return functools.reduce(operator.getitem, path, top)
 
 
 def names_of(path: Path) -> tuple[str, ...]:
-    """Return the path without its list indices."""
+    """Return the keys of a path, without its list indices."""
     return tuple(part for part in path if isinstance(part, str))

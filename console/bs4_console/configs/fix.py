@@ -36,10 +36,8 @@ MOST = 200
 
 @dataclass(frozen=True)
 class Fixed:
-    """The result of fixing a config.
-
-    `before` and `after` are the texts. `made` are the findings whose edits were made, and `left`
-    are the findings of lint afterwards.
+    """The result of fixing a config. `before` and `after` are its texts. `made` are the findings
+    that were repaired, and `left` the findings that remain afterwards.
     """
 
     before: str
@@ -49,11 +47,12 @@ class Fixed:
 
 
 def fix(file: File, trainer: str, given: Given | None = None, component: str = "rl") -> Fixed:
-    """Return a config's text with every certain fix made. Nothing is written.
+    """Repair everything in a config that can be repaired with certainty, and return the new text
+    with what was done. The file is not changed. Comments and line ends stay. `component` says which
+    program's config it is: rl (the whole training), trainer, orchestrator, inference, sft or eval.
 
-    Comments and line ends stay. `component` is the part of the training that the config is for.
-    Raises NotApplicableError for verl and for a text that is no TOML, because a person has to
-    correct those.
+    Raises NotApplicableError for verl and for a text that is not TOML, because a person must
+    correct those, and UsageError if the file cannot be read.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -108,10 +107,9 @@ def _amount(found: list[Finding]) -> tuple[int, int]:
 
 
 def apply(text: str, edits: tuple[Edit, ...]) -> str:
-    """Return a TOML text with the edits made. Comments stay, except those inside a value that is
-    removed.
-
-    Raises KeyError or TypeError if a path does not exist or leads through a value that is no table.
+    """Return a TOML text in which `edits` were made. Comments stay, except those inside a value
+    that is removed. Raises KeyError or TypeError if the path of an edit does not exist or leads
+    through a value that is not a table.
     """
     for edit in edits:
         if edit.op == "set":
@@ -214,10 +212,9 @@ def _with_comments(before: str, after: str, place: Path, line: int = 0) -> str:
 
 
 def with_line_ends(raw: str, text: str) -> str:
-    """Return `text` with the line ends of `raw`.
-
-    `text` ends its lines with a newline alone. A line that `raw` has too ends as it does there;
-    other lines end as most lines of `raw` do.
+    """Return `text` with the kinds of line end (LF or CRLF) that `raw` has. `raw` is the file
+    before a change, and `text` the changed text, whose lines end with LF. A line that did not
+    change keeps its line end; a new line gets the kind that most lines of `raw` have.
     """
     returns, all_lines = raw.count("\r\n"), raw.count("\n")
     if returns == 0:
@@ -277,9 +274,10 @@ def _before_tables(root: tomlkit.TOMLDocument, key: str, value: Any) -> None:
 
 
 def write(file: File, text: str) -> File:
-    """Replace a file whole, and return the path of the copy of the old one: FILE.orig, or
-    FILE.orig.N if that name is taken. An older copy is never overwritten. Raises OSError if the
-    file cannot be written.
+    """Replace a config file by `text`, in one step, after copying the old file beside it. Return
+    the path of the copy: FILE.orig, or FILE.orig.N if that name is taken; no older copy is
+    overwritten. Raises OSError if the file cannot be written, and NotApplicableError after a
+    thousand copies.
     """
     kept = keep(file)
     temporary = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
@@ -298,7 +296,7 @@ def write(file: File, text: str) -> File:
 
 def keep(file: File) -> File:
     """Copy a file beside itself and return the path of the copy: FILE.orig, or FILE.orig.N if that
-    name is taken. Raises NotApplicableError after a thousand copies.
+    name is taken. Raises NotApplicableError if a thousand copies are there already.
     """
     data = file.read_bytes()
     for number in range(1000):

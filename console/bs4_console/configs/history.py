@@ -22,10 +22,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Version:
-    """One recorded version of a config.
-
-    `based_on` is its parent: NAME:vN, or vN of the same config. `digest` is the hash of the values
-    without the comments, so comments may change freely.
+    """One recorded version of a config. `version` is vN, `created` its time as text, and `reason`
+    why it was made. `based_on` is the version from which it was made: NAME:vN, or vN of the same
+    config. `digest` is a hash of the values without the comments, so comments may change freely.
     """
 
     version: str
@@ -36,7 +35,7 @@ class Version:
 
 
 class History:
-    """The registry of config versions in one JSON file."""
+    """The recorded versions of configs, which lie together in one JSON file (the registry)."""
 
     def __init__(self, file: File, data: dict[str, Any]) -> None:
         self.file = file
@@ -44,8 +43,9 @@ class History:
 
     @classmethod
     def read(cls, file: File) -> History:
-        """Return the registry in `file`, or an empty one if the file does not exist. Raises
-        UsageError if the file is not JSON or not a registry.
+        """Return the recorded versions from the JSON file `file`, or an empty History if the file
+        does not exist. Raises UsageError if the file is not JSON or does not hold recorded
+        versions.
         """
         if not file.exists():
             return cls(file, {"configs": {}})
@@ -64,15 +64,16 @@ class History:
 
     @staticmethod
     def digest(data: dict[str, Any]) -> str:
-        """Return the hash of a config's values, as 16 hex digits. The order of the keys does not
-        count.
+        """Return a hash of a config's values, as 16 hex digits. It does not depend on the order of
+        the keys.
         """
         text = json.dumps(data, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def key(self, config: File) -> str:
-        """Return the name of a config in the registry: its path relative to the registry, or the
-        recorded name with the same file name if exactly one matches.
+        """Return the name under which the registry has, or would have, a config. It is the file's
+        path relative to the registry's directory. If that is not recorded and exactly one recorded
+        config has the same file name, it is that config's name.
         """
         path = os.path.relpath(config.resolve(), self.file.resolve().parent)
         names = self._named(path, config.name)
@@ -89,8 +90,8 @@ class History:
         return found
 
     def versions(self, name: str) -> list[Version]:
-        """Return the recorded versions of a config, oldest first and the current one last. Empty if
-        the config is not recorded.
+        """Return the recorded versions of a config, oldest first, so that the current one is last.
+        Empty if the config is not recorded.
         """
         entry = self.data["configs"].get(name)
         if not isinstance(entry, dict) or not isinstance(entry.get("versions"), dict):
@@ -103,8 +104,8 @@ class History:
         return sorted(found, key=lambda item: (item.version == current, _order(item.version)))
 
     def has(self, parent: str, name: str) -> bool:
-        """Return True if the registry has the version `parent`, written as NAME:vN, or as vN of the
-        config `name`.
+        """Return True if the registry has the version `parent`, which is written NAME:vN, or vN for
+        a version of the config `name`.
         """
         config, _, version = parent.rpartition(":")
         for known in self._named(config, File(config).name) if config else [name]:
@@ -116,10 +117,12 @@ class History:
     def add(
         self, config: File, data: dict[str, Any], reason: str, created: str, based_on: str = ""
     ) -> Version:
-        """Record the values `data` as the next version of a config, and return that version.
+        """Add the values `data` to this object as the next version of a config, and return that
+        version. Call `write` to save it.
 
-        `created` is the time as text. Without `based_on` the parent is the version before. Raises
-        UsageError if the values are those of the current version, or if the parent is not recorded.
+        `created` is the time as text. Without `based_on` the version before is the parent. Raises
+        UsageError if the values are the same as in the current version, or if the parent is not
+        recorded.
         """
         name = self.key(config)
         known = self.versions(name)
@@ -144,7 +147,7 @@ class History:
         return version
 
     def write(self) -> None:
-        """Replace the registry's file whole. Its directory must exist."""
+        """Save the registry: its file is replaced in one step. The file's directory must exist."""
         temporary = self.file.with_name(f".{self.file.name}.{os.getpid()}")
         temporary.write_text(
             json.dumps(self.data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"

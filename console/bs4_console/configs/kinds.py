@@ -29,11 +29,11 @@ _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return the component whose schema knows the most of a config's keys. Return None if no
-    component knows half of the keys at its top.
+    """Return which program a config is for, as the name of a component: rl (the whole training),
+    trainer, orchestrator, inference, sft or eval. It is the one whose schema knows the most of the
+    config's keys. Return None if no schema knows half of the keys at the top.
 
-    If several components fit equally, the file's name decides, then its folder's name, then the
-    order of COMPONENTS, in which the config of the whole training comes first.
+    If several fit equally, the file's name decides, then its folder's name, then the order above.
     """
     misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
     least = min(misfits.values())
@@ -46,8 +46,8 @@ def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | 
 
 
 def chosen(data: Mapping[str, Any], file: File, generation: str, component: str | None) -> str:
-    """Return `component` if it is given, or else the component that the config is for. Raises
-    UsageError if the config fits no component.
+    """Return `component` if it is given, else the one that the config's keys show (see
+    `component_of`). Raises UsageError if the config fits no component.
     """
     found = component or component_of(data, file, generation)
     if found is None:

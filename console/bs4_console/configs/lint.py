@@ -31,10 +31,12 @@ TRAINERS = ("prime-rl-2026-01", "prime-rl", "verl")
 def lint(
     file: File, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return the findings about a config file, sorted by line.
+    """Return what is wrong with a config file, as findings sorted by line (empty if nothing is).
 
-    `trainer` is one of TRAINERS. `component` is the part of the training that the config is for
-    (prime-rl only). Raises UsageError if the file cannot be read, or if `component` does not exist.
+    `trainer` is one of TRAINERS. `given` is what is known beside the file, such as the launch
+    command. `component` says which program's config it is, for prime-rl: rl (the whole training),
+    trainer, orchestrator, inference, sft or eval. Raises UsageError if the file cannot be read, or
+    if the component does not exist.
     """
     given = given or Given()
     if trainer == "verl":
@@ -48,10 +50,11 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return the findings about a prime-rl config that is already read, sorted by line.
+    """Return what is wrong with a prime-rl config that was read already, as findings sorted by
+    line.
 
-    A text that is no TOML gives the finding `toml`, and otherwise only findings about launch
-    commands. Raises UsageError if `component` does not exist.
+    If its text is not TOML, the findings are `toml` and those about launch commands in its
+    comments. The parameters are those of `lint`. Raises UsageError if `component` does not exist.
     """
     given = given or Given()
     if component not in COMPONENTS:

@@ -28,11 +28,11 @@ from bs4_console.errors import NotApplicableError
 
 @dataclass(frozen=True)
 class Left:
-    """One key of the source that is not in the result as it was, or that a person should check
-    there.
+    """One key of a migrated config that is not in the new config as it was, or that a person should
+    check there.
 
-    `line` is its 1-based line in the source. `refuses` is True if the result would mean something
-    else.
+    `line` is its 1-based line in the old config. `refuses` is True if the new config would mean
+    something else than the old one because of this key.
     """
 
     key: str
@@ -43,10 +43,11 @@ class Left:
 
 @dataclass
 class Migrated:
-    """A config in the names of the other generation.
+    """A config that was rewritten for the other generation of prime-rl. `text` is the new config.
 
-    `component` is the part of the training that it is for. `left` are the keys that were not taken
-    over as they were or need a check. `findings` are what lint finds in the result.
+    `component` says which program it is for (rl, trainer, orchestrator, inference, sft). `left` are
+    the keys that were not taken over as they were, or need a check by a person. `findings` are what
+    lint finds in the new config.
     """
 
     text: str
@@ -56,21 +57,24 @@ class Migrated:
 
     @property
     def left_out(self) -> list[tuple[str, str]]:
-        """Return (key, reason) of everything in `left`."""
+        """Return (key, reason) for each key in `left`."""
         return [(item.key, item.reason) for item in self.left]
 
     @property
     def refused(self) -> bool:
-        """Return True if the result would mean something else, and must not be used."""
+        """Return True if the new config would mean something else than the old one, so that it must
+        not be used.
+        """
         return any(item.refuses for item in self.left)
 
 
 def migrate(file: File, to: str, component: str | None = None) -> Migrated:
-    """Return a config in the names of the generation `to`, and what lint finds in it there.
+    """Return the config in `file` rewritten for the generation `to` of prime-rl, and what lint
+    finds in it. The file is not changed.
 
-    `component` is the part of the training that it is for; None finds it out from the keys and the
-    name. Every value of the file is in the result or named in `left`. A value that the other
-    generation refuses stays, and lint names it. Raises UsageError if the file is no TOML or fits no
+    `component` says which program the config is for; None finds it out from the keys and the file's
+    name. Every value is in the new config or named in `left`. A value that the other generation
+    refuses stays, and lint names it. Raises UsageError if the file is not TOML or fits no
     component, and NotApplicableError for a config of evaluations.
     """
     source = valid(file)

@@ -16,11 +16,11 @@ from bs4_console.configs.schema import exists, homes
 
 @dataclass(frozen=True)
 class Rename:
-    """One key that the two generations name differently.
+    """One key that the two generations of prime-rl name differently.
 
-    `old` is the key of January 2026. `new` is the current key, or "" if there is none. `moved` is
-    True if the value stays as it is. `needed` is True if the config means something else without
-    the key.
+    `old` is the key of January 2026, and `new` the current key, or "" if the current generation has
+    none. `moved` is True if the value stays as it is. `needed` is True if a config means something
+    else without the key. `note` is a remark for a person.
     """
 
     old: str
@@ -30,7 +30,7 @@ class Rename:
     needed: bool = False
 
     def ends(self, forward: bool) -> tuple[str, str]:
-        """Return the keys that a value moves from and to. `forward` is True towards the current
+        """Return (key before, key after) of a migration. `forward` is True for one to the current
         generation.
         """
         if forward:
@@ -226,8 +226,8 @@ OTHER = {"prime-rl-2026-01": "prime-rl", "prime-rl": "prime-rl-2026-01"}
 
 
 def of_other_generation(generation: str, path: Path) -> str | None:
-    """Return what to write instead of `path`, as a phrase, if it is a key of the other generation.
-    Return None if it is not.
+    """Return a phrase that says what to write instead of `path`, if it is a key of the generation
+    other than `generation`. Return None if it is not such a key.
     """
     name = dotted(names_of(path))
     if generation == "prime-rl" and name in _OLD:
@@ -264,10 +264,10 @@ def _in_translated_table(generation: str, name: str) -> str:
 def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
-    """Return (sentence, name) for an unknown key. The sentence says how or in which table the key
-    is written. The name is the right one in the same table. Each is "" if it is not known.
-
-    `known` are the keys that the table has.
+    """Return (sentence, key) that help with the unknown key at `path`. The sentence suggests a
+    similar key, or says in which table the key belongs. The second part is the right key in the
+    same table, if that is nearly certain. Each is "" if nothing fits. `known` are the keys that the
+    table may have.
     """
     key = str(path[-1])
     table = names_of(path[:-1])

@@ -24,8 +24,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """A config with the launch command laid over it: its converted values, the problems of the
-    schema, and findings about files that cannot be read.
+    """A config on which the options of the launch command were laid: its values as the trainer
+    would have them, what the schema refuses in them, and findings about files that the command
+    names and that cannot be read.
     """
 
     values: dict[str, Any]
@@ -33,8 +34,8 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Return the problems in `before`, those of the file alone, that the command does not
-        correct.
+        """Return those problems of `before` that remain when the launch command is applied.
+        `before` are the schema's problems in the file alone.
         """
         still = {(problem.kind, problem.path) for problem in self.problems}
         found = []
@@ -44,8 +45,9 @@ class Overlaid:
         return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
-        """Yield a finding for each problem that the command adds to `before`, the problems of the
-        file alone. They are on line 1, because they are in no file.
+        """Yield a finding for each problem that arises only from the launch command. `before` are
+        the schema's problems in the file alone. The findings are on line 1, because these values
+        are in no file.
         """
         known = {(problem.kind, problem.path) for problem in before}
         overlaid = dataclasses.replace(view, data=self.values)
@@ -62,8 +64,8 @@ class Overlaid:
 
 
 def overlay(view: View) -> Overlaid | None:
-    """Return the config with the launch command (`Given.launch`) laid over it. Return None if there
-    is no command, or if it changes nothing in the config.
+    """Return the config as it is with the options of its launch command (`Given.launch`). Return
+    None if there is no command, or if it changes nothing in the config.
     """
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):
@@ -96,8 +98,8 @@ def overlay(view: View) -> Overlaid | None:
 
 
 def arguments_of(command: str) -> Arguments | None:
-    """Return the arguments behind `rl` in a launch command. Return None if the text has no
-    arguments or cannot be split.
+    """Return the arguments that follow `rl` in a launch command. Return None if the command has
+    none or its quotes do not match.
     """
     try:
         words = shlex.split(command)

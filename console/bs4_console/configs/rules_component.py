@@ -21,7 +21,9 @@ Rules = Callable[[View], Iterator[Finding]]
 
 
 def check(view: View, component: str) -> Iterator[Finding]:
-    """Yield the findings of every rule that fits the config of `component`."""
+    """Yield the findings of every rule about the config of one program by itself. `component` says
+    which: trainer, orchestrator, inference, sft or eval.
+    """
     yield from all_of(_rules(january(view), component), view)
     commands = rules_launch.launches(view)
     yield from rules_launch.spelling(view)
@@ -38,15 +40,17 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding if the model is known to fail. For configs that have [model] at the top."""
+    """Yield a finding if the registry says that training with the config's model failed. This is
+    for a config whose table [model] is at the top.
+    """
     name = view.written("model.name")
     if isinstance(name, str):
         yield from rules_shared.blocked_model("model.name", name, view)
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about the trainer's weight broadcast: LoRA, and the NCCL limit of January
-    2026.
+    """Yield findings about how a trainer's config sends weights: by a way that does not carry LoRA
+    adapters, or by NCCL with another max_async_level than 1 (January 2026).
     """
     kind = view.table("trainer.weight_broadcast").get("type", "filesystem")
     place = "trainer.weight_broadcast.type"
@@ -66,7 +70,9 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def levels(view: View) -> Iterator[Finding]:
-    """Yield a finding if the orchestrator's max_async_level does not go with NCCL."""
+    """Yield a finding if the orchestrator receives weights by NCCL and its max_async_level is not
+    1.
+    """
     kind = view.table("orchestrator.weight_broadcast").get("type", "filesystem")
     place = "orchestrator.max_async_level"
     is_benchmark = view.written("orchestrator.bench") is True
@@ -79,13 +85,15 @@ def levels(view: View) -> Iterator[Finding]:
 
 
 def ranks(view: View) -> Iterator[Finding]:
-    """Yield a finding if the inference server's adapter rank is higher than vLLM serves."""
+    """Yield a finding if the inference server allows a LoRA rank higher than vLLM serves."""
     place = key_of(view, "inference.max_lora_rank", "inference.vllm.max_lora_rank")
     return rules_shared.served_rank(view, place, "Lower it.")
 
 
 def eval_january(view: View) -> Iterator[Finding]:
-    """Yield findings about an eval config of January 2026."""
+    """Yield findings about an evaluation config of January 2026: nothing to evaluate, and a
+    resume_path that cannot be used.
+    """
     yield from refuse_if(
         not view.has("weights_dir") and view.written("eval_base") is False,
         view,
@@ -112,14 +120,16 @@ def eval_january(view: View) -> Iterator[Finding]:
 
 
 def eval_current(view: View) -> Iterator[Finding]:
-    """Yield findings about the current generation's eval table."""
+    """Yield findings about an evaluation table of the current generation: its sources of prompts,
+    and its limits of rollouts in flight.
+    """
     yield from rules_current.sources_at(view, "eval")
     if view.is_table("eval"):
         yield from rules_current.inflight(view, "eval.concurrency", None)
 
 
 def replicas(view: View) -> Iterator[Finding]:
-    """Yield a finding if NCCL weight broadcast meets more than one inference replica."""
+    """Yield a finding if weights are sent by NCCL to an inference server with several replicas."""
     kind = view.table("inference.weight_broadcast").get("type", "filesystem")
     if kind == "nccl" and view.number("inference.parallel.dp") != 1:
         yield finding(
@@ -130,8 +140,8 @@ def replicas(view: View) -> Iterator[Finding]:
 
 
 def data(view: View) -> Iterator[Finding]:
-    """Yield findings about the SFT data: batch sizes that do not divide, and lists of different
-    lengths.
+    """Yield findings about the data of an SFT config: a batch size that is not a multiple of the
+    micro batch size, and subsets, splits and probabilities that differ in number.
     """
     size, micro = view.number("data.batch_size"), view.number("data.micro_batch_size")
     size, micro = 128 if size is None else size, 1 if micro is None else micro
@@ -158,7 +168,7 @@ def data(view: View) -> Iterator[Finding]:
 
 
 def trace(view: View) -> Iterator[Finding]:
-    """Yield findings about tracing too many steps, and about Muon with CPU offload."""
+    """Yield findings about an SFT config: a trace of ten or more steps, Muon with CPU offload."""
     steps = view.number("max_steps")
     yield from refuse_if(
         view.has("trace_path") and (steps is None or steps >= 10),
@@ -171,7 +181,9 @@ def trace(view: View) -> Iterator[Finding]:
 
 
 def sft_january(view: View) -> Iterator[Finding]:
-    """Yield findings about an SFT config of January 2026."""
+    """Yield findings about values that do not go together in an SFT config (supervised fine-tuning)
+    of January 2026.
+    """
     packing = view.get("data.pack_function") or "cat"
     tokens = view.number("data.seq_len") or 128
     cp = view.number("model.cp") or 1
@@ -223,7 +235,9 @@ def sft_january(view: View) -> Iterator[Finding]:
 
 
 def sft_current(view: View) -> Iterator[Finding]:
-    """Yield findings about an SFT config of the current generation."""
+    """Yield findings about values that do not go together in an SFT config (supervised fine-tuning)
+    of the current generation.
+    """
     train = view.number("deployment.num_train_gpus") or 1
     node = view.number("deployment.gpus_per_node") or 8
     if view.get("deployment.type") == "multi_node":

@@ -72,13 +72,16 @@ _DIRECT = ("nccl", "nixl")
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about the config of a whole training."""
+    """Yield the findings of every rule in this module about a config of the current prime-rl for a
+    whole training.
+    """
     return all_of(_RULES, view)
 
 
 def conflicts(view: View) -> Iterator[Finding]:
-    """Yield a finding for each component's value that disagrees with the shared value, and for each
-    component's output_dir.
+    """Yield a finding for each value of trainer, orchestrator or inference that disagrees with the
+    same value in a shared table or that would be refused there, and for an output_dir that is set
+    for the trainer or the orchestrator alone.
     """
     for shared, targets in SHARED.items():
         for place in targets:
@@ -102,8 +105,8 @@ def conflicts(view: View) -> Iterator[Finding]:
 
 
 def handed_on(view: View) -> Iterator[Finding]:
-    """Yield a finding for each shared value that a component refuses. Components are stricter than
-    the shared tables in places.
+    """Yield a finding for each value in a shared table that would be refused by trainer,
+    orchestrator or inference, which receive it and are stricter in places.
     """
     for shared, targets in SHARED.items():
         for place in targets if view.has(shared) else ():
@@ -121,8 +124,8 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
-    """Yield findings about GPUs and nodes: more GPUs than there are, groups that do not divide, and
-    what a deployment over several nodes needs.
+    """Yield findings about GPUs and nodes: more GPUs than the pod has, GPUs that cannot be split
+    into groups, and what is missing for a deployment over several nodes.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -182,7 +185,9 @@ def _nodes(view: View) -> Iterator[Finding]:
 
 
 def inference_nodes(view: View) -> Iterator[Finding]:
-    """Yield findings about the nodes and the router of an inference server."""
+    """Yield findings about an inference server over several nodes without [slurm], and about a
+    router that is only for several nodes.
+    """
     kind = view.get("inference.deployment.type")
     has_slurm = view.has("slurm") or view.has("inference.slurm")
     yield from refuse_if(
@@ -202,7 +207,9 @@ def inference_nodes(view: View) -> Iterator[Finding]:
 
 
 def batching(view: View) -> Iterator[Finding]:
-    """Yield findings about batch sizes and about rollouts in flight of the orchestrator."""
+    """Yield findings about the orchestrator: batch sizes that exclude each other, and limits of
+    rollouts in flight that do not fit together.
+    """
     yield from refuse_if(
         view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"),
         view,
@@ -217,8 +224,8 @@ def batching(view: View) -> Iterator[Finding]:
 def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
     """Yield findings about the limits of rollouts in flight in `table`, a dotted key.
 
-    `group` is the number of rollouts of one prompt, which has to fit into the limits. None means
-    that it is not known.
+    `group` is the number of rollouts of one prompt, which must fit into the limits. None means that
+    it is not known.
     """
     most = view.get(f"{table}.max_inflight")
     for key in ("max_inflight", "initial_inflight"):
@@ -242,8 +249,9 @@ def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how weights and rollouts are sent: LoRA, NCCL, quantized transfer, and
-    sides that do not match.
+    """Yield findings about how weights and rollouts are sent: LoRA or too few GPUs with NCCL,
+    quantized transfer without what it needs, and rollouts that the trainer awaits by another way
+    than the orchestrator sends them.
     """
     shared = view.table("weight_broadcast").get("type")
     own = view.table("trainer.weight_broadcast").get("type", "filesystem")
@@ -294,8 +302,8 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def adapter(view: View) -> Iterator[Finding]:
-    """Yield findings about LoRA values that differ from the trainer's, and about a rank that vLLM
-    does not serve.
+    """Yield findings about LoRA: values of the orchestrator or the inference server that differ
+    from the trainer's, and a rank that is higher than vLLM serves.
     """
     for key in ("rank", "alpha") if view.is_table("trainer.model.lora") else ():
         place = f"orchestrator.model.lora.{key}"
@@ -323,8 +331,8 @@ def _both(view: View, shared: str, key: str) -> tuple[Any, Any]:
 
 
 def agreement(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value that trainer, orchestrator and inference need to have in
-    common and do not.
+    """Yield a finding for each value that must be the same for trainer, orchestrator and inference
+    and is not.
     """
     mine, asks = _both(view, "model.name", "model.name")
     if view.is_table("inference"):
@@ -366,7 +374,7 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def sides_with(view: View, key: str) -> list[str]:
-    """Return the sides (trainer, orchestrator) that have the table `key`."""
+    """Return those of "trainer" and "orchestrator" whose part of the config has the table `key`."""
     return [side for side in SIDES if view.is_table(f"{side}.{key}")]
 
 
@@ -392,8 +400,8 @@ def _checkpoints(view: View) -> Iterator[Finding]:
 
 
 def wandb(view: View) -> Iterator[Finding]:
-    """Yield findings about W&B: an offline shared run, one side without it, or two different
-    projects.
+    """Yield findings about W&B: a shared run that is offline, one of trainer and orchestrator
+    without W&B, or two different projects.
     """
     yield from refuse_if(
         view.written("monitors.wandb.offline") is True,
@@ -423,8 +431,8 @@ def wandb(view: View) -> Iterator[Finding]:
 
 
 def resume_tables(view: View) -> Iterator[Finding]:
-    """Yield findings about each [resume] table by itself: step with dir, or a dir that is no
-    checkpoint's step directory.
+    """Yield a finding for each [resume] table that sets both step and dir, or whose dir is not a
+    checkpoint's step directory. The tables are not compared with each other.
     """
     for table in ("resume", "trainer.resume", "orchestrator.resume"):
         step, directory = view.written(f"{table}.step"), view.written(f"{table}.dir")
@@ -447,8 +455,9 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield findings about resuming: tables that are wrong or differ between the sides, checkpoints
-    in another directory, and a dry run that would delete.
+    """Yield findings about resuming from a checkpoint: [resume] tables that are wrong or differ
+    between trainer and orchestrator, checkpoints in another directory, and a dry run that would
+    delete files.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")
@@ -477,7 +486,7 @@ def resuming(view: View) -> Iterator[Finding]:
 
 
 def metrics_port(view: View) -> Iterator[Finding]:
-    """Yield a finding if the trainer's metrics server has a port of the inference server."""
+    """Yield a finding if the trainer's metrics server has the same port as the inference server."""
     if not view.is_table("trainer.metrics_server"):
         return
     place = "trainer.metrics_server.port"
@@ -495,14 +504,15 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
-    """Yield findings about the training and evaluation sources of the orchestrator."""
+    """Yield findings about the orchestrator's sources of training and evaluation prompts."""
     yield from sources_at(view, "orchestrator.train")
     yield from sources_at(view, "orchestrator.eval")
 
 
 def sources_at(view: View, table: str) -> Iterator[Finding]:
-    """Yield findings about the sources of one table, a dotted key. An evaluation table without a
-    source is refused.
+    """Yield findings about the sources of prompts in one table, a dotted key: a source without an
+    environment, a name that two sources have or that is reserved, and an evaluation table without
+    any source.
     """
     place = f"{table}.source"
     seen: set[str] = set()
@@ -568,8 +578,8 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
 
 
 def algorithms(view: View) -> Iterator[Finding]:
-    """Yield findings about the algorithms: which model is sampled from, and at which address a
-    frozen model is reached.
+    """Yield findings about the algorithm of the orchestrator and of each of its sources: from which
+    model it samples, and whether the address of a frozen model is given.
     """
     found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
     sources = ("orchestrator", "train", "source")
@@ -621,7 +631,9 @@ def _algorithm(view: View, path: Path, algo: dict[str, Any]) -> Iterator[Finding
 
 
 def renderer(view: View) -> Iterator[Finding]:
-    """Yield a warning if no renderer is known for the model and the config names none."""
+    """Yield a warning if the config names no renderer (the code that turns messages into tokens)
+    and prime-rl has none for the model.
+    """
     own, asked = "orchestrator.tokenizer.name", "orchestrator.model.name"
     place = view.first("tokenizer.name", "model.name")
     name = view.get(view.first(own, asked, place, asked))
@@ -637,7 +649,9 @@ def renderer(view: View) -> Iterator[Finding]:
 
 
 def variables(view: View) -> Iterator[Finding]:
-    """Yield a finding for each environment variable that only the launcher may set."""
+    """Yield a finding for each environment variable in the config that only the launcher may set,
+    such as CUDA_VISIBLE_DEVICES.
+    """
     for table in ("env_vars", "trainer.env_vars", "orchestrator.env_vars", "inference.env_vars"):
         for key in sorted(PROTECTED & set(view.table(table))):
             path = (*path_of(table), key)
@@ -651,17 +665,17 @@ def variables(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield findings about values that the trainer's class refuses, in the config of a whole
-    training.
+    """Yield findings about values in the table [trainer] of a whole training's config that the
+    trainer refuses because they do not go together.
     """
     return trainer_at(view, "trainer.")
 
 
 def trainer_at(view: View, top: str) -> Iterator[Finding]:
-    """Yield findings about values that the trainer's class refuses.
+    """Yield findings about values that the trainer refuses because they do not go together.
 
-    `top` is the prefix of the trainer's keys. It is "" for sft, whose config has the same tables at
-    the top.
+    `top` is the prefix of the trainer's keys: "trainer." in the config of a whole training, and ""
+    for sft, whose config has the same tables at its top.
     """
     steps = view.written(view.first(top + "max_steps", "max_steps"))
     yield from scheduler(view, top, steps)
@@ -780,8 +794,8 @@ def _implementation(view: View, top: str) -> Iterator[Finding]:
 
 
 def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
-    """Yield a finding if the learning rate scheduler does not fit `steps`, the number of training
-    steps. `top` is the prefix of the trainer's keys.
+    """Yield a finding if the phases of the learning rate scheduler do not fit into `steps`, the
+    number of training steps. `top` is the prefix of the trainer's keys, such as "trainer.".
     """
     table = view.table(top + "scheduler")
     kind, place = table.get("type"), top + "scheduler.type"
@@ -821,8 +835,8 @@ def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
 
 
 def pictures(view: View, top: str) -> Iterator[Finding]:
-    """Yield findings about values that training a vision-language model needs. `top` is the prefix
-    of the trainer's keys.
+    """Yield findings about values without which a vision-language model cannot be trained. `top` is
+    the prefix of the trainer's keys, such as "trainer.".
     """
     model = top + "model."
     place = view.first(model + "vlm", "model.vlm", model + "vlm")
@@ -861,8 +875,8 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
-    """Yield findings about options that do not go with the offloaded KV cache of the inference
-    server.
+    """Yield findings about [inference.kv_cache_offload], the KV cache in CPU memory: a tier that is
+    missing, and options that do not go with it.
     """
     place = "inference.kv_cache_offload"
     if not view.is_table(place):

@@ -32,12 +32,16 @@ SIDES = ("trainer", "orchestrator")
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about the config of a whole training."""
+    """Yield the findings of every rule in this module about a config of January 2026 for a whole
+    training.
+    """
     return all_of(_RULES, view)
 
 
 def ids(view: View, place: str) -> list[int]:
-    """Return the list of GPU numbers at a place, from the file or the default."""
+    """Return the GPU numbers in the list at `place`, a dotted key, from the file or else the
+    schema's default. Empty if the value is not a list.
+    """
     value = view.get(place)
     if not isinstance(value, list):
         return []
@@ -45,13 +49,13 @@ def ids(view: View, place: str) -> list[int]:
 
 
 def common_gpus(view: View) -> list[int]:
-    """Return the numbers of the GPUs that both sides have, sorted."""
+    """Return the numbers of the GPUs that the trainer and the inference server both use, sorted."""
     return sorted(set(ids(view, "inference_gpu_ids")) & set(ids(view, "trainer_gpu_ids")))
 
 
 def gpus(view: View) -> Iterator[Finding]:
-    """Yield findings about GPU numbers: twice the same, not on the pod, or shared by both sides
-    without the settings for it.
+    """Yield findings about GPU numbers: one that is given twice, one that the pod does not have, or
+    one that trainer and inference share without the settings that this needs.
     """
     serves = view.has("inference") or view.has("inference_gpu_ids")
     inference = ids(view, "inference_gpu_ids") if serves else []
@@ -86,7 +90,9 @@ def gpus(view: View) -> Iterator[Finding]:
 
 
 def shared_gpu(view: View) -> Iterator[Finding]:
-    """Yield a finding for each setting that is too large for both sides on one GPU."""
+    """Yield a finding for each setting with which the trainer and the inference server do not fit
+    on one GPU together.
+    """
     anchor = view.line("inference_gpu_ids", "trainer_gpu_ids")
     for place, most, right in SMALL:
         value = view.number(place)
@@ -128,7 +134,7 @@ def shared_gpu(view: View) -> Iterator[Finding]:
 
 
 def adapter_name(view: View) -> Iterator[Finding]:
-    """Yield a finding if a LoRA adapter has no name."""
+    """Yield a finding if the config trains a LoRA adapter and gives it no name."""
     table = "trainer.model.lora"
     if view.is_table(table) and not view.written("orchestrator.lora_name"):
         rank, alpha = view.get(f"{table}.rank"), view.get(f"{table}.alpha")
@@ -145,7 +151,9 @@ def _ckpt(view: View, side: str, key: str) -> Any:
 
 
 def checkpoints(view: View) -> Iterator[Finding]:
-    """Yield findings about checkpoints that only one side sets or that differ between the sides."""
+    """Yield findings about checkpoints that only one of trainer and orchestrator saves, or that
+    they save differently.
+    """
     trainer, orchestrator = view.is_table("trainer.ckpt"), view.is_table("orchestrator.ckpt")
     if trainer != orchestrator and not view.is_table("ckpt"):
         side, other = SIDES if trainer else reversed(SIDES)
@@ -170,8 +178,9 @@ def _said(value: Any) -> str:
 
 
 def kinds(view: View) -> dict[str, str]:
-    """Return how each side sends or receives weights (`filesystem` or `nccl`), by side. The shared
-    table replaces the sides' own.
+    """Return how weights are sent (`filesystem` or `nccl`) according to the trainer's, the
+    orchestrator's and the inference server's part of the config, by the name of the part. A shared
+    table, if there is one, counts in place of their own.
     """
     rows = {}
     for side in (*SIDES, "inference") if view.has("inference") else SIDES:
@@ -181,7 +190,9 @@ def kinds(view: View) -> dict[str, str]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about the weight broadcast: sides that disagree, and the limits of NCCL."""
+    """Yield findings about how weights are sent: trainer, orchestrator and inference that disagree,
+    and what does not go with NCCL.
+    """
     found = kinds(view)
     places = (
         "weight_broadcast.type",
@@ -251,7 +262,9 @@ def _nccl(view: View, places: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def eager(view: View) -> Iterator[Finding]:
-    """Yield a finding if vLLM's CUDA graphs are on and the sides have GPUs of their own."""
+    """Yield a finding if the inference server may use CUDA graphs, which have crashed the vLLM of
+    this generation. A config in which it shares a GPU with the trainer is left to another rule.
+    """
     place = "inference.model.enforce_eager"
     if view.has("inference") and view.written(place) is not True and not common_gpus(view):
         said = "is off" if view.has(place) else "is not set"
@@ -264,7 +277,7 @@ def eager(view: View) -> Iterator[Finding]:
 
 
 def cleaning(view: View) -> Iterator[Finding]:
-    """Yield a finding if the start removes logs and rollouts of the run before."""
+    """Yield a finding if the start would remove the logs and rollouts of the run before."""
     steps = ("ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step")
     resumes = view.has(view.first(*steps))
     if view.written("clean") is True or (resumes and not view.has("clean")):
@@ -277,8 +290,8 @@ def cleaning(view: View) -> Iterator[Finding]:
 
 
 def agreement(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value that must be equal on both sides and is not set by a shared
-    value.
+    """Yield a finding for each value that must be equal for trainer and orchestrator, is not, and
+    is not set for both by a shared value.
     """
     is_frozen = str(view.get("trainer.model.name")).startswith("Jackmin108/")
     logs_twice = view.has("trainer.wandb") and view.has("orchestrator.wandb")
@@ -316,7 +329,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def overwritten(view: View) -> Iterator[Finding]:
-    """Yield a warning for each component's value that a shared value replaces in silence."""
+    """Yield a warning for each value of trainer, orchestrator or inference that is replaced by a
+    different shared value without a message.
+    """
     for shared, own in (
         ("model.name", (*SIDES, "inference")),
         ("max_steps", SIDES),
@@ -341,8 +356,9 @@ def overwritten(view: View) -> Iterator[Finding]:
 
 
 def details(view: View) -> Iterator[Finding]:
-    """Yield the findings of the remaining validators: GPU groups, adapter ranks, teacher, trainer
-    and buffer.
+    """Yield findings about the remaining values that do not go together: GPUs that cannot be split
+    into groups, LoRA ranks that vLLM does not serve, a teacher that is missing, and values of the
+    trainer and of the orchestrator's buffer.
     """
     inference, tensor = ids(view, "inference_gpu_ids"), view.number("inference.parallel.tp")
     if view.has("inference") and tensor is not None:
@@ -379,7 +395,9 @@ def details(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield findings about values that the trainer's own class refuses."""
+    """Yield findings about values in the table [trainer] that the trainer refuses because they do
+    not go together.
+    """
     for kind in ("token", "geo", "sequence"):
         low, high = f"{kind}_mask_low", f"{kind}_mask_high"
         places = (f"trainer.loss.{low}", f"trainer.loss.{high}")
@@ -406,8 +424,8 @@ def trainer(view: View) -> Iterator[Finding]:
 
 
 def buffer(view: View) -> Iterator[Finding]:
-    """Yield findings about the orchestrator's buffer: thresholds, ratios, and options that need
-    rewards.
+    """Yield findings about the orchestrator's buffer of rollouts: thresholds, ratios, and options
+    that need rewards.
     """
     place = "orchestrator.buffer"
     table = view.table(place)

@@ -41,8 +41,9 @@ _HEADER = {
 
 @dataclass
 class Launch:
-    """One launch command: its 1-based line, its text, its flags and its environment variables. A
-    flag without a value has the value "".
+    """One launch command that a config's comments contain or that was given beside it. `line` is
+    its 1-based line, `text` the command, and `flags` and `environment` its options and environment
+    variables by name. A flag without a value has the value "".
     """
 
     line: int
@@ -52,13 +53,15 @@ class Launch:
 
     @property
     def tables(self) -> set[str]:
-        """Return the tables that the flags set: the part of each before its first dot."""
+        """Return the names of the config's tables that the flags set: the part of each flag before
+        its first dot.
+        """
         return {flag.partition(".")[0] for flag in self.flags}
 
 
 def launches(view: View) -> list[Launch]:
-    """Return the launch commands in the comments, with continued lines joined, and the command that
-    was given (as line 1).
+    """Return the launch commands in the config's comments, with continued lines joined, and the
+    command that was given beside the config (`Given.launch`), which counts as line 1.
     """
     found = []
     if view.given.launch:
@@ -96,8 +99,9 @@ def _parsed(line: int, text: str) -> Launch:
 
 
 def header(view: View) -> dict[str, tuple[str, int]]:
-    """Return (value, line) of `version`, `env_version` and `based_on`, by name, as the comments or
-    a [config] table give them.
+    """Return the values of `version`, `env_version` and `based_on` that the config's comments, or
+    its table [config], state. They are (text, 1-based line) by name; a name that is not stated is
+    missing.
     """
     found: dict[str, tuple[str, int]] = {}
     for line, text in view.document.comments():
@@ -113,7 +117,9 @@ def header(view: View) -> dict[str, tuple[str, int]]:
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about the config of a whole training."""
+    """Yield the findings of every rule in this module: about the launch commands of a config for a
+    whole training, and about what `Given` says beside the config.
+    """
     commands = launches(view)
     yield from spelling(view)
     if january(view):
@@ -127,7 +133,9 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def spelling(view: View) -> Iterator[Finding]:
-    """Yield findings about launch lines that are misspelt."""
+    """Yield findings about two mistakes in launch commands: no space behind the @, and `prime-rl`
+    as the command, which does not exist.
+    """
     for line, text in [*view.document.comments(), (1, view.given.launch)]:
         if _GLUED.search(text):
             yield finding("R17", line, "The launch line has no space behind the @.")
@@ -136,7 +144,9 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about checkpoints that are off, or have no interval or limit."""
+    """Yield findings if the config and the launch commands save no checkpoints, or set no interval
+    or no limit for them.
+    """
     own = view.is_table("trainer.ckpt") or view.is_table("orchestrator.ckpt")
     if own and view.get("bench") is True:
         return
@@ -157,7 +167,9 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about environment variables in launch commands that crash vLLM."""
+    """Yield findings about launch commands that set an environment variable with which vLLM
+    crashes.
+    """
     for command in commands:
         for name, right, why in (
             (
@@ -177,8 +189,8 @@ def stack(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def both_sides(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding for each launch command that sets a checkpoint option for one side only, or
-    differently for both.
+    """Yield a finding for each launch command that sets the interval or the resume step of
+    checkpoints only for the trainer or only for the orchestrator, or differently for the two.
     """
     for command in commands:
         for key in ("interval", "resume_step"):
@@ -193,8 +205,8 @@ def both_sides(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about launch commands that delete in a dry run, or that resume from another
-    directory than that of the checkpoints.
+    """Yield findings about launch commands that delete files although they are a dry run, or that
+    resume from the latest step although the checkpoints are in another directory.
     """
     elsewhere = view.has("ckpt.output_dir") or view.has("trainer.ckpt.output_dir")
     is_dry = view.written("dry_run") is True
@@ -248,8 +260,8 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about the run's directory: files in the way of a start, and a step that cannot
-    be resumed.
+    """Yield findings about the run's directory (`Given.run_dir`): files that prevent a start, and a
+    step to resume that is missing or not complete. There are none if the directory is not given.
     """
     root = view.given.run_dir
     if root is None:
@@ -330,7 +342,10 @@ def _resumable(
 
 
 def records(view: View) -> Iterator[Finding]:
-    """Yield findings about the recorded version of the config and of its environment."""
+    """Yield findings about the versions in the config's header. The config is compared with the
+    version that `Given.registry` records, and the environment with the installed one
+    (`Given.env_version`); a comparison with something that is not given is left out.
+    """
     said = header(view)
     if view.given.registry is not None:
         yield from _registry(view, said, view.given.registry)
@@ -377,8 +392,9 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
 
 
 def others(view: View) -> Iterator[Finding]:
-    """Yield findings about things beside the config: environments that are not installed, a run in
-    the same directory, and names that another config has too.
+    """Yield findings about what `Given` says of the pod and of other configs: environments that are
+    not installed, a run that is running in the same output directory, and a W&B or adapter name
+    that another config has too. Raises UsageError if one of those configs is not TOML.
     """
     yield from _installed(view)
     output = str(view.get("output_dir"))

@@ -17,28 +17,34 @@ RANKS = 512
 
 
 def check(view: View) -> Iterator[Finding]:
-    """Yield the findings of every rule in this module about the config of a whole training."""
+    """Yield the findings of the rules that both generations share, about the config of a whole
+    training.
+    """
     return all_of(_RULES, view)
 
 
 def january(view: View) -> bool:
-    """Return True if the config is for the generation of January 2026."""
+    """Return True if the config is for prime-rl of January 2026, and False if it is for the current
+    one.
+    """
     return view.generation == "prime-rl-2026-01"
 
 
 def key_of(view: View, january_key: str, current_key: str) -> str:
-    """Return the key of the config's own generation."""
+    """Return `january_key` for a config of January 2026, and `current_key` for one of the current
+    generation.
+    """
     if january(view):
         return january_key
     return current_key
 
 
 def sequence(view: View) -> tuple[float | None, float | None]:
-    """Return (trainer's, orchestrator's) sequence length in tokens. None means that it is not
-    known.
+    """Return the sequence lengths of the trainer and of the orchestrator, in tokens. None means
+    that a length is not known.
 
-    In January 2026 the shared value replaces both; in the current generation it fills what is not
-    written.
+    In January 2026 the shared value `seq_len` replaces both. In the current generation it is used
+    where the trainer or orchestrator sets none.
     """
     if january(view) and view.has("seq_len"):
         shared = view.number("seq_len")
@@ -49,8 +55,8 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 
 def sequence_length(view: View) -> Iterator[Finding]:
-    """Yield findings about seq_len: a shared value that disagrees, or a trainer whose length is
-    below the orchestrator's.
+    """Yield findings about seq_len: a shared value that disagrees with the trainer's or
+    orchestrator's own, and a trainer's length that is below the orchestrator's.
     """
     disagrees = False
     if view.has("seq_len"):
@@ -98,7 +104,9 @@ def _shared_length(view: View) -> Iterator[Finding]:
 
 
 def answer_places(view: View) -> list[tuple[str, Any]]:
-    """Return (place, tokens) of every limit on a training answer that is written."""
+    """Return (dotted key, tokens) of each limit on the length of training answers that the config
+    sets. Empty if it sets none.
+    """
     place = key_of(
         view,
         "orchestrator.sampling.max_tokens",
@@ -110,8 +118,8 @@ def answer_places(view: View) -> list[tuple[str, Any]]:
 
 
 def context(view: View) -> float | None:
-    """Return the largest number of tokens that the inference server takes (max_model_len). Return
-    None if the file does not say it.
+    """Return the largest number of tokens of prompt and answer that the inference server takes
+    (max_model_len). Return None if the config does not say it.
     """
     place = "inference.vllm.max_model_len"
     if january(view):
@@ -122,7 +130,9 @@ def context(view: View) -> float | None:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
-    """Yield findings about answers that do not fit the context or the sequence."""
+    """Yield findings about a limit on answers that, together with the prompt, exceeds the context
+    of the inference server or the trainer's sequence length.
+    """
     limit, prompt = context(view), view.given.prompt_tokens
     _, longest = sequence(view)
     for place, tokens in answer_places(view):
@@ -147,7 +157,9 @@ def answer_length(view: View) -> Iterator[Finding]:
 
 
 def batch(view: View) -> Iterator[Finding]:
-    """Yield a finding if the batch size is not a multiple of the group size."""
+    """Yield a finding if the orchestrator's batch size is not a multiple of its group size, which
+    is the number of rollouts of one prompt.
+    """
     place = "orchestrator.batch_size"
     group = key_of(view, "orchestrator.rollouts_per_example", "orchestrator.group_size")
     counts_tokens = not january(view) and view.has("orchestrator.token_batch_size")
@@ -165,7 +177,7 @@ def batch(view: View) -> Iterator[Finding]:
 
 
 def offload(view: View) -> Iterator[Finding]:
-    """Yield a finding if fsdp_cpu_offload is on together with LoRA."""
+    """Yield a finding if fsdp_cpu_offload (weights in CPU memory) is on together with LoRA."""
     place = "trainer.model.fsdp_cpu_offload"
     if view.written(place) is True and view.is_table("trainer.model.lora"):
         yield finding(
@@ -177,7 +189,7 @@ def offload(view: View) -> Iterator[Finding]:
 
 
 def models(view: View) -> Iterator[tuple[str, str]]:
-    """Yield (place, model name) for each key that names the model."""
+    """Yield (dotted key, model name) for each key of the config that names the model."""
     inference = key_of(view, "inference.model.name", "inference.vllm.model")
     for place in ("model.name", "trainer.model.name", "orchestrator.model.name", inference):
         if isinstance(view.written(place), str):
@@ -185,12 +197,14 @@ def models(view: View) -> Iterator[tuple[str, str]]:
 
 
 def first_model(view: View, otherwise: str) -> str:
-    """Return the model's name, or `otherwise` if no key names it."""
+    """Return the name of the model that the config names first, or `otherwise` if it names none."""
     return next((name for _, name in models(view)), otherwise)
 
 
 def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
-    """Yield a finding if the model `name` is known to fail in training."""
+    """Yield a finding at the dotted key `place` if the registry says that training the model `name`
+    failed.
+    """
     bad = known_bad(name, view.generation)
     if bad is not None:
         yield finding(
@@ -202,8 +216,8 @@ def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield findings about model names: models that are known to fail, vision-language models, and
-    names with white space.
+    """Yield findings about model names: a model whose training is known to fail, a vision-language
+    model, and a name with white space.
     """
     names: dict[str, str] = {}
     for place, name in models(view):
@@ -224,8 +238,8 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
-    """Yield findings about the tool call parser: one that does not fit the model's family, or tool
-    choice that is not on.
+    """Yield findings about the tool call parser of the inference server: one for another model
+    family, or one without automatic tool choice.
     """
     table = key_of(view, "inference.model", "inference.vllm")
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
@@ -265,7 +279,7 @@ def _uses_tools(view: View) -> bool:
 
 
 def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path, arguments) for every training and evaluation environment."""
+    """Yield (path in the config, arguments) for every training and evaluation environment."""
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
@@ -284,8 +298,8 @@ def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def environments(view: View) -> Iterator[Finding]:
-    """Yield findings about the arguments of environments: network access, slow tool calls, and
-    arguments without effect.
+    """Yield findings about the arguments of environments: network access, which may distort the
+    rewards, tool calls that are slow, and arguments that have no effect.
     """
     for path, args in environment_args(view):
         if args.get("network_access") is True:
@@ -315,7 +329,9 @@ def environments(view: View) -> Iterator[Finding]:
 
 
 def served_rank(view: View, place: str, fix: str) -> Iterator[Finding]:
-    """Yield a finding if the adapter rank at `place` is higher than vLLM serves."""
+    """Yield a finding with `fix` if the LoRA rank at `place`, a dotted key, is higher than vLLM
+    serves.
+    """
     return refuse_if(
         (view.number(place) or 0) > RANKS,
         view,
@@ -326,8 +342,8 @@ def served_rank(view: View, place: str, fix: str) -> Iterator[Finding]:
 
 
 def remote_code(view: View, model: str) -> Iterator[Finding]:
-    """Yield a finding if trust_remote_code does not go with the implementation. `model` is the
-    prefix of the model's keys.
+    """Yield a finding if trust_remote_code is set with a model implementation other than hf or
+    auto. `model` is the prefix of the model's keys, such as "trainer.model.".
     """
     is_trusted = view.written(model + "trust_remote_code") is True
     return refuse_if(
@@ -340,8 +356,8 @@ def remote_code(view: View, model: str) -> Iterator[Finding]:
 
 
 def muon_offload(view: View, top: str) -> Iterator[Finding]:
-    """Yield a finding if Muon is used with CPU offload. `top` is the prefix of the trainer's
-    keys.
+    """Yield a finding if the Muon optimizer is used with fsdp_cpu_offload. `top` is the prefix of
+    the trainer's keys: "trainer.", or "" for sft.
     """
     is_muon = view.table(top + "optim").get("type") == "muon"
     return refuse_if(
@@ -354,8 +370,8 @@ def muon_offload(view: View, top: str) -> Iterator[Finding]:
 
 
 def parallel_attention(view: View, model: str) -> Iterator[Finding]:
-    """Yield a finding if context parallelism is used without flash attention. `model` is the
-    prefix of the model's keys.
+    """Yield a finding if context parallelism is used without flash attention. `model` is the prefix
+    of the model's keys, such as "trainer.model.".
     """
     is_parallel = (view.number(model + "cp") or 1) > 1
     return refuse_if(

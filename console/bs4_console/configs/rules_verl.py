@@ -38,10 +38,10 @@ UNKNOWN = object()
 
 @dataclass
 class Job:
-    """One training job: its 1-based start line, its settings with their lines, and the prefix of
-    each setting (+ or ++).
-
-    `environment` holds (value, line) of each environment variable.
+    """One training that a verl config or script starts. `values` has its settings by key, `lines`
+    their 1-based lines, and `prefixes` the + or ++ before each in a command. `environment` has
+    (value, line) of each environment variable. `line` is the job's own 1-based line, and
+    `is_script` is False for a YAML config.
     """
 
     line: int
@@ -53,17 +53,17 @@ class Job:
 
     @property
     def sft(self) -> bool:
-        """Return True if the job is an SFT."""
+        """Return True if the job is supervised fine-tuning (SFT) and not RL."""
         return verl_settings.component_of(self.values) == "sft"
 
     def get(self, key: str) -> Any:
-        """Return the value of a setting, or None if it is not set. UNKNOWN stands for a value that
-        only the shell or hydra knows.
+        """Return the value of a setting, or None if it is not set. The value is the object UNKNOWN
+        if only the shell or hydra can know it.
         """
         return self.values.get(key)
 
     def number(self, key: str) -> float | None:
-        """Return the value of a setting as a number, or None if it is not set or no number."""
+        """Return the value of a setting as a number, or None if it is not set or not a number."""
         value = self.values.get(key)
         if isinstance(value, bool):
             return None
@@ -73,8 +73,8 @@ class Job:
             return None
 
     def at(self, *keys: str) -> int:
-        """Return the 1-based line of the first key that is set, or else the line of the job's
-        start.
+        """Return the 1-based line of the first of `keys` that the job sets, or the line of the
+        job's start if it sets none.
         """
         for key in keys:
             if key in self.lines:
@@ -83,8 +83,8 @@ class Job:
 
 
 def check(file: File, given: Given) -> list[Finding]:
-    """Return the findings about a verl config or script. Raises UsageError if the file cannot be
-    read.
+    """Return what is wrong with a verl config or with a script that starts verl, as findings.
+    Raises UsageError if the file cannot be read.
     """
     text = read_text(file)
     try:
@@ -246,8 +246,8 @@ def _known(value: Any) -> Any:
 
 
 def scripts(text: str) -> Iterator[Job]:
-    """Yield one job for each start of verl in a script. Variables that the script sets plainly are
-    replaced by their values.
+    """Yield one Job for each command in a shell script that starts verl. A variable is replaced by
+    its value if the script sets it in a plain line before.
     """
     variables: dict[str, tuple[str, int]] = {}
     lines = text.split("\n")
@@ -338,8 +338,8 @@ def _scalar(value: Any) -> Any:
 
 
 def goal(job: Job) -> Iterator[Finding]:
-    """Yield a finding if the number of training steps is not set. An SFT may set its epochs
-    instead.
+    """Yield a finding if the job does not set the number of training steps. For supervised
+    fine-tuning (SFT) the number of epochs is enough.
     """
     # An SFT ends with its epochs. RL runs 30 epochs if the number is not set.
     has_epochs = job.sft and job.get("trainer.total_epochs") is not None
@@ -352,7 +352,9 @@ def goal(job: Job) -> Iterator[Finding]:
 
 
 def resume(job: Job) -> Iterator[Finding]:
-    """Yield findings about trainer.resume_mode."""
+    """Yield findings about trainer.resume_mode, which decides whether a start goes on from a
+    checkpoint.
+    """
     mode = job.get("trainer.resume_mode")
     if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
         return
@@ -371,7 +373,9 @@ def resume(job: Job) -> Iterator[Finding]:
 
 
 def memory(job: Job) -> Iterator[Finding]:
-    """Yield findings about settings that need more memory than one GPU has."""
+    """Yield findings about settings that are known to exceed the memory of one GPU. There are none
+    for a job that has several GPUs or an unknown number of them.
+    """
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
     if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
         return
@@ -402,7 +406,9 @@ def memory(job: Job) -> Iterator[Finding]:
 
 
 def lora(job: Job) -> Iterator[Finding]:
-    """Yield findings about settings that do not go with LoRA."""
+    """Yield findings about settings with which training a LoRA adapter does not work. There are
+    none if the job trains no adapter.
+    """
     model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
     switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
     on = [key for key in switches if job.get(key) not in (None, 0, "", False, UNKNOWN)]
@@ -430,7 +436,9 @@ def lora(job: Job) -> Iterator[Finding]:
 
 
 def prefixes(job: Job) -> Iterator[Finding]:
-    """Yield a finding for each setting that hydra takes only with a + in front."""
+    """Yield a finding for each setting that hydra accepts on a command line only with a + before
+    it, and that has none.
+    """
     for key, prefix in job.prefixes.items():
         if not prefix and any("adapter" in part for part in key.split(".")):
             yield finding(
@@ -439,7 +447,7 @@ def prefixes(job: Job) -> Iterator[Finding]:
 
 
 def saving(job: Job) -> Iterator[Finding]:
-    """Yield findings about checkpoints that are never saved, or never deleted."""
+    """Yield findings if the job never saves checkpoints, or never deletes old ones."""
     often = "trainer.save_freq"
     kept = "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep"
     if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
@@ -460,7 +468,9 @@ def saving(job: Job) -> Iterator[Finding]:
 
 
 def paths(job: Job) -> Iterator[Finding]:
-    """Yield findings about paths that are not set, not absolute, or the same for every attempt."""
+    """Yield findings about directories that are not set, are not absolute, or are the same for
+    every attempt.
+    """
     place = "trainer.default_local_dir"
     directory = job.get(place)
     if directory is None:
@@ -494,7 +504,7 @@ def paths(job: Job) -> Iterator[Finding]:
 
 
 def context(job: Job) -> Iterator[Finding]:
-    """Yield a finding if prompt and answer do not fit the context length."""
+    """Yield a finding if the longest prompt and answer together exceed max_model_len."""
     limit = job.number("actor_rollout_ref.rollout.max_model_len")
     prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
     if limit is not None and prompt is not None and answer is not None and prompt + answer > limit:
@@ -508,7 +518,9 @@ def context(job: Job) -> Iterator[Finding]:
 
 
 def model(job: Job) -> Iterator[Finding]:
-    """Yield findings about models that are known to fail, and about vision-language models."""
+    """Yield a finding if training the job's model is known to fail, or a warning if the model's
+    name says that it is a vision-language model.
+    """
     place = "actor_rollout_ref.model.path"
     for key in ("model.path", "model.partial_pretrain", place):
         if key in job.values:

@@ -85,10 +85,11 @@ _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 
 @dataclass(frozen=True)
 class Problem:
-    """One value that the schema refuses, or one key that it ignores.
+    """One value that the trainer's schema refuses, or one key that it ignores.
 
-    `path` is the key's path. `known` are the keys that the table has (for `extra` and `ignored`).
-    `wanted` says in words what would be right.
+    `kind` says what is wrong (such as "type", "bound", "missing", "extra" or "ignored"), `path`
+    where, and `wanted` in words what would be right. `value` is the value. For "extra" and
+    "ignored", `known` are the keys that the table may have.
     """
 
     kind: Kind
@@ -100,8 +101,9 @@ class Problem:
 
 @functools.cache
 def load(generation: str, component: str = "rl") -> Schema:
-    """Return the JSON schema of a component, as the class of its entry point prints it, without
-    titles and descriptions.
+    """Return the JSON schema of a component (rl, trainer, orchestrator, inference, sft or eval) in
+    a generation of prime-rl. It was printed by the trainer's own class, and has no titles and
+    descriptions.
     """
     name = _FILES[generation] + (f"-{component}" if component in ("sft", "eval") else "")
     file = find("configs") / "schemas" / f"{name}.json"
@@ -110,8 +112,8 @@ def load(generation: str, component: str = "rl") -> Schema:
 
 
 def prefix_of(component: str) -> Path:
-    """Return the path of a component's config inside the config of the whole training. Return ()
-    for a config that stands by itself.
+    """Return the path at which the config of a whole training has the config of a component, such
+    as ("trainer",). Return () for rl, sft and eval, which are not part of another config.
     """
     if component in ("trainer", "orchestrator", "inference"):
         return (component,)
@@ -119,10 +121,10 @@ def prefix_of(component: str) -> Path:
 
 
 class Checker:
-    """Checks configs against the schema of one generation and component.
+    """Checks configs against the schema of one generation of prime-rl and one component.
 
-    The problems of a part's own config (trainer, orchestrator, inference) have the paths that they
-    would have in the config of the whole training.
+    For trainer, orchestrator and inference, the paths of the problems are those in the config of a
+    whole training, such as ("trainer", "model", "name").
     """
 
     def __init__(self, generation: str, component: str = "rl") -> None:
@@ -131,8 +133,9 @@ class Checker:
         self.problems: list[Problem] = []
 
     def check(self, data: dict[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-        """Return (values, problems): the values as the trainer would have them, and what it would
-        refuse.
+        """Return (values, problems) of a config: its values converted as the trainer converts them,
+        and what the trainer would refuse or ignore. No problem means that the schema accepts the
+        config.
         """
         self.problems = []
         name = _PARTS[self.generation].get(self.component, "")
@@ -293,8 +296,8 @@ class Checker:
 
 
 def convert(kind: str, value: Any) -> tuple[Any, bool]:
-    """Return (value as pydantic would have it, True if pydantic accepts it). `kind` is `integer`,
-    `number`, `boolean` or `string`.
+    """Return (converted value, True) if pydantic accepts a value as `kind`, else (a value of no
+    use, False). `kind` is `integer`, `number`, `boolean` or `string`.
     """
     return _CONVERTERS[kind](value)
 
@@ -370,8 +373,8 @@ def _words(schema: Schema) -> str:
 
 @functools.cache
 def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], frozenset[str]]:
-    """Return the keys of every table in a generation's schema, by the table's path without list
-    indices.
+    """Return the keys of every table in the schema of a generation's component. The mapping's keys
+    are the tables' paths, without list indices.
     """
     checker = Checker(generation, component if component in ("sft", "eval") else "rl")
     found: dict[tuple[str, ...], set[str]] = {}
@@ -394,13 +397,17 @@ def tables(generation: str, component: str = "rl") -> dict[tuple[str, ...], froz
 
 
 def exists(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return True if the schema of a generation has a key at `path`."""
+    """Return True if the schema of a generation's component has a key at `path`. List indices in
+    the path do not matter.
+    """
     names = names_of(path)
     return bool(names) and names[-1] in tables(generation, component).get(names[:-1], frozenset())
 
 
 def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
-    """Yield the tables that have `key`, dotted, the shallowest first."""
+    """Yield the dotted names of the tables in which the schema has the key `key`, those nearest to
+    the top first.
+    """
     known = tables(generation, component)
     for path in sorted(known, key=lambda path: (len(path), path)):
         if key in known[path]:
@@ -408,19 +415,23 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
-    """Return the schema's default of a key, or None if it has none."""
+    """Return the default that the schema has for the key whose path is `names`, or None if it has
+    none.
+    """
     return _place(generation, names, component).get("default")
 
 
 def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
-    """Return True if a table is off unless it is written, because it is null by default."""
+    """Return True if the feature of the table at `path` is off unless a config has that table,
+    because the table is null by default.
+    """
     place = _place(generation, names_of(path), component)
     return place.get("default") is None and {"type": "null"} in place.get("anyOf", [])
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """Return what is wrong with a value if it is handed on to the key `names`. The problems have
-    the path `path`.
+    """Return what the schema would refuse if `value` stood at the key `names`, as problems. Their
+    path is `path`, which is where the config really has the value. Empty if the value is accepted.
     """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)

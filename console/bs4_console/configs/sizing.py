@@ -41,7 +41,9 @@ FULL = 0.95
 
 @dataclass(frozen=True)
 class Part:
-    """One use of GPU memory: its size in GiB and the arithmetic behind it, as text."""
+    """One use of GPU memory, such as the weights: its size in GiB, and as text how that was
+    computed.
+    """
 
     name: str
     gib: float
@@ -50,9 +52,11 @@ class Part:
 
 @dataclass(frozen=True)
 class Side:
-    """The memory that the trainer or the inference server needs on each of its GPUs.
+    """The memory that one program (the trainer, the inference server, or both on one GPU) needs on
+    each of its GPUs.
 
-    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them.
+    `gpus` is the number of its GPUs. `limit` is the memory in GiB that it may use on one of them,
+    and `parts` are the uses of that memory.
     """
 
     name: str
@@ -62,19 +66,20 @@ class Side:
 
     @property
     def gib(self) -> float:
-        """Return the memory that this side needs on one GPU, in GiB."""
+        """Return the memory that the program needs on one GPU, in GiB: the sum of its parts."""
         return sum(part.gib for part in self.parts)
 
     @property
     def fits(self) -> bool:
-        """Return True if this side fits its limit."""
+        """Return True if the memory that the program needs on one GPU is within its limit."""
         return self.gib <= self.limit
 
 
 @dataclass
 class Estimate:
-    """The memory that a config needs, side by side. `billions` is the number of parameters in 10^9,
-    and `notes` are sentences for a person.
+    """The GPU memory that a config needs. `sides` has an entry for the trainer, one for the
+    inference server if there is one, and one for both together if they share a GPU. `billions` is
+    the number of the model's parameters in 10^9, and `notes` are sentences for a person.
     """
 
     billions: float
@@ -83,12 +88,12 @@ class Estimate:
 
     @property
     def fits(self) -> bool:
-        """Return True if every side fits."""
+        """Return True if every program fits within its limit of GPU memory."""
         return all(side.fits for side in self.sides)
 
     def lines(self, gpu_gib: float) -> list[str]:
-        """Return the arithmetic as lines for a person, one part on each line, followed by the
-        notes. `gpu_gib` is the memory of one GPU in GiB.
+        """Return the estimate as lines for a person: each part of the memory with how it was
+        computed, and then the notes. `gpu_gib` is the memory of one GPU in GiB.
         """
         told = []
         for side in self.sides:
@@ -102,7 +107,9 @@ class Estimate:
         return [*told, *self.notes]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the estimate as JSON of `config estimate`, with all sizes in GiB."""
+        """Return the estimate as the JSON object of `config estimate --json`, with all sizes in
+        GiB.
+        """
         sides = []
         for side in self.sides:
             sides.append({**asdict(side), "gib": round(side.gib, 1), "fits": side.fits})
@@ -110,11 +117,12 @@ class Estimate:
 
 
 def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return the memory that a config file needs.
+    """Return an estimate of the GPU memory that a config file needs.
 
-    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of parameters in 10^9; None
-    reads it from the model's name. Raises UsageError if the file is no TOML or the size is not
-    known, and NotApplicableError for verl, which was never measured.
+    `gpu_gib` is the memory of one GPU in GiB. `size` is the number of the model's parameters in
+    10^9; None reads it from the model's name. Raises UsageError if the file cannot be read or is
+    not TOML, or if the size is not known, and NotApplicableError for verl, which was never
+    measured.
     """
     if trainer == "verl":
         raise NotApplicableError(
@@ -127,8 +135,9 @@ def estimate(file: File, trainer: str, gpu_gib: float, size: float | None = None
 
 
 def estimate_view(view: View, gpu_gib: float, size: float | None = None) -> Estimate:
-    """Return the memory that a config needs. The parameters are those of `estimate`. Raises
-    UsageError if the model's size is not known or the GPU has no memory.
+    """Return an estimate of the GPU memory that a config, already read, needs. The parameters are
+    those of `estimate`. Raises UsageError if the model's size is not known or `gpu_gib` is not
+    above 0.
     """
     name = first_model(view, "Qwen/Qwen3-0.6B")
     parameters = size if size is not None else billions(name)
@@ -232,11 +241,11 @@ def _inference(view: View, size: float) -> list[Part]:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """The wanted properties of a new config.
+    """What a person wants of a new config.
 
     `gpus` is the number of GPUs and `gpu_gib` the memory of each in GiB. `billions` is the number
-    of parameters in 10^9; None reads it from the model's name. `lora` trains an adapter in place of
-    all weights.
+    of the model's parameters in 10^9; None reads it from the model's name. `env` is the environment
+    to train on. With `lora` an adapter is trained in place of all weights.
     """
 
     trainer: str
@@ -251,7 +260,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Made:
-    """A new config: its text, why its numbers are what they are, and what lint finds in it."""
+    """A new config: its text, the reasons for its numbers, and what lint finds in it."""
 
     text: str
     reasons: list[str]
@@ -259,10 +268,11 @@ class Made:
 
 
 def new(wish: Wish) -> Made:
-    """Return a new config that fits the GPUs by the estimate.
+    """Return a new config, with the reasons for its numbers, that fits on the GPUs according to the
+    estimate. No file is written.
 
-    Raises NotApplicableError if no config fits, or if the current prime-rl would have one GPU only.
-    Raises UsageError if the model's size is not known.
+    Raises NotApplicableError if no config fits, or if a single GPU is wanted for the current
+    prime-rl, which needs more. Raises UsageError if the model's size is not known.
     """
     size = wish.billions if wish.billions is not None else billions(wish.model)
     if size is None:

@@ -173,14 +173,14 @@ class _Scanner:
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Return the 1-based line of each path in a TOML text: of its key, its table's header, or its
-    list entry.
+    """Return the 1-based line of each path in a TOML text, which is the line of the path's key, of
+    its table's header or of its list entry.
     """
     return _Scanner(text).scan()
 
 
 def comments_of(text: str) -> list[str]:
-    """Return every comment with its # sign, in the order of the text."""
+    """Return every comment in a TOML text with its # sign, in the order of the text."""
     scanner = _Scanner(text)
     scanner.scan()
     return scanner.comments

@@ -16,12 +16,13 @@ _COUNTABLE = 10**300
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known beside the config file. With nothing given, the rules judge the file alone.
+    """What is known beside a config when it is checked. By default nothing is, and the rules judge
+    the config alone.
 
-    `launch` is the launch command. `gpus` is the number of GPUs of the pod. `prompt_tokens` is the
-    length of a prompt. `run_dir` is the run's directory and `registry` the file of config versions.
-    `installed` are installed environments, `running` output directories of runs, and `beside` other
-    configs.
+    `launch` is the launch command. `gpus` is the number of GPUs of the pod, and `prompt_tokens` the
+    length of a prompt. `run_dir` is the run's directory and `registry` the file of recorded config
+    versions. `env_version` and `installed` are the version and the names of installed environments.
+    `running` are the output directories of runs that are running, and `beside` other config files.
     """
 
     launch: str = ""
@@ -37,11 +38,12 @@ class Given:
 
 @dataclass
 class View:
-    """A config as the rules read it.
+    """A config as the rules of lint read it.
 
-    `data` holds the values as the trainer converts them. `component` is the part of the training
-    that the document is for. The values of a part (trainer, orchestrator, inference) stand under
-    its name, as in the config of the whole training.
+    `data` has the values as the trainer converts them. `component` says which program the config is
+    for (rl for the whole training, trainer, orchestrator, inference, sft or eval). A config of
+    trainer, orchestrator or inference alone is read as if it stood under that name in the config of
+    a whole training, so that the same rules apply.
     """
 
     generation: str
@@ -51,34 +53,38 @@ class View:
     component: str = "rl"
 
     def written(self, dotted: str) -> Any:
-        """Return the value in the file at a dotted key, or None if it is not written."""
+        """Return the value that the config sets at a dotted key, or None if it does not set it."""
         return below(self.data, path_of(dotted))
 
     def has(self, dotted: str) -> bool:
-        """Return True if a dotted key is written in the file."""
+        """Return True if the config sets the dotted key."""
         return self.written(dotted) is not None
 
     def is_table(self, dotted: str) -> bool:
-        """Return True if a table is written in the file at a dotted key."""
+        """Return True if the config has a table at the dotted key."""
         return isinstance(self.written(dotted), dict)
 
     def first(self, *places: str) -> str:
-        """Return the first of the places that is written, or else the last of them."""
+        """Return the first of the dotted keys `places` that the config sets, or the last of them if
+        it sets none.
+        """
         for place in places:
             if self.has(place):
                 return place
         return places[-1]
 
     def get(self, dotted: str) -> Any:
-        """Return the value in the file at a dotted key, or else the schema's default."""
+        """Return the value that the config sets at a dotted key, or the schema's default if it does
+        not.
+        """
         value = self.written(dotted)
         if value is None:
             return default(self.generation, *dotted.split("."), component=self.component)
         return value
 
     def number(self, *places: str) -> float | None:
-        """Return the number at the first of the places that is written, or else the default of the
-        last place. Return None if that value is no number.
+        """Return the number at the first of the dotted keys `places` that the config sets, or the
+        schema's default of the last one if it sets none. Return None if that is not a number.
         """
         value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -86,28 +92,32 @@ class View:
         return value if fits else None
 
     def line(self, *places: str) -> int:
-        """Return the 1-based line of the first place that is written, or else of the nearest table
-        around the first place.
+        """Return the 1-based line of the first of the dotted keys `places` that the config sets. If
+        it sets none, return the line of the nearest table around the first one.
         """
         return self.at(path_of(self.first(*places, places[0])))
 
     def line_or(self, place: str, otherwise: int) -> int:
-        """Return the 1-based line of a place, or `otherwise` if it is not written."""
+        """Return the 1-based line of a dotted key, or `otherwise` if the config does not set it."""
         if self.has(place):
             return self.line(place)
         return otherwise
 
     def at(self, path: Path) -> int:
-        """Return the 1-based line of a path, or of the nearest table around it in the file."""
+        """Return the 1-based line of a path. If the config does not set it, return the line of the
+        nearest table around it.
+        """
         prefix = prefix_of(self.component)
         return self.document.line(path[len(prefix) :] if path[: len(prefix)] == prefix else path)
 
     def table(self, dotted: str) -> dict[str, Any]:
-        """Return the table that is written at a dotted key, or {} if there is none."""
+        """Return the table that the config has at a dotted key, or {} if it has none there."""
         return table_in(self.written(dotted))
 
     def tables(self, dotted: str) -> list[dict[str, Any]]:
-        """Return the tables of the list that is written at a dotted key. Empty without a list."""
+        """Return the tables in the list that the config has at a dotted key. Empty if there is no
+        list.
+        """
         return tables_in(self.written(dotted))
 
 
@@ -117,7 +127,7 @@ def table_in(value: Any) -> dict[str, Any]:
 
 
 def tables_in(value: Any) -> list[dict[str, Any]]:
-    """Return the tables of a list. Empty if `value` is no list."""
+    """Return the entries of the list `value` that are tables. Empty if `value` is not a list."""
     if not isinstance(value, list):
         return []
     return [item for item in value if isinstance(item, dict)]

@@ -21,14 +21,17 @@ _KEPT = 8
 
 
 def directory() -> Path:
-    """Return the cache directory, in `$XDG_CACHE_HOME` or ~/.cache."""
+    """Return the directory on this machine for compiled playbooks: in `$XDG_CACHE_HOME`, or in
+    ~/.cache if that is not set. It need not exist.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "bs4-console" / "playbooks"
 
 
 def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """Return the result of `make` for the files `inputs`, from the cache if it is there. Errors of
-    `make` are raised, and then nothing is cached.
+    """Return the bytes that `make` produces from the files `inputs`. If they were produced before
+    from files with the same content, they come from a cache on this machine, and `make` is not
+    called. Errors of `make` are raised, and then nothing is stored.
     """
     digest = hashlib.sha256(sys.version.encode())
     for path in inputs:

@@ -48,8 +48,9 @@ LEAST_DANGER = {
 
 
 def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (place, sentence) if a step of the fix does more than the playbook's danger says, or if
-    there is no fix for it. By the danger a person decides, and mode auto too.
+    """Yield (key, sentence) if a step of the playbook's fix can do more harm than its `danger`
+    says, or if there is a danger and no fix. The danger is what a person, and mode auto, go by when
+    they decide about a repair.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:
@@ -67,8 +68,8 @@ def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (place, sentence) for each part without which no playbook is compiled. A key without
-    a value counts as missing.
+    """Yield (path in the file, sentence) for each missing part without which the playbook is not
+    compiled, and for a `danger` that is too low. A key without a value counts as missing.
     """
     for key, sentence in REQUIRED.items():
         if _is_blank(playbook.get(key)):
@@ -86,8 +87,9 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (place, sentence) for each case that a playbook with log signatures must have. The
-    cases of a detector are Python functions in tests/playbooks/facts, and are not looked for.
+    """Yield (path in the file, sentence) for each test case that a playbook with log signatures
+    must have and does not. The test cases of a detector are not looked for, because they are Python
+    functions in tests/playbooks/facts.
     """
     has_signatures = bool(_rows(playbook, "detect", "logs"))
     for kind, sentence in (("positive", POSITIVE), ("negative", NEGATIVE)):

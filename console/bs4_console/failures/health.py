@@ -13,8 +13,9 @@ FILE = "health.toml"
 
 
 def ranges() -> dict[str, dict[str, Any]]:
-    """Return all tables of the file by name. Raises UsageError if the file is broken, because a
-    detector without its threshold would detect nothing.
+    """Return the thresholds of the detectors as tables by name, read from the shipped file
+    health.toml. Raises UsageError if the file cannot be read, because a detector without its
+    threshold would detect nothing.
     """
     path = find("configs") / FILE
     try:
@@ -26,8 +27,9 @@ def ranges() -> dict[str, dict[str, Any]]:
 
 
 def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `detect` with `with: {ranges: NAME}` replaced by the numbers of that table. The
-    playbook's own parameters override the table's. Raises UsageError if the table does not exist.
+    """Return a playbook's `detect` section with `with: {ranges: NAME}` replaced by the thresholds
+    of the table NAME. A parameter that the playbook sets itself is kept. Raises UsageError if there
+    is no such table or the file of tables is broken.
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:
@@ -40,8 +42,8 @@ def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bands() -> dict[str, tuple[float, float]]:
-    """Return the healthy range (least, greatest) of each metric that has one, by name. Charts draw
-    it.
+    """Return the healthy range (least, greatest) of each metric that has one, by the metric's name,
+    for the charts of the screen.
     """
     found = {}
     for name, t in ranges().items():

@@ -74,11 +74,13 @@ cases:
 
 
 def create(playbooks: Path, identifier: str, family: str | None, title: str) -> Path:
-    """Write the file of a new failure below `playbooks`, a directory with one folder for each
-    family, and return its path.
+    """Write a playbook file with the frame of a new failure, to be filled in by a person, and
+    return its path. `playbooks` is a directory with one folder for each family, `identifier` the
+    failure's id, and `title` may be "".
 
-    Without a family, the one that the id begins with is taken. Raises UsageError for a bad id, one
-    that exists, and an unknown family.
+    With `family` None, the family with whose name the id begins is taken. Raises UsageError for an
+    id that is not valid or is taken already, for a family that does not exist, and if `playbooks`
+    is not a directory.
     """
     if not _ID.fullmatch(identifier):
         raise UsageError(

@@ -34,7 +34,9 @@ _ALL = frozenset(range(_OTHER + 1))
 
 
 class Refused(ValueError):
-    """Raised when a pattern must not be shipped. The text says why, and what to write instead."""
+    """Raised when a playbook must not have a regular expression. The text says why, and what to
+    write instead.
+    """
 
 
 # --- trees
@@ -130,8 +132,9 @@ class _Piece:
 
 
 def check_cost(pattern: str) -> None:
-    """Raise Refused if the pattern could slow the matcher down: it has nested repeats, adjacent
-    overlapping repeats, or too many ways in all.
+    """Raise Refused if some line could make the regular expression `pattern` very slow, which is so
+    if it has nested repeats, adjacent repeats that overlap, or too many ways to match in all. Also
+    raise Refused if it is not a regular expression or is too long.
     """
     tree = _tree(pattern)
     _check_nodes(tree, inside=False)
@@ -297,13 +300,13 @@ def _check_path(path: Sequence[_Piece], *, anchored: bool) -> None:
 
 
 def literals(pattern: str) -> list[str]:
-    """Return texts of which every matching line holds at least one, as it stands in the file. Empty
-    if no useful text is certain. If the pattern ignores case, the texts are lower case and begin
-    with `(?i)`.
+    """Return plain texts such that every line that `pattern` matches contains at least one of them,
+    as it stands in the log file. Empty if no useful text is certain. If the pattern ignores case,
+    the texts are in lower case and begin with `(?i)`.
 
-    Only text that every log format leaves unchanged counts. It has no quotes, backslashes, slashes,
-    control characters or non-ASCII (JSON lines write them differently), and nothing that a parser
-    builds itself (`: 50% 3/6 (step 1)` of a progress record).
+    Only text that every log format leaves unchanged is used. So the texts have no quotes,
+    backslashes, slashes, control characters or non-ASCII (JSON lines write them differently), and
+    nothing that a parser composes itself (`: 50% 3/6 (step 1)` of a progress record).
     """
     tree = _tree(pattern)
     folded = bool(tree.state.flags & re.IGNORECASE)
@@ -447,14 +450,15 @@ _AT_RAW = {**dict.fromkeys(_BEGINS, r"(?<![\w.])"), sre.AT_BOUNDARY: r"\b", sre.
 
 
 def relaxed(pattern: str) -> str:
-    """Return an expression for raw bytes that finds every line of a log, including its header, in
-    whose text `pattern` could be found. Returns "" if there is no useful one.
+    """Return a weaker regular expression for raw bytes. It finds every line of a log file, header
+    included, in whose text `pattern` could match, and perhaps more lines. Returns "" if no useful
+    expression exists.
 
-    The expression holds for lines in which JSON escaped only quotes and line ends, and in which
-    every non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It leaves
-    out lookarounds, and what stands before the first and after the last part that must be there. No
-    header ends in a letter, a digit or a dot, and no format continues a text with a letter: so much
-    of ^ and $ is kept.
+    It is meant for lines in which JSON escaped only quotes and line ends, and in which every
+    non-ASCII character was replaced by DEL (see the agent's `prefilter.py`). It leaves out
+    lookarounds, and what stands before the first and after the last part that must be there. No
+    header ends in a letter, a digit or a dot, and no format continues a text with a letter, so ^
+    and $ are kept as far as that allows.
     """
     tree = _tree(pattern)
     text = _written(_core(list(tree)))
@@ -582,5 +586,5 @@ def _char(code: int) -> str:
 
 
 def groups(pattern: str) -> Iterator[str]:
-    """Yield the names of a pattern's groups."""
+    """Yield the names of the named groups in a regular expression."""
     yield from re.compile(pattern).groupindex

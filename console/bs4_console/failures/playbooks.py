@@ -41,8 +41,8 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong with one file. `where` is a path in the file such as
-    `detect/logs/0/pattern`, or "" for the file itself.
+    """One thing that is wrong with a playbook file. `where` is a path in the file such as
+    `detect/logs/0/pattern`, or "" for the whole file.
     """
 
     file: Path
@@ -55,8 +55,8 @@ class Problem:
 
 
 def schema(directory: Path | None = None) -> dict[str, Any]:
-    """Return the JSON Schema of a playbook file: that of `directory` if it has one, else the
-    shipped one. A directory of a user's own playbooks need not have one.
+    """Return the JSON Schema by which the playbook files in `directory` are checked: the
+    directory's own if it has one, else the shipped one.
     """
     own = None
     if directory is not None:
@@ -72,9 +72,10 @@ def schema(directory: Path | None = None) -> dict[str, Any]:
 def lint(
     directory: Path | None = None, *, need_cases: bool = False
 ) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """Return the valid playbooks as written, with their family, and the problems of the others.
+    """Check the playbook files in `directory`, by default the shipped ones. Returns the valid
+    playbooks as they are written, with their family added, and the problems of the others.
 
-    With `need_cases`, a log signature without a positive and a negative case is a problem too.
+    With `need_cases`, a log signature without a positive and a negative test case is a problem too.
     """
     root = directory or find("playbooks")
     validator = jsonschema.Draft202012Validator(schema(root), format_checker=_formats())
@@ -108,8 +109,8 @@ def _formats() -> jsonschema.FormatChecker:
 
 
 def advice(identifier: str) -> tuple[str, ...]:
-    """Return the advice lines of a failure's playbook, or an empty tuple if there is no such
-    playbook. Only that one file is read.
+    """Return the lines of advice to a person in the shipped playbook `identifier`. Empty if it has
+    none or there is no such playbook. Only that one file is read.
     """
     path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
     if path is not None:
@@ -288,8 +289,9 @@ def _duplicates(root: Path, good: list[dict[str, Any]]) -> Iterator[Problem]:
 
 
 def compile_all(directory: Path | None = None) -> bytes:
-    """Return all playbooks as the JSON that the agent reads, from the cache if nothing has changed.
-    Raises UsageError if one playbook is invalid, so that a bundle never carries half a library.
+    """Return all playbooks in `directory`, by default the shipped ones, as the JSON that the agent
+    reads. The result comes from a cache on this machine if no file has changed. Raises UsageError
+    if one playbook is not valid, so that no agent gets only a part of them.
     """
     return cached(_inputs(directory or find("playbooks")), lambda: _compile_directory(directory))
 

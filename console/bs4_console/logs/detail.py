@@ -15,8 +15,9 @@ _JSON = re.compile(rb"[^{\[]{0,80}?([{\[].*[}\]])\s*$", re.DOTALL)
 
 
 def entry(store: LogStore, number: int) -> list[bytes]:
-    """Return the lines of the entry that contains line `number` of the store. An entry is a head (a
-    line with a clock or a level) and the lines of the same source that follow it without either.
+    """Return the lines of the log entry to which line `number` of the store belongs. An entry
+    begins with a line that has a clock or a level, and goes on with the lines of the same source
+    that have neither, such as those of a traceback.
     """
     source, line = store.line(number)
     before: list[bytes] = []
@@ -49,8 +50,8 @@ def _head(line: bytes) -> bool:
 
 
 def spell_out(lines: list[bytes]) -> list[str]:
-    """Return the lines as text for reading. A line that is JSON or ends with JSON is laid out over
-    several lines, and text inside it keeps its line ends.
+    """Return the lines as text for reading. If a line is JSON or ends with JSON, the JSON is laid
+    out over several lines, and a text inside it keeps its line ends. So more lines may come back.
     """
     shown: list[str] = []
     for line in lines:

@@ -47,10 +47,11 @@ BEHIND_READS = 8
 
 
 class LogFeed:
-    """Fetches one or more streams of one pod into one store. The stream with index k in `streams`
-    is source k in the store.
+    """Fetches the lines of one or more log streams of one pod into one LogStore: the end of the
+    logs as it grows, and older pages on request. The stream at index k in `streams` is source k in
+    the store.
 
-    A lost link loses no line: reading continues at the cursor where it stopped.
+    If the link is lost, no line is lost: reading goes on at the cursor where it stopped.
     """
 
     def __init__(
@@ -92,15 +93,16 @@ class LogFeed:
 
     @property
     def waiting(self) -> str:
-        """Return the reason why nothing arrives (for example that the link is down), or "" if all
-        is well.
+        """Return a sentence that says why no lines arrive (for example that the link is down), or
+        "" if nothing prevents them.
         """
         return self.pages.waiting
 
     @property
     def reached(self) -> str:
-        """Return the place, in MB, that the filter has reached on its way back in the first stream
-        that is not finished. Returns "" if all are finished.
+        """Return how far back the filter has searched for older lines, as a place in MB such as "at
+        12 MB". With several streams it is the place in the first one that was not searched to its
+        start. Returns "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -115,8 +117,9 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Follow the end of `streams` until cancelled. `discover` returns the streams that exist
-        now, and new ones are followed too. Lines are read only while `wanted()` is True.
+        """Load the newest lines of `streams`, and add new lines as they are written, until
+        cancelled. `discover` returns the streams that exist now, and new ones are read too; None
+        means that there are no new ones. Lines are fetched only while `wanted()` is True.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -134,8 +137,9 @@ class LogFeed:
                         group.create_task(self._follow(stream, "start", wanted))
 
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Load one page before the given cursor of each stream (`places`: stream to cursor).
-        Returns the number that the first line from there on will have in the store.
+        """Move to another place in the logs: load one page of lines before the given cursor of each
+        stream (`places` maps stream to cursor). Returns the number that the first line behind these
+        cursors will have in the store. `go_on` reads on from there.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -156,8 +160,9 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """Read on from the places given to `go_to` while `wanted()` is True, merged by the clock,
-        until the end is reached. Then follow the end until cancelled.
+        """Read from the cursors that were given to `go_to` to the end of the logs, while `wanted()`
+        is True. Lines of several streams are merged by their clocks. At the end, new lines are
+        added as they are written, until cancelled.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
@@ -177,8 +182,9 @@ class LogFeed:
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Load lines of all `streams` around the pod's wall time `t` (seconds), merged. Returns the
-        number of the first line that is not before `t`. Only `older` reads more afterwards.
+        """Load the lines of all `streams` around the pod's wall time `t` (in seconds), merged by
+        their clocks. Returns the number in the store of the first line that is not before `t`.
+        Newer lines are not read afterwards; `older` reads older ones.
         """
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
@@ -269,8 +275,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """Fetch one page of lines before those in the store. Returns False if there are none, if
-        the store is full, or if a page is already being fetched.
+        """Fetch one page of lines that are older than those in the store, and put them before
+        these. Returns False if there are no older lines, if the store is full, or if a page is
+        already being fetched, else True.
         """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False
@@ -451,7 +458,9 @@ class LogFeed:
 
 
 def gap_text(gap: dict[str, Any]) -> str:
-    """Return a sentence about a gap: how many MB are missing and why."""
+    """Return a sentence about a part of a log that the pod no longer has: how many MB are missing
+    and why. `gap` is the gap as the agent reports it.
+    """
     start, end = gap.get("from"), gap.get("to")
     size = "an unknown number of bytes"
     if isinstance(start, int) and isinstance(end, int):

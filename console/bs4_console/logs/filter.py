@@ -33,8 +33,9 @@ AND = " && "
 
 @dataclass(frozen=True)
 class Term:
-    """One part of a filter. `text` is a valid regular expression. If `out` is True, the lines that
-    match are left out.
+    """One part of a filter that a person typed. `text` is a valid regular expression. With
+    `ignore_case` it matches both cases. With `out`, the lines that match are left out, else the
+    other lines are.
     """
 
     text: str
@@ -43,9 +44,9 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> Term:
-        """Return the term that a person typed. Text without a capital letter matches both cases. A
-        leading `!` leaves matching lines out. Text that is not a valid expression is taken
-        literally.
+        """Return the term that a person typed. Text without a capital letter matches both cases.
+        After a leading `!`, lines that match are left out. Text that is no valid regular expression
+        is taken as plain text.
         """
         out, text = text.startswith("!"), text.removeprefix("!")
         try:
@@ -61,15 +62,16 @@ class Term:
         )
 
     def compile(self) -> re.Pattern[bytes]:
-        """Return the compiled expression, for bytes."""
+        """Return the term's regular expression, compiled for bytes."""
         return re.compile(
             self.text.encode(), re.MULTILINE | (re.IGNORECASE if self.ignore_case else 0)
         )
 
     @property
     def literal(self) -> str | None:
-        """Return the plain text that this expression matches, or None if it is a real expression.
-        The pod finds a plain text a hundred times as fast.
+        """Return the plain text for which the term's expression stands, or None if it really is a
+        regular expression. A plain text is worth knowing, because the pod finds it a hundred times
+        as fast.
         """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         if re.escape(bare) == self.text or not _META.search(self.text):
@@ -77,15 +79,15 @@ class Term:
         return None
 
     def reach(self, expression: int) -> int | None:
-        """Return how many bytes of a line to search: `expression` for a regular expression, None
-        (all bytes) for a plain text.
+        """Return how many bytes at the start of a line are to be searched: `expression` for a
+        regular expression, or None (the whole line) for a plain text.
         """
         if self.literal is None:
             return expression
         return None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the term as the pod's prefilter takes it."""
+        """Return the term as the JSON object that the agent's query "sift" takes."""
         return {"pattern": self.text, "ignore_case": self.ignore_case, "out": self.out}
 
 
@@ -94,9 +96,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 @dataclass(frozen=True)
 class LogFilter:
-    """What a person wants to see of a log. All `terms` must hold. `floor` is the lowest level that
-    is shown; a line without a level has the level of the line before it. With `fold`, neighbouring
-    lines that differ only in numbers are shown once.
+    """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
+    its level is at least `floor`; a line without a level has the level of the line before it. With
+    `fold`, neighbouring lines that differ only in numbers are shown once.
     """
 
     terms: tuple[Term, ...] = ()
@@ -105,31 +107,34 @@ class LogFilter:
 
     @classmethod
     def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
-        """Return the filter for the text that a person typed after `/`: regular expressions with `
-        && ` between them. An expression with `!` in front leaves lines out.
+        """Return the filter that a person typed after `/`: one or more regular expressions with `
+        && ` between them, all of which must match. An expression that begins with `!` leaves
+        matching lines out. `floor` and `fold` are those of LogFilter.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold)
 
     @property
     def active(self) -> bool:
-        """Return True if the filter hides any line."""
+        """Return True if the filter can hide lines, by terms, level or folding."""
         return bool(self.terms) or self.floor > 0 or self.fold
 
     @property
     def sifts(self) -> bool:
-        """Return True if the filter leaves out lines that the pod need not send."""
+        """Return True if the filter can leave out lines by terms or level. The pod then need not
+        send these lines. Folding does not count.
+        """
         return bool(self.terms) or self.floor > 0
 
     @property
     def key(self) -> object:
-        """Return a value that is equal for filters that let the same lines through."""
+        """Return a value that two filters share if the same lines pass their terms and levels."""
         return (self.terms, self.floor)
 
     @cached_property
     def patterns(self) -> list[tuple[re.Pattern[bytes], bool, int | None]]:
-        """Return for each term its compiled expression, True if matching lines are left out, and
-        the number of bytes of a line to search (None: all).
+        """Return one tuple for each term: its compiled expression, True if the lines that match are
+        left out, and the number of bytes at the start of a line to search (None: the whole line).
         """
         found = []
         for term in self.terms:
@@ -137,47 +142,53 @@ class LogFilter:
         return found
 
     def matches(self, line: bytes) -> bool:
-        """Return True if a line passes all terms. The level is not checked."""
+        """Return True if a line passes all terms of the filter. The line's level is not checked."""
         return all(
             (pattern.search(line[:reach]) is None) == out for pattern, out, reach in self.patterns
         )
 
     def query(self) -> dict[str, Any]:
-        """Return the arguments of the agent's query "sift" (its prefilter) for this filter."""
+        """Return the parameters of the agent's query "sift", which filters a log on the pod, for
+        this filter.
+        """
         return {"terms": [term.as_dict() for term in self.terms], "floor": self.floor}
 
 
 def sought(text: str) -> Term:
-    """Return the term for a text that a person searches for. A capital letter makes the match
-    case-sensitive. A leading `!` is an ordinary character here.
+    """Return the term for a text that a person searches for. With a capital letter in the text,
+    case counts. Unlike in a filter, a leading `!` is an ordinary character.
     """
     return Term.parse(text if not text.startswith("!") else re.escape(text))
 
 
 def compile_pattern(text: str) -> re.Pattern[bytes]:
-    """Return the compiled expression for a text that a person searches for."""
+    """Return the regular expression, compiled for bytes, that finds a text for which a person
+    searches.
+    """
     return sought(text).compile()
 
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """Return how many bytes of a line a search for this expression covers, or None (all bytes) for
-    a plain text.
+    """Return how many bytes at the start of a line a search for `expression` covers, or None (the
+    whole line) if it is a plain text.
     """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
 
 @lru_cache(maxsize=8)
 def words_from(floor: int) -> re.Pattern[bytes]:
-    """Return a pattern that finds the words of all levels from `floor` on."""
+    """Return a regular expression for bytes that finds the word of any level that is at least
+    `floor`, such as WARNING.
+    """
     return re.compile(
         b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
     )
 
 
 def kind_of(line: bytes) -> bytes:
-    """Return a line without its numbers and the bars drawn from them, so that lines of the same
-    kind are equal.
+    """Return the beginning of a line with every number, progress bar and wide space replaced by a
+    0. If the result is the same for two lines, they differ only in these.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -186,12 +197,12 @@ _NUMBERS = re.compile(rb"[0-9][0-9.,:]*(?:e[+-]?[0-9]+)?|[\xe2\x96\x80-\x9f#]{2,
 
 
 class Lens:
-    """The visible lines of a store under a filter. They are found in slices, so that typing a
-    filter never blocks the screen.
+    """The lines of a LogStore that are visible under a filter. They are searched for in short steps
+    (`step`), so that typing a filter never blocks the screen.
 
-    Without a filter every line is visible and nothing is computed. A position is a 0-based index
-    among the visible lines; a number is the store's number of a line. The unfinished lines that
-    pass come last, as in the store, because in a hang they are the important ones.
+    A position is a 0-based index among the visible lines, and a number is the store's number of a
+    line. Without a filter every line is visible and nothing is computed. Unfinished lines that pass
+    the filter come last, as in the store, because they are the important ones when a run hangs.
     """
 
     def __init__(self, store: LogStore) -> None:
@@ -208,8 +219,8 @@ class Lens:
         self._open_key: object = None
 
     def set(self, wanted: LogFilter, near: int | None = None) -> None:
-        """Use another filter and forget all results. The lines around the number `near` are
-        examined first, or the newest lines if `near` is None.
+        """Use another filter and forget what was found. `step` then examines the lines around the
+        store's line `near` first, or the newest lines if `near` is None.
         """
         self.filter = wanted
         self._hits = array("q")
@@ -231,11 +242,11 @@ class Lens:
 
     @property
     def pending(self) -> bool:
-        """Return True while some lines were not examined yet."""
+        """Return True while the filter has not yet examined some lines of the store."""
         return self.filter.active and (self._high < self.store.end or self._low > self.store.first)
 
     def number(self, position: int) -> int:
-        """Return the store's number of the visible line at `position`."""
+        """Return the number in the store of the visible line at `position`."""
         if not self.filter.active:
             return self.store.first + position
         if position < len(self._hits):
@@ -243,8 +254,8 @@ class Lens:
         return self.store.end + self._unfinished()[position - len(self._hits)]
 
     def position(self, number: int) -> int:
-        """Return the position of line `number`, or of the first visible line after it. So a view
-        keeps its place when the filter changes.
+        """Return the position of the store's line `number`, or of the first visible line after it
+        if that line is hidden. A view uses this to keep its place when the filter changes.
         """
         if not self.filter.active:
             return min(max(number - self.store.first, 0), max(len(self.store) - 1, 0))
@@ -276,8 +287,8 @@ class Lens:
         return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Examine more lines for about `budget_s` seconds, starting with the ones nearest to the
-        place given to `set`. Returns True while some lines are left.
+        """Examine more lines of the store for about `budget_s` seconds, those nearest to the line
+        given to `set` first. Returns True while lines are left to examine.
         """
         if not self.filter.active:
             return False
@@ -437,8 +448,9 @@ class Lens:
         return rows
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
-        """Return the position of the nearest visible line that matches `pattern`, or None. The
-        search starts behind position `after` and goes in direction `step` (+1 or -1).
+        """Return the position of the nearest visible line that matches `pattern`, or None if there
+        is no such line. The search begins behind position `after` and goes forward with `step` +1,
+        backward with -1.
         """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):

@@ -27,9 +27,10 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """The place that a person wants to go to. Exactly one field is set: `line` (from 1; negative
-    counts from the end), `share` of the log (0 to 1), `seconds` from the current line (negative:
-    earlier), `clock` (seconds since midnight) or `moment` (wall time in seconds).
+    """The place in a log that a person wants to go to. Exactly one field is set: `line` (from 1;
+    negative counts from the end), `share` of the log (0 to 1), `seconds` from the current line
+    (negative: earlier), `clock` (a time of day in seconds since midnight) or `moment` (wall time in
+    seconds).
     """
 
     line: int | None = None
@@ -40,7 +41,9 @@ class Target:
 
 
 def parse(text: str) -> Target:
-    """Return the target that a person typed. Raises UsageError with examples if there is none."""
+    """Return the place that a person typed, such as a line, a percentage or a time. Raises
+    UsageError, with examples, if the text is not a place.
+    """
     text = text.strip()
     if re.fullmatch(r"-?\d[\d,_]*", text):
         return Target(line=int(re.sub(r"[,_]", "", text)))
@@ -61,11 +64,12 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """Return the cursor of the target in each stream.
+    """Return the cursor of the target in each stream, by the stream's name.
 
-    `here` has the current cursor of each stream, and `clock` is the clock of the current line
-    (seconds since midnight) or None. With `at_end`, a time of day that lies ahead means that of the
-    day before. Raises UsageError if the target has no place in these logs.
+    `here` has the cursor of each stream at the current line, and `clock` that line's clock (seconds
+    since midnight, or None). With `at_end`, a time of day that is later than the current line means
+    that of the day before. Raises UsageError if the target cannot be found: lines without a clock,
+    or a line number with several streams.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
@@ -107,8 +111,9 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Return each stream's cursor near line `number`: the place of its last line before, else of
-    its first line behind, else "end". Only NEAR_LINES lines to each side are searched.
+    """Return a cursor near the store's line `number` for each stream: the place of the stream's
+    last line up to there, else of its first line behind. It is "end" if the stream has no line
+    within NEAR_LINES lines to each side, or if `number` is None.
     """
     found: dict[int, str] = {}
     if number is not None:

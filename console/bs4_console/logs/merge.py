@@ -17,8 +17,8 @@ Keyed = tuple[int, Row]
 
 
 def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
-    """Return the lines of a page of raw bytes that begins at `cursor` (GENERATION:OFFSET). A last
-    line without LF counts as well.
+    """Return the lines of a page of raw bytes, each with its source, generation and byte offset on
+    the pod. The page begins at `cursor` (GENERATION:OFFSET). A last line without LF is included.
     """
     generation, _, offset = cursor.partition(":")
     rows, at = [], int(offset)
@@ -31,11 +31,13 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Return each line with its time in seconds. A line without a clock has the time of the line
-    before it; the lines before the first clock have the first clock's time.
+    """Return each line with its time in seconds, by which pages of several sources are merged. A
+    line without a clock has the time of the line before it; lines before the first clock have that
+    clock's time.
 
-    A clock does not tell the day. The time of a neighbouring line tells it: `after` is the time of
-    a line just before the page, `before` the time of a line just behind it.
+    A clock does not tell the day, so the time of a neighbouring line decides it: `after` is the
+    time of a line just before the page, `before` that of a line just behind it. Without both, the
+    times count from the midnight before the page's first line.
     """
     times: list[int] = []
     now: int | None = None
@@ -63,9 +65,10 @@ def keyed(
 
 @dataclass
 class Side:
-    """The lines of one source that were fetched in one direction and are not shown yet. `cursor` is
-    where the next page begins and `time` is the time of the line nearest to the shown lines.
-    `ended` is True if the source has no further lines in this direction.
+    """The fetched lines of one source that wait to be merged with those of other sources, either
+    before the shown lines or behind them. `cursor` is where the next page of the source begins.
+    `time` is the time in seconds of the line nearest to those that wait, on the shown side. `ended`
+    is True if the source has no further lines in this direction.
     """
 
     cursor: str
@@ -75,8 +78,9 @@ class Side:
 
 
 def take_older(sides: Sequence[Side]) -> list[Row]:
-    """Remove from the sides, and return, the waiting lines that may be shown before the shown ones:
-    of all sources, as far back as all have been fetched. Empty if a source must be fetched first.
+    """Take from the sides the waiting lines that can now be shown before those on the screen, and
+    return them in order. Only lines are taken that are newer than everything that a source may
+    still have to fetch. Empty if a source must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -102,8 +106,9 @@ def _in_order(taken: Sequence[Keyed]) -> list[Row]:
 
 
 def take_newer(sides: Sequence[Side]) -> list[Row]:
-    """Remove from the sides, and return, the waiting lines that may be shown after the shown ones:
-    of all sources, as far ahead as all have been fetched. Empty if a source must be fetched first.
+    """Take from the sides the waiting lines that can now be shown behind those on the screen, and
+    return them in order. Only lines are taken that are no newer than what every source has fetched.
+    Empty if a source must first fetch its next page.
     """
     if any(not side.ended and not side.waiting for side in sides):
         return []  # the next line's time is not known
@@ -124,8 +129,9 @@ def take_newer(sides: Sequence[Side]) -> list[Row]:
 
 
 def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
-    """Return the pages with their days aligned. The pages end at about the same moment, so a page
-    without a midnight began after the midnight that another page contains.
+    """Return the pages with their times moved by whole days so that all pages end on the same day.
+    The pages of several sources end at about the same moment, but the times of a page that contains
+    a midnight are a day greater than those of a page that begins after it.
     """
     days = [max((time for time, _ in page), default=0) // DAY for page in pages]
     found = []
@@ -136,8 +142,8 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """Return a page without the lines at its beginning that have no clock. They belong to an
-    earlier entry and come with it. A page without any clock stays whole.
+    """Return a page without the lines before its first clock, because they belong to an entry that
+    begins on the page before. A page without any clock is returned whole.
     """
     first = 0
     for n, row in enumerate(rows):

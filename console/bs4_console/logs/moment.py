@@ -17,8 +17,8 @@ _NOW = ("now", "end", "live")
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment that a person typed: `at` is wall time in seconds, `step` a step of the current
-    run. If both are None, the moment is now.
+    """The moment that a person typed. Either `at` is set (wall time in seconds) or `step` (a step
+    of the current run). If both are None, the person means now.
     """
 
     at: float | None = None
@@ -26,11 +26,13 @@ class Moment:
 
 
 def parse(text: str, here: float, end: float) -> Moment:
-    """Return the moment that a person typed. `here` is the cursor's current wall time in seconds,
-    and `end` is the newest known time: no moment lies behind it.
+    """Return the moment that a person typed: a time, a distance from the cursor, a step, or now.
+    `here` is the wall time in seconds at which the person's cursor is, and `end` the newest time
+    known.
 
-    A time of day is in this machine's zone, as on the screen, and means its last occurrence before
-    `end`. Raises UsageError with one sentence if the text is no moment or lies ahead.
+    A time of day is in this machine's time zone, as on the screen, and means the last such time
+    before `end`. Raises UsageError with one sentence if the text is not a moment, or if it is after
+    `end`.
     """
     text = text.strip()
     if text.lower() in _NOW:

@@ -41,8 +41,9 @@ INSIDE = b"inside a longer line: it begins further up"
 
 @dataclass(frozen=True)
 class Back:
-    """A place further back in a stream. `cut` is True if fewer lines than requested fit. `within`
-    is True if the place is inside a line.
+    """The place of an earlier line in a stream, as the agent found it. `cut` is True if the place
+    is nearer than requested, because so many lines would be too many bytes. `within` is True if the
+    place is in the middle of a line.
     """
 
     cursor: str
@@ -51,26 +52,28 @@ class Back:
 
 
 class LogReader(Protocol):
-    """The part of a PodSession that reads logs."""
+    """An object that reads the logs of a pod: the part of PodSession that is needed here."""
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Any:
-        """Return a chunk of the stream from `cursor` on, at most `limit` bytes, and wait at most
-        `wait` seconds for new data. `seen` is the number of bytes already read of an unfinished
-        last line.
+        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes. If there is
+        nothing new, wait for it for at most `wait` seconds. `seen` is the number of bytes of an
+        unfinished last line that the caller has already; that line is sent again only if it has
+        grown.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the agent's answer to a query about the stream."""
+        """Send the query `op` about a stream to the pod's agent, and return the answer."""
 
 
 class LogPages:
-    """Fetches pages of the logs of one pod. A cursor is GENERATION:OFFSET, "start" or "end".
-    `source` is the number that the store gives to a stream.
+    """Reads pages of the logs of one pod. A cursor is GENERATION:OFFSET, "start" or "end". An
+    argument `source` is the number by which the LogStore knows the stream; it is put into each
+    line.
 
-    `waiting` is the reason why nothing arrives (for example that the link is down), or "" if all is
-    well. `crowded` is True once the agent has refused a call because too many are under way.
+    `waiting` is a sentence that says why nothing arrives (for example that the link is down), or
+    "". `crowded` becomes True when the agent refuses a call because too many are under way.
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
@@ -83,8 +86,9 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """Return about `lines` lines before `cursor`, and the cursor where they begin. Of a line
-        longer than ROOM_BYTES one part comes at a time, with a line before it that says so.
+        """Return about `lines` lines before `cursor`, and the cursor where they begin. A line
+        longer than ROOM_BYTES comes in parts, one at each call, with a line before the part that
+        says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -93,15 +97,15 @@ class LogPages:
         return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Return the place where the last `lines` lines before `cursor` (None: the end) begin. The
-        place is nearer if ROOM_BYTES does not hold so many lines.
+        """Return the place where the last `lines` lines before `cursor` begin; None means the end
+        of the stream. The place is nearer if these lines have more than ROOM_BYTES bytes.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """Return the lines between two cursors, also across the ends of files."""
+        """Return the lines between two cursors of a stream, even if they are in different files."""
         rows: list[Row] = []
         cursor, stop = begin, split(end)
         held, held_at = b"", begin
@@ -130,8 +134,8 @@ class LogPages:
         return rows + rows_of(held, source, held_at)
 
     async def after(self, stream: str, source: int, cursor: str) -> tuple[list[Row], str, bool]:
-        """Return about one page of whole lines from `cursor` on, the cursor where they end, and
-        True if there are no more.
+        """Return about one page of whole lines from `cursor` on, the cursor where the page ends,
+        and True if the stream has no further lines now.
         """
         chunk = await self.read(stream, cursor, PAGE_BYTES, 0.0)
         if not chunk.data:
@@ -143,8 +147,9 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Return one answer of the pod's prefilter: the lines in the order of the log, the cursor
-        that the filter has reached, and True if that is the end of the log.
+        """Have the pod filter a stream from `cursor` on, or back from there with `backwards`.
+        Returns the lines of one answer in the order of the log, the cursor that the pod has
+        reached, and True if that is the end of the log in this direction.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -161,8 +166,10 @@ class LogPages:
         return rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the agent's answer to a query. Repeats the query while the link is down or the
-        agent is busy, and continues it if the agent answers in parts.
+        """Send a query about a stream to the agent and return the answer. The query is repeated
+        while the link is down or the agent is busy. If the agent needs several queries to find a
+        place, they are sent one after another, and the last answer is returned. Raises RemoteError
+        if the agent refuses the query.
         """
         async with self._asking:
             while True:
@@ -174,13 +181,16 @@ class LogPages:
                 parameters |= further
 
     async def place(self, stream: str, op: str, **parameters: Any) -> str:
-        """Return the cursor that the query `op` finds: "seek-line" or "seek-time"."""
+        """Return the cursor that the agent finds for the query `op`, which is "seek-line" or
+        "seek-time". `parameters` are those of the query.
+        """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
-        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes, and wait at
-        most `wait` seconds for new data. Repeats the read while the link is down or the agent is
-        busy. `seen` is the number of bytes already read of an unfinished last line.
+        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes. If there is
+        nothing new, wait for it for at most `wait` seconds. The read is repeated while the link is
+        down or the agent is busy. `seen` is the number of bytes of an unfinished last line that the
+        caller has already; that line is sent again only if it has grown.
         """
         chunk = await self._patiently(
             functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)
@@ -220,7 +230,7 @@ class LogPages:
 
 def split(cursor: str) -> tuple[int, int]:
     """Return the generation and the byte offset of a cursor (GENERATION:OFFSET). Returns (-1, 0)
-    for "start" and "end", which are no place.
+    for "start" and "end".
     """
     generation, colon, offset = cursor.partition(":")
     if colon:

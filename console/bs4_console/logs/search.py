@@ -20,15 +20,17 @@ AGAIN_S = 2.0
 
 @dataclass(frozen=True)
 class Match:
-    """A line that matches: its place, and its clock in seconds since midnight (None: no clock)."""
+    """A line in which the searched text was found: its place in the logs, and its clock in seconds
+    since midnight (None if the line has no clock).
+    """
 
     place: Place
     clock: int | None
 
 
 class LogSearch:
-    """A search for one text in all of `streams`. `total` is the number of matches so far and grows
-    while `count` runs. `finished` is True after all lines were searched once.
+    """A search for one text in all of `streams` on the pod. `total` is the number of matches found
+    so far; it grows while `count` runs. `finished` is True once every line was searched.
     """
 
     def __init__(
@@ -41,7 +43,9 @@ class LogSearch:
 
     @property
     def arguments(self) -> dict[str, object]:
-        """Return the arguments of the agent's queries "search" and "count" for this text."""
+        """Return the parameters with which the agent's queries "search" and "count" look for this
+        text.
+        """
         literal = self.term.literal
         return {
             "pattern": literal or self.term.text,
@@ -50,8 +54,8 @@ class LogSearch:
         }
 
     async def count(self, changed: Callable[[], None]) -> None:
-        """Count the matches, and go on with new lines every AGAIN_S seconds until cancelled.
-        `changed` is called after each answer.
+        """Count the matches on the pod in `total`. After that, search new lines every AGAIN_S
+        seconds, until cancelled. `changed` is called after each answer of the pod.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
@@ -74,9 +78,10 @@ class LogSearch:
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
     ) -> Match | None:
-        """Return the nearest match outside the lines held here, or None. `edges` has the outermost
-        held place of each source and `clocks` the clocks there. `direction` is +1 or -1. Among
-        several sources the match that is nearest by the clock is returned.
+        """Ask the pod for the nearest match beyond the lines in the store, forward with `direction`
+        +1 and backward with -1, and return it, or None if there is none. `edges` has the place of
+        each source's outermost line in the store, `clocks` that line's clock (see `edges_of`). If
+        several sources have a match, the nearest by the clock is returned.
         """
         nexts = (self._next(place, direction) for place in edges.values())
         found = [match for match in await asyncio.gather(*nexts) if match is not None]
@@ -124,8 +129,8 @@ class LogSearch:
 
 
 def shortest(clock: int, here: int) -> int:
-    """Return the seconds from clock `here` to the nearest moment with clock `clock`. Negative means
-    back in time. Both are seconds since midnight.
+    """Return the seconds from the time of day `here` to the nearest occurrence of the time of day
+    `clock`, at most half a day. Negative means earlier. Both are seconds since midnight.
     """
     return (clock - here + HALF) % DAY - HALF
 
@@ -133,8 +138,9 @@ def shortest(clock: int, here: int) -> int:
 def edges_of(
     store: LogStore, sources: int, direction: int
 ) -> tuple[dict[int, Place], dict[int, int | None]]:
-    """Return the place of the outermost held line of each source in a direction, and its clock.
-    Both are keyed by source number.
+    """Return where the store ends for each source: the place of its last line with `direction` +1,
+    or of its first line with -1, and the clock of that line. Both mappings have the source's number
+    as key; a source without a line in the store is missing.
     """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
     held = range(store.first, store.end)
@@ -156,8 +162,9 @@ async def beside(
     clocks: Mapping[int, int | None],
     direction: int,
 ) -> dict[str, str]:
-    """Return the cursor of a match in its own stream and, for each other stream, the cursor of the
-    same moment. `edges` and `clocks` are those of `edges_of`.
+    """Return a cursor for each stream at the moment of a match: the match itself in its own stream,
+    and the same moment by the clock in the others. `edges` and `clocks` are those of `edges_of`. A
+    stream that is missing in `edges` is left out.
     """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()

@@ -76,8 +76,9 @@ _SERVER = re.compile(r"\((?:APIServer|EngineCore\w*|Worker\w*) pid=\d+\) ")
 
 @dataclass(frozen=True)
 class Wrote:
-    """The program that wrote a log: its `source`, and the generation of the trainer. Each is "" if
-    it is not certain.
+    """The program that wrote a log: `source` names it (trainer, orchestrator, inference, launcher,
+    ...), and `trainer` is the generation of the trainer. Each is "" if the log does not make it
+    certain.
     """
 
     source: str
@@ -85,7 +86,9 @@ class Wrote:
 
 
 def by_name(path: Path) -> str:
-    """Return the source that a file's name tells, or ""."""
+    """Return the source of a log (such as "trainer" or "launcher") by its file's name, or "" if the
+    name does not tell it.
+    """
     if path.suffix == ".stdout":
         if path.stem.endswith("inference"):
             return "inference"
@@ -102,9 +105,9 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """Return the program that wrote a log, from the first bytes of the log. The source is "" if two
-    programs are possible. If the source is known, give it as `named`; then only the generation is
-    searched.
+    """Return which program wrote a log, judged by `sample`, the first bytes of the log. The source
+    is "" if no program, or more than one, fits. If the source is known already, give it as `named`;
+    then only the trainer's generation is searched for.
     """
     raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []

@@ -41,9 +41,9 @@ Row = tuple[int, int, int, bytes]
 
 @dataclass(kw_only=True)
 class Block:
-    """A block of whole lines, each ended by LF. `first` is the number of the first line. `starts`
-    has the offset of each line in `data`, and `sources` its source. `generations` and `offsets` say
-    where the raw line lies on the pod.
+    """A part of a LogStore: whole lines, each ended by LF, in `data`. `first` is the number of its
+    first line. For each line, `starts` has its offset in `data`, `sources` its source, and
+    `generations` and `offsets` the place of the raw line on the pod.
     """
 
     first: int
@@ -60,14 +60,14 @@ class Block:
 
     @property
     def footprint(self) -> int:
-        """Return the bytes that the block takes, including its index of 21 bytes per line, which
-        matters if lines are short.
+        """Return the bytes of memory that the block takes. This includes 21 bytes per line for its
+        index, which matter if lines are short.
         """
         return len(self.data) + 21 * len(self.starts)
 
     def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
-        """Append whole lines of one source. `offsets` has the byte offset of each raw line on the
-        pod.
+        """Append whole lines of one source. `generation` and `offsets` say where the raw lines
+        begin on the pod.
         """
         base = len(self.data)
         self.data += lines
@@ -78,24 +78,26 @@ class Block:
         self.offsets.extend(offsets)
 
     def line(self, index: int) -> bytes:
-        """Return the line at an index of the block, without its LF."""
+        """Return the line at `index` in the block (from 0), without its LF."""
         following = index + 1
         end = self.starts[following] if following < len(self.starts) else len(self.data)
         return bytes(self.data[self.starts[index] : end - 1])
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
-    """Return the offsets at which the whole lines in `lines` begin, counted from `base`."""
+    """Return the offset at which each line in `lines` begins, plus `base`. `lines` holds whole
+    lines.
+    """
     return [base, *(match.end() + base for match in _NEWLINE.finditer(lines))][:-1]
 
 
 class Repeats:
     """Removes lines that another source has just written, because a launcher prints its trainer's
-    log again. Lines without a clock stay, and so do lines that a source repeats itself. `dropped`
-    is the number of removed lines.
+    log once more. Lines that are short or have no clock stay, and so do lines that one source
+    itself repeats. `dropped` is the number of removed lines.
 
-    Whole chunks are compared as sets, in C. A chunk is examined line by line only if it has a line
-    in common with another source.
+    Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
+    has a line in common with another source.
     """
 
     #: The number of lines that are remembered of each source before the next such set begins. Two
@@ -111,7 +113,10 @@ class Repeats:
     def without(
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
-        """Return the lines that stay, and their offsets."""
+        """Return the whole lines of a chunk without those that repeat another source, and the
+        offsets of those that stay. The chunk is remembered, for comparison with later chunks of
+        other sources.
+        """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
         for number, pair in self._seen.items():
@@ -127,8 +132,8 @@ class Repeats:
         return lines, offsets
 
     def among(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows of a page without those that repeat a row of another source in the same
-        page.
+        """Return the rows of one page without those that repeat a row of another source earlier in
+        the page.
         """
         first: dict[bytes, int] = {}
         kept = []
@@ -162,12 +167,12 @@ class Repeats:
 
 
 class LogStore:
-    """Numbered lines of one or more sources in the order of their arrival.
+    """The lines of one or more logs (sources) that are in memory, in the order of their arrival. If
+    they take too much memory, the oldest are dropped.
 
-    A line keeps its number while it is held. Numbers are absolute: the first line ever appended is
-    0, and lines put before it have negative numbers. So neither pruning nor filtering moves a
-    number. The lines `first <= n < end` are held. The unfinished last line of each source follows
-    as `end`, `end + 1`, ... until it is finished.
+    Each line has a number that never changes: the first line ever appended is 0, and lines put
+    before it have negative numbers. The store holds the finished lines `first <= n < end`. The
+    unfinished last line of each source follows as `end`, `end + 1`, ... until it is finished.
     """
 
     def __init__(self, cap_bytes: int = CAP_BYTES, *, repeats: Repeats | None = None) -> None:
@@ -198,12 +203,12 @@ class LogStore:
 
     @property
     def open_sources(self) -> list[int]:
-        """Return the sources that have an unfinished line, in ascending order."""
+        """Return the numbers of the sources whose last line is unfinished, in ascending order."""
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Append raw bytes of a source, cut anywhere. `cursor` is their place on the pod
-        (GENERATION:OFFSET), or None if it is not known.
+        """Append raw bytes of a source, which may end in the middle of a line. `cursor` is their
+        place on the pod (GENERATION:OFFSET), or None if it is not known.
         """
         self.received += len(data)
         self.revision += 1
@@ -225,16 +230,16 @@ class LogStore:
         self._add(clean(whole), source, generation, starts)
 
     def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Replace the unfinished last line of `source` by `text`. Used if a chunk repeats that line
-        from its start.
+        """Replace the unfinished last line of `source` by `text`. This is for a chunk that brings
+        that line again from its start. `cursor` is the line's place on the pod.
         """
         generation, offset = _place(cursor)
         self.revision += 1
         self._open[source] = _Open(text, generation, offset, len(text)).bounded()
 
     def finish(self, source: int = 0) -> None:
-        """End the unfinished line of `source`, because its file has ended and the line will not be
-        continued.
+        """Turn the unfinished last line of `source`, if there is one, into a finished line, because
+        its file has ended and will not continue it.
         """
         held = self._open.pop(source, None)
         self.revision += 1
@@ -244,20 +249,23 @@ class LogStore:
             )
 
     def mark(self, text: str) -> None:
-        """Append a line of the view's own, such as a gap or the start of another file."""
+        """Append a line that is in no log and says something about the logs, such as that a part is
+        missing or that another file begins.
+        """
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
-        """Append whole lines of any sources in this order. `passed` is the key of the filter that
-        they passed on the pod, or None.
+        """Append whole lines of any sources in the given order. If a filter on the pod let only
+        these lines through, `passed` is that filter's key, else None.
         """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
-        """Put older lines of any sources, in this order, before all others. Returns the number of
-        lines, or 0 if there is no room; then `full` is True. `passed` is the key of the filter that
-        they passed on the pod, or None.
+        """Put whole older lines of any sources, in the given order, before all other lines. Returns
+        how many were put there. If they do not fit into the store, none is, 0 is returned, and
+        `full` becomes True. If a filter on the pod let only these lines through, `passed` is that
+        filter's key.
         """
         block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
@@ -275,8 +283,8 @@ class LogStore:
         return len(block)
 
     def place(self, number: int) -> Place | None:
-        """Return the place of line `number` on the pod. None for a line of the view's own, or if
-        the place is not known.
+        """Return the place on the pod of line `number`: source, generation and byte offset. Returns
+        None if it is not known, or for a line of `mark`, which is in no log.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
@@ -288,8 +296,8 @@ class LogStore:
         return place if place[1] else None
 
     def number_at(self, place: Place) -> int | None:
-        """Return the number of the held line that begins at `place`, or None. Whole blocks are
-        compared in C: 4 ms for half a million lines.
+        """Return the number of the line in the store that begins at `place` on the pod, or None if
+        the store does not hold it. It takes 4 ms for half a million lines.
         """
         source, generation, offset = place
         for block in self._blocks:
@@ -308,8 +316,8 @@ class LogStore:
         return None
 
     def cut_lines(self) -> list[int]:
-        """Return the numbers of the held lines whose middle part is not held. Whole blocks are
-        searched in C: 20 ms for 64 MiB.
+        """Return the numbers of the lines that were too long to hold completely, so that their
+        middle part is missing. It takes 20 ms for 64 MiB.
         """
         rows = []
         for block in self._blocks:
@@ -318,8 +326,8 @@ class LogStore:
         return rows
 
     def line(self, number: int) -> tuple[int, bytes]:
-        """Return the source and the cleaned bytes, without LF, of a held line. Raises IndexError if
-        the line is not held.
+        """Return the source of line `number` and its text as bytes, without control sequences and
+        LF. Raises IndexError if the store does not hold the line.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]
@@ -329,15 +337,17 @@ class LogStore:
         return block.sources[index], block.line(index)
 
     def block_of(self, number: int) -> int:
-        """Return the index of the block that holds line `number`. Raises IndexError if the line is
-        not held.
+        """Return the index in `blocks` of the block with line `number`. Raises IndexError if the
+        store does not hold the line or the line is unfinished.
         """
         if not self.first <= number < self.end:
             raise IndexError(number)
         return bisect_right(self._blocks, number, key=lambda block: block.first) - 1
 
     def clear(self) -> None:
-        """Forget all lines, and number from 0 again, because the view starts at another place."""
+        """Remove all lines and begin again with number 0, for a view that moves to another place in
+        the logs.
+        """
         self._blocks.clear()
         self._open.clear()
         self.revision += 1
@@ -345,7 +355,7 @@ class LogStore:
         self.full, self.complete_from = False, None
 
     def drop(self) -> None:
-        """Forget all lines but keep counting: the next line gets the number after the last one."""
+        """Remove all lines but keep counting: the next line gets the number `end`."""
         self._blocks.clear()
         self._open.clear()
         self.revision += 1

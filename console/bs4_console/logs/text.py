@@ -58,8 +58,8 @@ JSON_BYTES = 64 * 1024
 
 
 def clean(data: bytes) -> bytes:
-    """Return whole lines without control sequences. Of a progress bar that rewrites its line by
-    carriage returns, only the last text stays. The number of lines does not change.
+    """Return whole lines without the control sequences of terminals. If a progress bar rewrites its
+    line by carriage returns, only its last text stays. The number of lines does not change.
     """
     if b"\x1b" in data:
         data = _ESCAPES.sub(b"", data)
@@ -81,8 +81,8 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """Return the line's level as a number, or None if it has none (a line of a traceback, a
-    continuation).
+    """Return a line's level as a number (DEBUG, INFO and so on, as in `logging`), or None if the
+    line has no level, as the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
     if found is None:
@@ -99,8 +99,8 @@ def _json_level(line: bytes) -> str:
 
 
 def clock_of(line: bytes) -> int | None:
-    """Return the seconds since midnight of the HH:MM:SS near the line's start, or None if there is
-    none.
+    """Return the time of day in a line (the first HH:MM:SS near its start) in seconds since
+    midnight, or None if the line has none.
     """
     found = _CLOCK.search(line, 0, _CLOCK_REACH)
     if found is None:
@@ -110,8 +110,8 @@ def clock_of(line: bytes) -> int | None:
 
 @dataclass(frozen=True)
 class Shown:
-    """A line that can be drawn: text without control characters, and the level (None if the line
-    has none).
+    """A line as it is drawn on the screen: its text without control characters, and its level as a
+    number (None if it has none).
     """
 
     text: str
@@ -119,9 +119,9 @@ class Shown:
 
 
 def plain(line: bytes, reach: int = 0) -> str:
-    """Return a line as text without anything that a terminal would interpret. Tabs are expanded,
-    and the text is cut at LINE_CELLS characters. With `reach`, only the first `reach` characters
-    are decoded and returned.
+    """Return a line as text without anything that a terminal would interpret. Tabs are expanded. A
+    text of more than LINE_CELLS characters is cut there, and a note says how long the line is. With
+    `reach` above 0, only the first `reach` characters are decoded and returned, which is faster.
     """
     # A character has four bytes at most. Decoding a 64 KiB line to show 2,000 cells of it would be
     # most of the cost of a page.
@@ -135,8 +135,9 @@ def plain(line: bytes, reach: int = 0) -> str:
 
 
 def present(line: bytes, reach: int = 0) -> Shown:
-    """Return a cleaned line as it is shown. A JSON log line (prime-rl's --log.json-logging) is
-    turned into the usual form of a log line. `reach` is that of `plain`.
+    """Return a line, already without control sequences, as it is shown. A JSON log line (prime-rl's
+    --log.json-logging) gets the usual form of a log line. With `reach` above 0, only the first
+    `reach` characters are returned.
     """
     found = _JSON.match(line)
     if (
@@ -149,7 +150,9 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Return the number of bytes of the whole line, even if only a part of it is held."""
+    """Return the number of bytes of a line as it is on the pod, even if only a part of it is in the
+    store.
+    """
     if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))
     return len(line)

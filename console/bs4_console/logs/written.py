@@ -15,8 +15,9 @@ _HALVINGS = 24
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Return the pod's wall time in seconds at which the log reached `cursor`, between `begin` and
-    `end`. `clock` is the line's own clock in seconds since midnight, or None.
+    """Ask the pod when its log reached `cursor`, and return the pod's wall time in seconds, which
+    lies between `begin` and `end`. `clock` is the clock of the line there in seconds since
+    midnight; with it the answer is exact to the second. None means that the line has no clock.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):

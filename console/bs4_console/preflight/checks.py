@@ -22,13 +22,13 @@ VERL = "verl"
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The start that is to be judged: the fields of a launch action. If `trainer` or `config` is
-    empty, only the pod is checked.
+    """The start of a run that a preflight judges before it happens, with the fields of a launch
+    action. If `trainer` or `config` is empty, no start is judged, only the pod.
 
     `config` is a path on the pod. `cwd` counts from the home directory; `output_dir` and `config`
     count from `cwd`. `resume` is a step, "auto" (the newest step that is complete everywhere), or
-    None for a start from scratch. `fresh` moves aside what is in the output directory. `urls` are
-    base URLs in place of the services' own (`hub`, `wandb`, `b2`).
+    None for a start from scratch. With `fresh`, the start would move aside what is in the output
+    directory. `urls` replaces the addresses of services (keys `hub`, `wandb`, `b2`).
     """
 
     trainer: str = ""
@@ -51,20 +51,24 @@ class Wanted:
 
     @property
     def complete(self) -> bool:
-        """Return True if a start is to be judged, and not only the pod."""
+        """Return True if trainer and config are given, so that a start is judged and not only the
+        pod.
+        """
         return bool(self.trainer and self.config)
 
     @property
     def for_verl(self) -> bool:
-        """Return True if a machine is checked for verl before a config is chosen."""
+        """Return True if a machine is to be checked for verl and no config was chosen yet."""
         return self.trainer == VERL and not self.complete
 
     def stop(self, run: object) -> str:
-        """Return the command that stops a run on this pod, in backticks."""
+        """Return the console's command that stops the run `run` on this pod, in backticks."""
         return f"`bs4-console stop --pod {self.pod} --run {run}`"
 
     def setup(self, more: str = "") -> str:
-        """Return the command that sets up this pod, in backticks. `more` are further arguments."""
+        """Return the console's command that sets up this pod for the trainer, in backticks. `more`
+        are further arguments.
+        """
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
             f"{self.trainer or 'ID'}{' ' + more if more else ''}`"
@@ -72,18 +76,22 @@ class Wanted:
 
     @property
     def loads_environments(self) -> bool:
-        """Return True if the component imports environments of verifiers."""
+        """Return True if the program to start (`component`) imports environments of the library
+        verifiers.
+        """
         return self.trainer != VERL and self.component in ("rl", "orchestrator", "eval")
 
     @property
     def has_classes(self) -> bool:
-        """Return True if the trainer has config classes that can judge a config."""
+        """Return True if the trainer has config classes of its own that can judge a config, which
+        verl has not.
+        """
         return self.trainer != VERL
 
     @property
     def needs_ports(self) -> bool:
-        """Return True if the component listens on the inference server's ports or connects to them.
-        Ray chooses its own ports, so verl needs none.
+        """Return True if the program to start listens on the inference server's ports or connects
+        to them. False for verl, where Ray chooses the ports.
         """
         return self.trainer != VERL and self.component in (
             "rl",
@@ -94,16 +102,16 @@ class Wanted:
 
     @property
     def saves(self) -> bool:
-        """Return True if the component saves checkpoints."""
+        """Return True if the program to start saves checkpoints."""
         return self.component in ("rl", "trainer", "sft")
 
     @property
     def uses_gpus(self) -> bool:
-        """Return True if the component uses GPUs."""
+        """Return True if the program to start uses GPUs."""
         return self.component not in ("orchestrator", "eval")
 
     def body(self) -> dict[str, Any]:
-        """Return the parameters of the agent's query."""
+        """Return the parameters of the query that asks the agent about this start or pod."""
         if not self.complete:
             asked: dict[str, Any] = {"cwd": self.cwd, "urls": dict(self.urls)}
             if self.for_verl:
@@ -129,12 +137,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Check:
-    """The result of one check.
+    """The result of one check of a preflight. `state` is "ok", "warning", "blocking" (the start
+    would fail or lose work) or "unknown".
 
     `id` is the failure (docs/failures.md) or the rule (docs/configs.md) that the check prevents, or
-    else a name of its own. `why` is one or two sentences with the numbers. `fix` is what to do,
-    with the exact command; "" if nothing is to be done. `playbook` is the failure's playbook, whose
-    page has the details; "" if there is none or all is well.
+    a name of its own. `why` gives the reason in one or two sentences, with the numbers. `fix` says
+    what to do, with the exact command; "" if nothing is to be done. `playbook` is the playbook of
+    the failure; "" if there is none or the check is neither a warning nor blocking.
     """
 
     id: str
@@ -146,11 +155,11 @@ class Check:
 
     @property
     def is_bad(self) -> bool:
-        """Return True if the check is a warning or blocks the start."""
+        """Return True if the check's state is "warning" or "blocking"."""
         return self.state in ("warning", "blocking")
 
     def as_dict(self) -> dict[str, str]:
-        """Return the check as JSON."""
+        """Return the check as a JSON object with all its fields."""
         return asdict(self)
 
 
@@ -159,8 +168,9 @@ Subject = tuple[str, str]
 
 
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
-    """Return a check. Unless its state is `ok` or `unknown`, it names the playbook of its failure,
-    if there is one. A check that is `ok` has no fix.
+    """Return the result of a check. `subject` has its id and title. If the state is "warning" or
+    "blocking" and a playbook has that id, the result names it. If the state is "ok", `fix` is
+    ignored.
     """
     identifier, title = subject
     check = Check(identifier, title, state, why, fix if state != "ok" else "")
@@ -170,8 +180,8 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """Return the checks as unknown if the agent's answer lacks the part that they need. Return None
-    if the part is there.
+    """Return None if `part`, a part of the agent's answer, is there. If it is missing, return a
+    check with the state "unknown" and the reason for each of the subjects that would need it.
     """
     if part is not None and "unknown" not in part:
         return None
@@ -180,8 +190,8 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """Return the checks, each with the name of the container in its reason if `part` was answered
-    from inside one.
+    """Return the checks. If `part` of the agent's answer comes from inside a container, the reason
+    of each check names that container.
     """
     name = (part or {}).get("container")
     if not isinstance(name, str) or not name:
@@ -194,13 +204,13 @@ def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Chec
 
 @functools.cache
 def playbooks() -> frozenset[str]:
-    """Return the ids of all playbooks."""
+    """Return the ids of all shipped playbooks. They are the ids of the failures, too."""
     return frozenset(path.stem for path in find("playbooks").glob("*/*.yaml"))
 
 
 def rows(value: Any) -> list[Mapping[str, Any]]:
-    """Return the objects in a list of an agent's answer. Anything else in the list is left out.
-    Empty if the value is no list.
+    """Return the objects in a list that an agent sent; its other entries are left out. Empty if
+    `value` is not a list.
     """
     if not isinstance(value, list):
         return []
@@ -208,20 +218,24 @@ def rows(value: Any) -> list[Mapping[str, Any]]:
 
 
 def table(value: Any) -> Mapping[str, Any]:
-    """Return an object of an agent's answer, or {} for anything else."""
+    """Return a value that an agent sent if it is an object, or {} if it is anything else."""
     if isinstance(value, Mapping):
         return value
     return {}
 
 
 def number(value: Any) -> float | None:
-    """Return a finite number as float, or None for anything else that an agent may have sent."""
+    """Return a value that an agent sent as a float if it is a finite number, or None if it is
+    anything else.
+    """
     known = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
     return float(value) if known else None
 
 
 def space(usage: Any) -> tuple[float | None, float | None]:
-    """Return the (free, total) bytes of a disk or of memory. None means that it is not known."""
+    """Return (free, total), in bytes, of the disk or memory that `usage` from an agent describes.
+    None means that a number is not known.
+    """
     return number(table(usage).get("free")), number(table(usage).get("total"))
 
 

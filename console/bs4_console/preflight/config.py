@@ -39,11 +39,12 @@ def judge(
     run: Mapping[str, Any] | None,
     own: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Return the checks of the config.
+    """Return the checks of the config of a start. Each finding of lint becomes a check, and one
+    check is "ok" if no finding is an error.
 
-    `files` are (path on the pod, text), the config first. If they are empty, the config could not
-    be read, and the launch check says why. `pod` and `run` are the agent's parts of these names.
-    `own` is the agent's answer about the trainer's classes.
+    `files` are (path on the pod, text), the config first. If `files` is empty, there is one check,
+    with the state "unknown". `pod` and `run` are the parts of the agent's answer with these names,
+    and `own` is its answer about the trainer's own config classes.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -92,11 +93,11 @@ def judge(
 def memory(
     files: Sequence[tuple[str, str]], wanted: Wanted, pod: Mapping[str, Any] | None
 ) -> list[str]:
-    """Return lines that say what trainer and inference need of one GPU of this pod, with the
-    arithmetic of `config estimate`.
+    """Return lines for a person that say how much memory trainer and inference server need on one
+    GPU of this pod, and how that was computed (as in `config estimate`).
 
-    If no estimate can be made, a single line says why. Empty for a component by itself. The
-    parameters are those of `judge`.
+    If it cannot be estimated, one line says why. Empty if the config could not be read, or is not
+    for a whole training. The parameters are those of `judge`.
     """
     if wanted.component != "rl" or not files:
         return []
@@ -126,11 +127,12 @@ async def on_pod(
     given: Given,
     overrides: Sequence[str],
 ) -> tuple[list[Finding], classes.Answer]:
-    """Return the findings about a config on this machine, and the answer of the trainer's classes
-    on the pod. `cwd` is the directory of the training environment on the pod.
+    """Check a config file of this machine, with the trainer's own classes on a pod. Returns the
+    findings and the classes' answer. `cwd` is the directory of the training environment on the pod,
+    `given` what is known beside the file, and `overrides` the options of the launch command.
 
-    Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old for
-    the question.
+    Raises UsageError if the file cannot be read, and NotApplicableError if the agent is too old to
+    be asked about classes.
     """
     answer = classes.read(
         (await _asked(asks, file, trainer, component, cwd, overrides)).get("schema")
@@ -183,7 +185,9 @@ def _judged(
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """Return the files that options name for single components (`--trainer @ FILE`)."""
+    """Return the config files that options of a launch command name for single components, as in
+    `--trainer @ FILE`.
+    """
     found = []
     for before, word in itertools.pairwise(overrides):
         if before == "@":

@@ -39,8 +39,9 @@ _LEVELS: Mapping[State, int] = {
 
 @dataclass(frozen=True)
 class Preflight:
-    """The checks of one preflight, in the order in which they are read. `facts` are the agent's own
-    answers by part (pod, run, schema, stack, services).
+    """The results of one preflight. `checks` are in the order in which a person should read them.
+    `facts` has the agent's answers from which they were made, by part: pod, run, schema, stack and
+    services.
     """
 
     checks: tuple[Check, ...]
@@ -52,19 +53,20 @@ class Preflight:
 
     @property
     def blocking(self) -> tuple[Check, ...]:
-        """Return the checks that make the start fail or lose work. If there are none, the start may
-        be made.
+        """Return the checks with which the start would fail or lose work. If this is empty, the
+        start may be made.
         """
         return tuple(self.of("blocking"))
 
     def of(self, state: State) -> Sequence[Check]:
-        """Return the checks of one state, in order."""
+        """Return the checks with the state `state`, in order."""
         return [check for check in self.checks if check.state == state]
 
     @property
     def level(self) -> int:
-        """Return the exit code of the worst check: 0 OK, 1 WARNING, 2 CRITICAL (a check blocks), 3
-        UNKNOWN. UNKNOWN is worse than WARNING and better than CRITICAL.
+        """Return the level of the worst check, which is also the exit code: 0 OK, 1 WARNING, 2
+        CRITICAL (a check blocks the start), 3 UNKNOWN. UNKNOWN is worse than WARNING and less bad
+        than CRITICAL.
         """
         order = (OK, WARNING, UNKNOWN, CRITICAL)
         return max(
@@ -73,15 +75,14 @@ class Preflight:
 
 
 async def examine(asks: Asks, wanted: Wanted, *, timeout: float = 150.0) -> Preflight:
-    """Return all checks of one start, or of the pod alone if `wanted` names no start.
+    """Ask a pod's agent about a start, or about the pod alone if `wanted` describes no start, and
+    return all checks. It takes as long as the slowest part of the answer, at most `timeout`
+    seconds. The first time, the pod may need a minute to import the training stack; later it
+    remembers the result. A part that is missing in the answer gives checks with the state
+    "unknown".
 
-    It takes as long as the slowest part on the pod, and `timeout` seconds at most. Importing the
-    training stack takes up to a minute the first time; then the result is remembered. A part
-    without an answer is unknown.
-
-    Errors of the link are raised as they are; a session makes its link again and goes on. Raises
-    NotApplicableError if the agent is too old for the question, and RemoteError if the start makes
-    no sense.
+    Raises the link's own error if the link is lost and not restored, NotApplicableError if the
+    agent is too old for a preflight, and RemoteError if the agent cannot make sense of the start.
     """
     wanted = replace(wanted, pod=name_of(asks) or wanted.pod)
     skew = await _skew(asks)

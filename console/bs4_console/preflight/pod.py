@@ -41,8 +41,9 @@ SHARED_BYTES, SHARED_LEAST = 1 * GIB, 128 * 1024 * 1024
 def judge(
     pod: Mapping[str, Any] | None, run: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """Return the checks of the pod. `pod` and `run` are the agent's parts of these names; `run` is
-    None if no start is to be judged.
+    """Return the checks of the pod: its GPUs, its limit of open files, its shared memory and its
+    container. `pod` and `run` are the parts of the agent's answer with these names; `run` is None
+    if no start is judged.
     """
     subjects = [_GPUS, _HEALTH, _FREE, _FILES, _SHARED]
     if wanted.container:

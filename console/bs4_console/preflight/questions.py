@@ -16,19 +16,21 @@ _AGAIN_S = 0.5
 
 
 class Asks(Protocol):
-    """An object that can query a pod: a PodSession or a Channel."""
+    """An object that can query a pod's agent: a PodSession or a Channel."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the result of a query to a stream of the pod."""
+        """Send the query `op` about `stream` to the pod's agent, and return the answer."""
 
 
 async def sliced(
     asks: Asks, op: str, question: Mapping[str, Any], timeout: float
 ) -> dict[str, Any]:
-    """Return the parts of the answer by name. The question is repeated until all parts are there or
-    `timeout` seconds have passed. A part that is missing then is {"unknown": reason}.
+    """Ask the agent a question whose parts take different times, and return the parts of the answer
+    by name. The question is repeated until all parts are there or `timeout` seconds have passed. A
+    part that is missing then is {"unknown": reason}.
 
-    Raises ChannelLost if the link is lost for good.
+    Raises ChannelLost if the link is lost and `asks` is a Channel, or is not restored within
+    `timeout`.
     """
     deadline = time.monotonic() + timeout
     body = dict(question)
@@ -54,5 +56,7 @@ async def sliced(
 
 
 def name_of(asks: Asks) -> str:
-    """Return the name of a session's pod, or "" for a bare channel, which does not know it."""
+    """Return the name of the pod to which a session belongs. Returns "" for a Channel, which does
+    not know it.
+    """
     return str(getattr(getattr(asks, "state", None), "name", ""))

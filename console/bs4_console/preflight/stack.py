@@ -40,11 +40,12 @@ def judge(
     wanted: Wanted,
     run: Mapping[str, Any] | None = None,
 ) -> list[Check]:
-    """Return the checks of the training environment. `stack`, `pod` and `run` are the agent's parts
-    of these names.
+    """Return the checks of the training environment on the pod: the trainer and the libraries that
+    it needs. `stack`, `pod` and `run` are the parts of the agent's answer with these names.
 
-    Without a start the versions are listed and not compared. verl's versions are never compared,
-    because verl runs with whatever its image has.
+    If no start is judged, the installed versions are listed and not compared with those that are
+    known to work. verl's versions are never compared, because verl runs with whatever its image
+    has.
     """
     trainer = _trainer(wanted)
     subjects = [_THERE, _DRIVER, _FLASH]
@@ -278,7 +279,9 @@ def _imports(imports: dict[str, Any], have: Mapping[str, str], wanted: Wanted) -
 
 @functools.cache
 def stacks() -> dict[str, dict[str, Any]]:
-    """Return the known stacks of configs/stacks.toml by trainer id."""
+    """Return the sets of library versions that are known to work together, from the shipped file
+    configs/stacks.toml, by the id of the trainer.
+    """
     with (find("configs") / "stacks.toml").open("rb") as handle:
         entries = tomllib.load(handle)
     found = {}

@@ -46,7 +46,10 @@ _GRAVE = "critical"
 
 
 def judge(run: Mapping[str, Any] | None, wanted: Wanted) -> list[Check]:
-    """Return the checks of the start. `run` is the agent's part of that name."""
+    """Return the checks of the start itself: whether the agent can launch the run, what an earlier
+    run left, the disk space for checkpoints, secrets and ports. `run` is the part of the agent's
+    answer with that name; None means that it is missing.
+    """
     subjects = [_LAUNCH, _EARLIER]
     if wanted.saves:
         subjects.append(_DISK)

@@ -29,10 +29,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one value.
-
-    `to` is its path in the result, or None if it was dropped. `same` is True if it is there as it
-    was. `refuses` is True if the result means something else without the value.
+    """What became of one value of the old config in a migration. `to` is its path in the new
+    config, or None if it was dropped, for the reason `why`. `same` is True if the value itself did
+    not change. `refuses` is True if the new config means something else because the value is not in
+    it.
     """
 
     to: Path | None
@@ -43,7 +43,9 @@ class Fate:
 
 @dataclass(frozen=True)
 class Named:
-    """One line of the report: the path of a key of the source, and what is said about it."""
+    """One line of a migration's report: the path of a key in the old config, and what a person
+    should know about it. `refuses` is True if the new config must not be used because of it.
+    """
 
     path: Path
     why: str
@@ -51,16 +53,18 @@ class Named:
 
 
 def are_same(one: Any, other: Any) -> bool:
-    """Return True if two values mean the same. true is not 1, and nan equals nan."""
+    """Return True if two values of a config mean the same. Unlike in Python, true is not equal to
+    1, and nan is equal to nan.
+    """
     if isinstance(one, bool) != isinstance(other, bool):
         return False
     return bool(one == other) or repr(one) == repr(other)
 
 
 class Account:
-    """The source, the result and the fates of one migration.
-
-    `source` is never changed. `out` is the result. `new` is the generation of the result.
+    """One migration of a config: the old config (`source`, which never changes), the new config
+    (`out`, which is filled step by step), and for each value of the old one what became of it.
+    `new` is the generation of prime-rl for which `out` is.
     """
 
     def __init__(self, source: dict[str, Any], new: str, component: str = "rl") -> None:
@@ -77,13 +81,15 @@ class Account:
         self.notes: list[Named] = []
 
     def get(self, path: Path) -> Any:
-        """Return the value of the source at a path, whatever became of it. Return None if there is
-        none.
+        """Return the value of the old config at a path, even if it was converted or dropped
+        already. Return None if the old config does not have it.
         """
         return below(self.source, path)
 
     def open(self, path: Path) -> list[Path]:
-        """Return the paths of the values at and below a path that have no fate yet."""
+        """Return the paths of the old config's values, at and below a path, for which it is not yet
+        decided what becomes of them.
+        """
         found = []
         for leaf in self.under.get(path, ()):
             if leaf not in self.fates:
@@ -91,8 +97,9 @@ class Account:
         return found
 
     def peek(self, path: Path, kind: str) -> Any:
-        """Return a value of the source as the trainers convert it. Return None if there is none or
-        it is of another kind.
+        """Return a value of the old config, converted to `kind` as the trainers do it ("boolean",
+        "number", "table", ...). Return None if there is no such value or it cannot be converted.
+        Nothing is decided about the value.
         """
         value = self.get(path)
         fits = isinstance(value, dict)
@@ -101,9 +108,10 @@ class Account:
         return value if fits else None
 
     def read(self, path: Path, kind: str) -> Any:
-        """Return a value that is to be converted, or None if there is none.
+        """Return a value of the old config that is to be converted, as `kind` ("boolean", "number",
+        "table", ...). Return None if it is missing or was treated already.
 
-        A value of another kind is dropped, and the migration is refused.
+        A value of another kind is dropped, and the new config is then marked as not usable.
         """
         if not self.open(path):
             return None
@@ -117,9 +125,11 @@ class Account:
         return None
 
     def read_tables(self, path: Path) -> list[dict[str, Any]] | None:
-        """Return the tables of a list, or None if there is none.
+        """Return the tables in the list at a path of the old config, or None if there is no such
+        list.
 
-        Another value is dropped, and the migration is refused.
+        If the value there is something else, it is dropped, and the new config is then marked as
+        not usable.
         """
         value = self.get(path)
         if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
@@ -130,8 +140,8 @@ class Account:
         return None
 
     def invert(self, table: Path, keys: Mapping[str, str]) -> None:
-        """Write switches of a table into the same table of the result with the opposite sense.
-        `keys` are the new keys by the old ones.
+        """Take over switches whose new key means the opposite, so that true becomes false. Both
+        keys are in the table `table`; `keys` maps the old key to the new one.
         """
         for old, new in keys.items():
             value = self.read((*table, old), "boolean")
@@ -139,13 +149,16 @@ class Account:
                 self.settle((*table, old), (*table, new), not value)
 
     def keep_default(self, table: Path, key: str, default: float) -> None:
-        """Write the source's default of a key that it does not write, if it has the table."""
+        """Write the old generation's default value of a key into the new config. This is done if
+        the old config has the table and does not set the key, because the new generation's default
+        is another one.
+        """
         if self.peek(table, "table") is not None and self.get((*table, key)) is None:
             self.put((*table, key), default)
 
     def put(self, path: Path, value: Any) -> bool:
-        """Write a value into the result. Return False, and write nothing, if another value has that
-        place.
+        """Write a value into the new config. Return True if it is there now. Return False, and
+        write nothing, if another value has that place already.
         """
         table: Any = self.out
         for part, following in itertools.pairwise(path):
@@ -165,8 +178,9 @@ class Account:
         return (value == {} and isinstance(table[key], dict)) or are_same(table[key], value)
 
     def settle(self, path: Path, to: Path, value: Any) -> None:
-        """Write the converted form of the values at a path into the result at `to`. If another
-        value has that place, they are dropped and the migration is refused.
+        """Write `value`, the converted form of the old values at and below `path`, into the new
+        config at `to`. If another value has that place already, the old values are dropped, and the
+        new config is marked as not usable.
         """
         if self.put(to, value):
             self._end(path, Fate(to, same=False))
@@ -174,7 +188,7 @@ class Account:
             self._taken(path, to)
 
     def move(self, path: Path, to: Path) -> None:
-        """Take the values at and below a path over unchanged, to another path."""
+        """Take over the old values at and below `path` unchanged, to `to` in the new config."""
         for atom in self._atoms(path):
             place = (*to, *atom[len(path) :])
             if not self.put(place, self.get(atom)):
@@ -184,36 +198,40 @@ class Account:
                 self.fates[leaf] = Fate((*place, *leaf[len(atom) :]))
 
     def drop(self, path: Path, why: str, refuses: bool = False) -> None:
-        """Leave out the values at and below a path, for the reason `why`. `refuses` refuses the
-        migration.
+        """Leave the old values at and below a path out of the new config. `why` is the reason for
+        the report. With `refuses`, the new config is marked as not usable.
         """
         self._end(path, Fate(None, why=why, refuses=refuses))
 
     def note(self, path: Path, why: str) -> None:
-        """Add a remark about a key that is not lost to the report."""
+        """Add a remark to the report about a key that was not dropped."""
         self.notes.append(Named(path, why))
 
     def keep(self, path: Path) -> bool:
-        """Take a value over at the same path. Return False if the result's schema lacks the key."""
+        """Take over an old value at the same path. Return False, and do nothing, if the new
+        generation's schema does not have that key.
+        """
         known = self._knows(path)
         if known:
             self.move(path, path)
         return known
 
     def atoms(self) -> list[Path]:
-        """Return the paths of all values without a fate. A list of tables counts as one value."""
+        """Return the paths of all old values for which it is not yet decided what becomes of them.
+        A list of tables counts as one value.
+        """
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
-        """Write an empty table at `to` if the source has a table at `path` and the table alone
-        switches something on.
+        """Write an empty table into the new config at `to`, if the old config has a table at `path`
+        and the mere presence of the new table switches something on.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})
 
     def tables(self) -> list[Path]:
-        """Return the paths of the tables and lists of the source that are not inside lists, the
-        outer ones first.
+        """Return the paths of the old config's tables and lists, the outer ones first. Those inside
+        lists are left out.
         """
         found = []
         for path in self.under:
@@ -222,8 +240,9 @@ class Account:
         return sorted(found, key=len)
 
     def named(self) -> list[Named]:
-        """Return the lines of the report: the notes, the values that were dropped, and every value
-        that is neither dropped nor in the result at the path of its fate.
+        """Return the lines of the report: the remarks, the values that were dropped, and every
+        value that was forgotten or did not arrive in the new config. A value of the last kind makes
+        the new config not usable.
         """
         found = list(self.notes)
         for leaf, value in self.leaves.items():
@@ -273,5 +292,7 @@ class Account:
         return False
 
     def is_own(self, path: Path) -> bool:
-        """Return True if the keys of a table are the user's own in the result."""
+        """Return True if the schema does not prescribe the keys of the table at `path` in the new
+        config, because the user chooses them (as in `headers`).
+        """
         return names_of(path) not in tables(self.new, self.component)

@@ -12,8 +12,9 @@ WHOLE = ("wandb", "prime_monitor")
 
 
 def rename(account: Account, forward: bool) -> None:
-    """Move every value that stays as it is to its other name. `forward` is True towards the current
-    generation.
+    """Move every value whose key has another name in the other generation, and which stays as it
+    is. `forward` is True for a migration to the current generation, and False for one to January
+    2026.
     """
     for item in sorted(RENAMES, key=_depth, reverse=True):
         source, target = _ends(item, forward)
@@ -29,11 +30,12 @@ def rename(account: Account, forward: bool) -> None:
 
 
 def rest(account: Account, forward: bool | None, why: str) -> None:
-    """Take over what the other generation has at the same path, and drop the rest for the reason
-    `why`.
+    """Take over the remaining values whose key is the same in both generations, and drop all others
+    for the reason `why`.
 
-    `forward` is True towards the current generation, and None if nothing has another name. A table
-    that switches something on by being there stays, even if it is empty.
+    `forward` is True for a migration to the current generation, False for one to January 2026, and
+    None for a config in which no key has another name. A table that switches something on by being
+    there stays, even if it is empty.
     """
     for path in account.atoms():
         if account.keep(path):

@@ -22,8 +22,8 @@ MOST = 1 << 20
 
 
 def to_current(account: Account) -> None:
-    """Write the current generation's config into `account.out`, and give every value of the source
-    a fate.
+    """Convert a config of January 2026 to the current generation: fill `account.out`, and decide
+    for every old value what becomes of it.
     """
     _shared(account)
     _gpus(account)
@@ -49,8 +49,8 @@ def to_current(account: Account) -> None:
 
 
 def default_renderer(model: str) -> dict[str, Any]:
-    """Return the [renderer] table for a model without a renderer of its own: the model's chat
-    template, and the tool parser of its family.
+    """Return the [renderer] table of a config for a model for which prime-rl has no renderer of its
+    own. It uses the model's chat template and the tool parser of the model's family.
     """
     renderer = {"name": "default"}
     if PARSERS.get(family(model), ())[:1] == ("hermes",):

@@ -22,7 +22,9 @@ _MOST_GPUS = 1024
 
 
 def to_january(account: Account) -> None:
-    """Write a config of January 2026 into `account.out`, and give every source value a fate."""
+    """Convert a config of the current generation to January 2026: fill `account.out`, and decide
+    for every old value what becomes of it.
+    """
     _gpus(account)
     _resume(account)
     _directory(account)
