@@ -14,10 +14,12 @@ _CHECKOUT = _PACKAGE.parents[1]
 
 
 def find(kind: Kind) -> Path:
-    """Return the directory of the playbooks, of the configs or of the built agent bundle.
+    """Return the directory on this machine that holds the playbooks, the configs, or the built
+    agent bundle, as `kind` says.
 
-    A wheel carries all three as package data (`bs4_console/_data`). A checkout has playbooks and
-    configs at its root and no built bundle. Raises ConsoleError if the directory does not exist.
+    An installed console has all three as package data (`bs4_console/_data`). A checkout has
+    playbooks and configs at its root and no built bundle. Raises ConsoleError if the directory does
+    not exist.
     """
     for candidate in (_PACKAGE / "_data" / kind, _CHECKOUT / kind):
         if candidate.is_dir():
@@ -29,7 +31,9 @@ def find(kind: Kind) -> Path:
 
 
 def checkout() -> Path | None:
-    """Return the root of the checkout that this code runs from, or None if it is installed."""
+    """Return the root of the checkout from which this console runs, or None if the console is
+    installed as a package.
+    """
     if (_PACKAGE / "_data").is_dir() or not (_CHECKOUT / "agents" / "bs4_agent").is_dir():
         return None
     return _CHECKOUT

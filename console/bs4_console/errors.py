@@ -14,8 +14,8 @@ FINDING, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
 
 
 def described(error: BaseException) -> str:
-    """Return one line that describes an unforeseen error: its type, the file and line where it was
-    raised, and the first 200 characters of its text.
+    """Return one line that describes an unforeseen error: its type, the file and line at which it
+    was raised, and the first 200 characters of its text.
     """
     frames = traceback.extract_tb(error.__traceback__)
     place = ""
@@ -50,11 +50,11 @@ LinkState = Literal[
 
 
 class ConsoleError(Exception):
-    """The base of every error that a person sees.
+    """The base of every error that is shown to a person.
 
-    `message` says what is wrong and `next_step` what to do now ("" if there is nothing).
+    `message` says what is wrong, and `next_step` what the person can do now ("" if nothing).
     `exit_code` is the exit code of a command that ends with this error. `retry` is True if the
-    console may try again without a person.
+    console may try again by itself.
     """
 
     exit_code = FINDING
@@ -69,13 +69,15 @@ class ConsoleError(Exception):
 
 
 class UsageError(ConsoleError):
-    """Raised when a command or an entry is wrong. Exit code 2."""
+    """Raised when a command, a setting or a file that a person wrote is wrong. Exit code 2."""
 
     exit_code = USAGE
 
 
 class NotApplicableError(ConsoleError):
-    """Raised when an action does not apply to this pod or run. Exit code 2."""
+    """Raised when a command or action cannot be used with this pod or run, or lacks something that
+    it needs. Exit code 2.
+    """
 
     exit_code = USAGE
 
@@ -89,8 +91,8 @@ class RefusedError(ConsoleError):
 
 
 class LinkError(ConsoleError):
-    """Raised when the pod could not be reached or did not answer. The error says nothing about the
-    run. Exit code 3.
+    """Raised when the pod could not be reached or its agent did not answer. The runs on the pod may
+    still be alive. Exit code 3.
     """
 
     exit_code = UNREACHABLE
@@ -116,8 +118,8 @@ class ChannelLost(Unreachable):
 
 
 class SessionFailed(Unreachable):
-    """Raised when the session that watches a pod ended because of a defect of this console, or
-    because of data that no agent sends. The session is started again.
+    """Raised when the session with a pod ended because of a defect in this console, or because the
+    pod sent data that an agent would not send. The session is started again by itself.
     """
 
     link_state = "failed"
@@ -130,25 +132,27 @@ class SessionFailed(Unreachable):
 
 
 class SessionRefused(LinkError):
-    """Raised when the connection exists but its server opens no further channel on it."""
+    """Raised when there is an SSH connection, but its server opens no further session on it."""
 
     link_state = "no session"
 
 
 class AuthFailed(LinkError):
-    """Raised when the pod does not accept the login."""
+    """Raised when the SSH server of the pod, or of a jump host, refuses the login."""
 
     link_state = "auth failed"
 
 
 class KeyUnusable(AuthFailed):
-    """Raised when the private key cannot be read: it is missing, its passphrase is wrong, or it is
-    not a key.
+    """Raised when a private key for the login cannot be used: its file is missing, is not a key, or
+    its passphrase is wrong or unknown.
     """
 
 
 class HostKeyUnknown(LinkError):
-    """Raised at the first contact with a host: a person has to accept its fingerprint."""
+    """Raised when no host key is trusted for this host yet, so that a person first has to accept
+    its fingerprint.
+    """
 
     link_state = "host key?"
 
@@ -165,7 +169,7 @@ class HostKeyUnknown(LinkError):
 
 
 class HostKeyChanged(LinkError):
-    """Raised when the pod shows a different key than the pinned one. The console then does not
+    """Raised when a pod shows another host key than the trusted one. The console then refuses to
     connect.
     """
 
@@ -179,13 +183,13 @@ class HostKeyChanged(LinkError):
 
 
 class NoPython(LinkError):
-    """Raised when the pod has no Python that can run the agent."""
+    """Raised when the pod has no Python that is new enough for the agent and can run it."""
 
     link_state = "no python"
 
 
 class NoSpace(LinkError):
-    """Raised when the pod's disk has no room for the agent."""
+    """Raised when the pod's disk has too little free space to install the agent."""
 
     link_state = "disk full"
 
@@ -197,20 +201,22 @@ class DeployFailed(LinkError):
 
 
 class NoAgent(LinkError):
-    """Raised when no agent runs on the pod and the command never deploys one."""
+    """Raised when no agent runs on the pod and the command is one that never installs an agent."""
 
     link_state = "no agent"
 
 
 class ProtocolMismatch(LinkError):
-    """Raised when the agent's protocol version does not fit this console."""
+    """Raised when what answers on the pod does not speak the agent's protocol in a version that
+    this console knows.
+    """
 
     link_state = "agent version"
 
 
 class RemoteError(ConsoleError):
-    """Raised when the agent answered with an error. `type` is the agent's name for the error (see
-    bs4_agent.errors).
+    """Raised when the pod's agent answered with an error. `type` is the agent's short name for it
+    (see bs4_agent.errors), such as "bad-cursor".
     """
 
     def __init__(self, type_: str, message: str) -> None:

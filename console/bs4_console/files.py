@@ -21,15 +21,16 @@ _COMPONENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def is_component(name: str) -> bool:
-    """Return True if a name that came from a pod is safe as one part of a path here: it has no
-    separator, no leading dot, and is not too long.
+    """Return True if a name that came from a pod can safely be used as a file or directory name on
+    this machine: it has no separator, no leading dot, and is not too long.
     """
     return len(name) <= ceilings.NAME_BYTES and _COMPONENT.fullmatch(name) is not None
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write `data` to a temporary file with mode 0600 and rename it over `path`. If `path` is a
-    symlink (as dotfile managers make), its target is replaced. Raises OSError if that fails.
+    """Replace the contents of the file `path` in one step: write `data` to a temporary file with
+    mode 0600 and rename it to `path`. If `path` is a symbolic link, the file to which it points is
+    replaced. Raises OSError if that fails.
     """
     target = path.resolve()
     private(target.parent)
@@ -48,8 +49,9 @@ def replace(path: Path, data: bytes) -> None:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Lock out other consoles while the block reads and replaces `path`. The lock is a file beside
-    `path`, and it ends with the process that holds it. Waits until the lock is free.
+    """Keep other consoles on this machine from changing the file `path` for the length of a `with`
+    block, waiting until they are done. The lock is a file beside `path`. It is released when the
+    block or the process ends.
     """
     private(path.resolve().parent)
     lock = path.resolve().with_name(f".{path.name}.lock")
@@ -63,8 +65,8 @@ def exclusive(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(lock: Path, otherwise: str) -> Iterator[None]:
-    """Hold the file `lock` while the block runs. Raises RefusedError with the sentence `otherwise`
-    if another process holds it.
+    """Hold the lock file `lock` for the length of a `with` block. Raises RefusedError at once, with
+    the sentence `otherwise` as its message, if another process holds it.
     """
     private(lock.parent)
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -79,8 +81,8 @@ def alone(lock: Path, otherwise: str) -> Iterator[None]:
 
 
 def private_text(path: Path) -> str:
-    """Return the text of a small file that holds secrets, at most its first 64 KiB. Raises
-    UsageError if the file cannot be read, or if other users can read it.
+    """Return the text of a file that holds secrets, at most its first 64 KiB. Raises UsageError if
+    the file cannot be read, or if its mode lets other users read it.
     """
     try:
         with path.open("rb") as handle:

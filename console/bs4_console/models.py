@@ -38,7 +38,9 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fact about a model comes from: a text that a person can follow, and its date."""
+    """Where a fact about a model comes from: `text` names the publication so that a person can look
+    it up, and `date` says when it was read or published.
+    """
 
     name: str
     text: str
@@ -47,8 +49,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Baseline:
-    """A model's result before training. `solved` is the share of tasks solved, 0 to 1; `n` is the
-    number of examples, or None if the source does not say.
+    """The result of a model on a benchmark before any training. `solved` is the share of tasks
+    solved, from 0 to 1. `n` is the number of examples, or None if the source does not state it.
     """
 
     solved: float
@@ -58,8 +60,8 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Price:
-    """A model's price in US dollars for 10^6 tokens. `output` is None if the source gives only one
-    number.
+    """A model's price in US dollars for a million tokens of input and of output. `output` is None
+    if the source gives only one number.
     """
 
     input: float
@@ -69,14 +71,15 @@ class Price:
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """One entry of configs/models.toml. An unknown value is None or "" and never a guess.
+    """What configs/models.toml says of one model. A value that is not known is None or "" and is
+    never guessed.
 
-    `hub` is the model's id on the hub. `params_b` and `active_b` are billions of parameters.
-    `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native" if the trainer has its
-    own implementation of the model and "hf" if it uses the one of transformers. `max_tokens` is the
-    completion budget found sensible, from and to. `trained` says what is known of training the
-    model. `blocked` has the reason why it could not be trained, and in `applies` the trainer with
-    which that was seen.
+    `hub` is the model's id on Hugging Face. `params_b` and `active_b` count all and the active
+    parameters in billions. `tool_calls` is "yes", "no", "broken" or "unknown". `impl` is "native"
+    if the trainer has its own implementation of the model, and "hf" if it uses that of
+    transformers. `max_tokens` is a sensible range of the completion budget. `trained` says what is
+    known of training it. `blocked` holds the reason why it cannot be trained, and under `applies`
+    the trainer concerned ("any" for all); it is empty if nothing is known against it.
     """
 
     name: str
@@ -94,11 +97,13 @@ class Model:
     blocked: dict[str, str] = field(default_factory=dict)
 
     def blocked_for(self, trainer: str) -> bool:
-        """Return True if the registry says that this trainer cannot train the model."""
+        """Return True if configs/models.toml says that `trainer` cannot train this model."""
         return bool(self.blocked) and self.blocked["applies"] in ("any", trainer)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the model as a JSON object. Sources are written out with their dates."""
+        """Return the model's facts as a dictionary for JSON output, each price and baseline with
+        its source and date.
+        """
 
         def origin(source: Source) -> dict[str, str]:
             return {"source": source.text, "date": source.date.isoformat()}
@@ -126,8 +131,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Remark:
-    """One result of a check of a model. `check` names what was checked; `fix` is the next thing to
-    do, or "" if there is nothing to do.
+    """One remark on whether a model can be trained. `check` names what was checked and `level` how
+    serious the result is. `fix` says what to do next, or is "".
     """
 
     check: str
@@ -138,7 +143,7 @@ class Remark:
 
 @functools.cache
 def registry() -> dict[str, Model]:
-    """Return the models of configs/models.toml by name, in the order of the file."""
+    """Return all models of configs/models.toml by their name, in the order of the file."""
     with (find("configs") / "models.toml").open("rb") as handle:
         data = tomllib.load(handle)
     sources = {}
@@ -148,8 +153,8 @@ def registry() -> dict[str, Model]:
 
 
 def get(name: str) -> Model | None:
-    """Return the model with this name or hub id, or None. Case is ignored, because providers write
-    ids in lower case and the hub does not.
+    """Return the model with this name or hub id from configs/models.toml, or None if the file lists
+    no such model. Upper and lower case are not distinguished.
     """
     wanted = name.lower()
     for m in registry().values():
@@ -159,8 +164,9 @@ def get(name: str) -> Model | None:
 
 
 def verify(name: str, trainer: str) -> list[Remark]:
-    """Return what the registry says for and against training the model `name` with `trainer`. Uses
-    no network. Raises UsageError if `name` is not a valid model id.
+    """Return remarks on training the model `name` with `trainer`, from what configs/models.toml
+    says for and against it. No network is used. Raises UsageError if `name` is not a valid model
+    id.
     """
     if not _ID.fullmatch(name):
         raise UsageError(
@@ -221,11 +227,12 @@ def verify(name: str, trainer: str) -> list[Remark]:
 
 
 def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.0) -> list[Remark]:
-    """Return what the hub says about a model: it exists, it is gated, it is text-only. `base` is
-    the hub's address, `token` a read token or "", and `timeout` is in seconds.
+    """Ask the model hub (Hugging Face) about a model and return remarks: whether it exists, is
+    gated, and is text-only. `base` is the hub's address, `token` a read token or "", and `timeout`
+    is in seconds.
 
-    If the registry knows the model, its hub id is used. A hub that does not answer gives a warning,
-    because that says nothing about the model.
+    For a model in configs/models.toml, the hub id of that entry is used. If the hub does not
+    answer, the result is a warning and not an error, because the model may be fine.
     """
     model = get(name)
     hub_id = model.hub if model else name
@@ -263,8 +270,8 @@ def ask_hub(name: str, *, base: str = HUB, token: str = "", timeout: float = 15.
 
 
 def refused(hub_id: str, code: int, address: str) -> list[Remark]:
-    """Return what an HTTP error status of the hub means for a model. `code` is the status and
-    `address` the URL that was requested.
+    """Return remarks that explain what the HTTP error status `code` of the model hub means for the
+    model `hub_id`. `address` is the URL that was requested.
     """
     if code == 404:
         return [
@@ -306,7 +313,9 @@ def _gate(hub_id: str, info: dict[str, Any]) -> list[Remark]:
 
 
 def senses(hub_id: str, config: dict[str, Any]) -> list[Remark]:
-    """Return a remark that says if a config.json describes a text-only causal language model."""
+    """Return a remark that says whether the model's config.json, given as `config`, describes a
+    causal language model for text only.
+    """
     found = [key for key in _OTHER_SENSES if config.get(key) is not None]
     given = config.get("architectures")
     kinds = given if isinstance(given, list) else []

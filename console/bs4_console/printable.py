@@ -33,15 +33,18 @@ _BREAKS = re.compile("[\r\n\t]+")
 
 
 def printable(text: str) -> str:
-    """Return the text without anything that a terminal acts on. Tabs and line feeds stay."""
+    """Remove from the text everything that a terminal acts on, such as escape sequences and control
+    characters. Tabs and line feeds stay.
+    """
     if text.isprintable():
         return text
     return without_unseen(_SEQUENCES.sub("", text))
 
 
 def one_line(text: str) -> str:
-    """Return the text as `printable` does, with one space for each run of tabs and line breaks, so
-    that a value cannot pretend to be a line of ours.
+    """Make the text one line: replace each run of tabs and line breaks by one space, and remove
+    everything that a terminal acts on. A value from a pod can then not imitate another line of the
+    console's output.
     """
     if text.isprintable():
         return text
@@ -49,8 +52,8 @@ def one_line(text: str) -> str:
 
 
 def blanked(text: str) -> str:
-    """Return the text with a space in place of each character that a terminal acts on, so that a
-    column stays a column.
+    """Replace each character that a terminal acts on, and each tab and line feed, by one space. The
+    number of characters stays the same, so that columns stay aligned.
     """
     if text.isprintable():
         return text
@@ -58,8 +61,8 @@ def blanked(text: str) -> str:
 
 
 def without_unseen(text: str) -> str:
-    """Return the text without the characters that a terminal acts on, tabs and line feeds left.
-    What remains of an escape sequence stays as text.
+    """Remove from the text the single characters that a terminal acts on, except tabs and line
+    feeds. The visible rest of an escape sequence stays as text; `printable` removes that too.
     """
     if text.isprintable():
         return text
@@ -108,8 +111,8 @@ class _Printing:
 
 @contextlib.contextmanager
 def only_printable(out: TextIO, err: TextIO) -> Iterator[None]:
-    """While the context is open, pass what is written to standard output and standard error, which
-    are `out` and `err`, through `printable`.
+    """For the length of a `with` block, pass everything that is written to standard output (`out`)
+    and standard error (`err`) through `printable`.
     """
     with (
         contextlib.redirect_stdout(cast(TextIO, _Printing(out))),

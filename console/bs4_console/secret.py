@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Secret:
-    """A text that `str` and `repr` hide. Call `reveal` only at the place that needs the text."""
+    """A secret text, such as an API key, that `str` and `repr` do not show. Call `reveal` only at
+    the place that needs the text.
+    """
 
     _text: str = field(repr=False)
 

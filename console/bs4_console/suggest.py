@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 
 def did_you_mean(word: str, known: Iterable[str], most: int = 8) -> str:
-    """Return a sentence that suggests the known name nearest to `word`. If none is near, the
-    sentence lists the first `most` known names.
+    """Return a sentence for an error message about an unknown name `word`. It suggests the most
+    similar of the names in `known`, or, if none is similar, lists the first `most` of them.
     """
     names = list(known)
     near = difflib.get_close_matches(word, names, n=1)

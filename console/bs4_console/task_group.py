@@ -8,8 +8,8 @@ from typing import Any
 
 
 class TaskGroup311:
-    """Run coroutines until one fails. The others are then cancelled and the error is raised
-    unchanged. More coroutines can join in the meantime.
+    """Runs coroutines as tasks until all have ended or one fails. After a failure the others are
+    cancelled and `wait` raises the error unchanged. Coroutines can be added at any time.
 
     asyncio.TaskGroup does the same by cancelling the task that waits for the group. It does not
     undo that cancellation if the task is already waiting in `__aexit__` (3.11.0 to 3.13):
@@ -23,8 +23,8 @@ class TaskGroup311:
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start the coroutine `work` now as a task. After the group has ended, `work` is closed
-        without running.
+        """Start the coroutine `work` as a task of the group. If the group has ended already, `work`
+        is closed and never runs.
         """
         if self._over.done():
             work.close()
@@ -34,8 +34,9 @@ class TaskGroup311:
         task.add_done_callback(self._ended)
 
     async def wait(self) -> None:
-        """Wait until all tasks have ended. Raises the first error of a task. No task is left
-        running when this returns, raises or is cancelled.
+        """Wait until all tasks of the group have ended. If a task fails, its error is raised at
+        once and the other tasks are cancelled. No task still runs when this returns, raises or is
+        cancelled.
         """
         if not self._tasks:
             return

@@ -20,12 +20,12 @@ _POSITION = ("pod", "run", "place", "source", "incident")
 
 @dataclass(kw_only=True)
 class Settings:
-    """The saved state of the screen.
+    """What the screen remembers from one start of the console to the next.
 
-    `pod` and `run` name the row under the fleet's cursor. `place` is the screen that was open over
-    the fleet: "fleet", "pod", "run", "log" with `source`, "incident" with `incident`, "journal" or
-    "gpus". `silenced` lists pods ("POD") and runs ("POD/RUN") whose alerts make no sound; with
-    `quiet` no alert makes a sound.
+    `pod` and `run` name the row that the fleet screen's cursor was on. `place` is the screen that
+    was open above it: "fleet" (none), "pod", "run", "log" (with `source`), "incident" (with
+    `incident`), "journal" or "gpus". `silenced` lists pods ("POD") and runs ("POD/RUN") whose
+    alerts make no sound; with `quiet` no alert makes a sound.
     """
 
     theme: str = ""
@@ -47,14 +47,16 @@ class Settings:
 
 
 def path() -> Path:
-    """Return the path of the file that holds the settings."""
+    """Return the path of the file on this machine in which the screen's settings are saved. The
+    file need not exist.
+    """
     return state_dir() / FILE
 
 
 def load() -> tuple[Settings, str]:
-    """Return the settings and an error message, which is "" if there is none. The settings are the
-    defaults if the file does not exist or cannot be used. Entries that this console does not know
-    come from a newer one and are left out.
+    """Read the saved settings of the screen. Return them with an error message for the person,
+    which is "" if all is well. If the file does not exist or cannot be used, the settings are the
+    defaults. Entries that this console does not know are ignored.
     """
     try:
         content = path().read_bytes()
@@ -83,7 +85,7 @@ def load() -> tuple[Settings, str]:
 
 
 def save(settings: Settings) -> str:
-    """Write all settings to the file. Returns an error message, or "" on success."""
+    """Save all settings of the screen. Return "" on success, else an error message for a person."""
     from bs4_console import files
 
     try:
@@ -99,8 +101,9 @@ def _not_written(error: OSError) -> str:
 
 
 def keep(mine: Settings, before: Settings) -> str:
-    """Write the settings of `mine` that differ from `before`. The other settings stay as another
-    console has written them in the meantime. Returns an error message, or "" on success.
+    """Save those settings of the screen in which `mine` differs from `before`. The others stay in
+    the file as they are, because another console may have changed them meanwhile. Return "" on
+    success, else an error message for the person.
     """
     from bs4_console import files
 

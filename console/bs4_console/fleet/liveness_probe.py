@@ -17,10 +17,12 @@ PortWord = Literal["open", "mute", "refused", "silent"]
 
 
 async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
-    """Return one sentence about what the provider says of a pod after `error`.
+    """Ask the provider about a pod that could not be reached because of `error`, and return one
+    sentence about the answer.
 
-    Returns "" if the inventory names no machine for the pod, if `error` is not an error of the
-    link, or if the provider does not know. Nothing is concluded from one poll.
+    Return "" if the inventory names no machine for the pod, if `error` does not come from the link,
+    or if the provider does not know. One poll proves nothing, so the sentence claims nothing for
+    certain.
     """
     witness = witness_of(pod)
     if witness is None or not isinstance(error, LinkError):
@@ -33,9 +35,9 @@ async def beside_the_link(pod: Pod, error: ConsoleError) -> str:
 
 
 async def at_its_port(host: str, port: int, timeout_s: float = 10.0) -> PortWord:
-    """Return what answers at an address: "open" (an SSH server sends its greeting), "mute"
-    (somebody accepts the connection and sends no greeting), "refused" (the connection is refused)
-    or "silent" (no answer within `timeout_s` seconds, or no route). Nothing is sent.
+    """Connect to `host` and `port` without sending anything, and return what answers: "open" (an
+    SSH server greets), "mute" (the connection is accepted, but no greeting comes), "refused" (the
+    connection is refused) or "silent" (no route, or no answer within `timeout_s` seconds).
     """
     try:
         async with asyncio.timeout(timeout_s):

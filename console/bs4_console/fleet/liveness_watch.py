@@ -35,37 +35,37 @@ _ELSEWHERE = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
 
 
 class Looks(Protocol):
-    """The probes of a pod that do not use its link. Tests replace them."""
+    """The ways to probe a pod without the console's link to it. Tests use another object."""
 
     async def provider(self, pod: str) -> Observation | None:
-        """Return what the pod's provider says of the pod's machine, or None if the inventory does
-        not name provider and machine.
+        """Ask the provider about the machine of the pod with this name, and return the answer, or
+        None if the inventory does not name its provider and machine.
         """
         ...
 
     async def port(self, pod: str) -> PortWord | None:
-        """Return what answers at the pod's SSH port (see `at_its_port`), or None if the pod is not
-        reached directly.
+        """Return what answers at the SSH port of the pod with this name ("open", "mute", "refused"
+        or "silent", see `at_its_port`), or None if the pod is not reached directly.
         """
         ...
 
     def network(self) -> bool:
-        """Return True if this machine has a route to the internet."""
+        """Return True if this machine, on which the console runs, has a route to the internet."""
         ...
 
 
 class RealLooks:
-    """Probes the provider's API, the pod's SSH port and this machine's routes. `inventory` is the
-    default inventory if None.
+    """Probes a pod through its provider's API and its SSH port, and checks this machine's own
+    routes. `inventory` None means the default inventory.
     """
 
     def __init__(self, inventory: Inventory | None = None) -> None:
         self._inventory = inventory or Inventory()
 
     async def provider(self, pod: str) -> Observation | None:
-        """Return what the pod's provider says of the pod's machine. Returns None if the inventory
-        does not name provider and machine, and an observation in state "unknown" if the inventory
-        cannot be read.
+        """Ask the provider about the machine of the pod with this name, and return the answer.
+        Return None if the inventory does not name its provider and machine, and an observation in
+        state "unknown" if the inventory cannot be read.
         """
         # Importing it takes 0.2 s, because it imports an HTTP client. The thread that answers keys
         # must not wait for that.
@@ -85,8 +85,9 @@ class RealLooks:
         return sight
 
     async def port(self, pod: str) -> PortWord | None:
-        """Return what answers at the pod's SSH port (see `at_its_port`). Returns None if the pod is
-        local, is reached through a jump host, or is not in the inventory.
+        """Return what answers at the SSH port of the pod with this name ("open", "mute", "refused"
+        or "silent", see `at_its_port`). Return None if the pod is this machine, is reached through
+        a jump host, or is not in the inventory.
         """
         look = await asyncio.to_thread(importlib.import_module, "bs4_console.fleet.liveness_probe")
         try:
@@ -99,8 +100,8 @@ class RealLooks:
         return word
 
     def network(self) -> bool:
-        """Return True if this machine has a route to the internet, over IPv4 or IPv6. Nothing is
-        sent.
+        """Return True if this machine, on which the console runs, has a route to the internet over
+        IPv4 or IPv6. Nothing is sent; the kernel's routes are read.
         """
         return any(_has_route(family, address) for family, address in _ELSEWHERE)
 
@@ -146,8 +147,9 @@ class _Known:
 
 
 class LostWatch:
-    """Keeps `PodState.provider` and `PodState.lost` up to date. `clock` is the monotonic clock with
-    which a session stamps its link.
+    """Watches all pods for signs that one is lost, and keeps `PodState.provider` and
+    `PodState.lost` up to date. `clock` must be the monotonic clock that the sessions use for their
+    links.
     """
 
     def __init__(
@@ -163,7 +165,7 @@ class LostWatch:
         self._known: dict[str, _Known] = {}
 
     async def run(self) -> None:
-        """Collect signs and judge the pods every TICK_S seconds until cancelled."""
+        """Check all pods every 5 seconds (TICK_S) until cancelled."""
         try:
             while True:
                 self.tick()
@@ -182,8 +184,8 @@ class LostWatch:
         return found
 
     def tick(self) -> None:
-        """Collect the signs that this machine knows, judge each pod, and start a poll of the
-        provider if one is due.
+        """Note what the console knows of each pod now, update the verdict on each, and start to ask
+        the provider about those for which it is time.
         """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):
@@ -201,7 +203,9 @@ class LostWatch:
             self._tell(pod, known)
 
     async def settled(self) -> None:
-        """Wait until all polls under way have been answered. For tests."""
+        """Wait until the providers have answered all questions that were started. Only tests need
+        this.
+        """
         await asyncio.gather(*self._asked())
 
     # -- signs

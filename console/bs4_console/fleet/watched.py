@@ -20,18 +20,21 @@ LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where a fleet gets its pods. `make` returns a new session for a pod of the inventory."""
+    """Where a fleet takes its pods from: an inventory, and `make`, which returns a new session for
+    a pod of it.
+    """
 
     inventory: Inventory
     make: Callable[[Pod], PodSession]
 
 
 class Fleet:
-    """Starts and stops one session for each pod, and tells listeners which pod changed.
+    """All pods that a console shows, with a session for each. It starts and stops the sessions and
+    tells listeners which pod changed.
 
-    `outside` also polls W&B about the pods' runs and the providers about pods that do not answer,
-    with this machine's keys. With a `source`, the fleet follows its inventory: a pod that is added
-    appears, a changed one is connected to anew, and a removed one goes.
+    With `outside`, it also asks W&B about the pods' runs and providers about pods that do not
+    answer, with this machine's keys. With a `source`, it follows the inventory: a new pod is added,
+    a changed pod is connected to anew, and a removed pod is dropped.
     """
 
     def __init__(
@@ -64,7 +67,7 @@ class Fleet:
             self.add(self._source.make(pod))
 
     def add(self, session: PodSession) -> None:
-        """Add a session to the fleet. It is started by the next `start`."""
+        """Add a session to the fleet without starting it. The next call of `start` does that."""
         self.sessions[session.state.name] = session
         session.state.listeners.append(self._changed)
 
@@ -79,11 +82,13 @@ class Fleet:
         return None if session is None else session.state
 
     def on_change(self, listener: Callable[[PodState], None]) -> None:
-        """Have `listener` called with each pod that changes."""
+        """Register `listener`, which is called with the state of a pod each time it changes."""
         self._listeners.append(listener)
 
     def on_problem(self, listener: Callable[[str], None]) -> None:
-        """Have `listener` called with a sentence if the inventory cannot be followed."""
+        """Register `listener`, which is then called with a sentence if the inventory cannot be read
+        while the fleet follows it.
+        """
         self._problem_listeners.append(listener)
 
     def _changed(self, pod: PodState) -> None:
@@ -91,8 +96,8 @@ class Fleet:
             listener(pod)
 
     def start(self) -> None:
-        """Start the sessions that do not run yet, and the tasks that follow the inventory and poll
-        from outside. May be called again.
+        """Start every session that does not run yet, and the tasks that follow the inventory and
+        ask W&B and providers. It may be called again after sessions were added.
         """
         self._start_sessions()
         if self._watch is not None and self._following is None:
@@ -162,7 +167,9 @@ class Fleet:
         pod.changed()
 
     async def stop(self) -> None:
-        """Cancel all tasks, wait for them, and close the sessions."""
+        """Stop watching all pods: cancel all tasks, wait until they have ended, and close the
+        sessions.
+        """
         beside = list(self._looking)
         if self._following is not None:
             beside.append(self._following)

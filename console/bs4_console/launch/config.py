@@ -41,11 +41,12 @@ _OWN = frozenset(
 async def resolved(
     live: PodSession, asked: LaunchRequest, *, setup: bool = False, otherwise: str = ""
 ) -> LaunchRequest:
-    """Return `asked` with trainer, component and directory filled in.
+    """Return the launch request with its trainer, component (rl or sft) and working directory
+    filled in, as its config on the pod shows them.
 
-    `setup` accepts that there is no config yet; the named trainer alone counts then. `otherwise` is
-    the trainer for a config that can be read and does not tell its trainer. Raises UsageError if
-    the config does not tell the trainer, or tells another one than `asked` names.
+    With `setup`, a named trainer is enough and no config has to exist yet. `otherwise` is the
+    trainer to use if the config can be read and does not show one. Raises UsageError if no trainer
+    can be determined, or if the config belongs to verl and the request names another trainer.
     """
     given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""))
     if asked.trainer and not asked.component:
@@ -92,8 +93,8 @@ async def resolved(
 
 
 def of_verl(text: str) -> str | None:
-    """Return the component (rl or sft) that a config of verl starts, or None if `text` is not a
-    config of verl.
+    """Return which program of verl the config with this text is for, "rl" or "sft". Return None if
+    it is not a config of verl.
     """
     try:
         data = tomllib.loads(text)

@@ -40,9 +40,10 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchRequest:
-    """One launch as a person requests it. `resume` is a step or "auto". `fresh` moves existing
-    output to the run's trash. `container` is the container of the pod in which the run starts; all
-    paths are the pod's own.
+    """A person's request to launch a run on a pod. `resume` is the step to resume from, or "auto"
+    to let the agent choose. `fresh` moves existing output to the run's trash first. `component` is
+    the trainer's program (rl or sft), and `overrides` are further arguments for it. `container` is
+    the container of the pod in which the run starts. All paths are on the pod.
     """
 
     run: str
@@ -59,13 +60,13 @@ class LaunchRequest:
     container: str = ""
 
     def body(self) -> dict[str, Any]:
-        """Return the request as a dictionary for the agent."""
+        """Return the request as the dictionary that is sent to the agent."""
         return {**asdict(self), "overrides": list(self.overrides), "env": dict(self.env)}
 
 
 def key_of(plan_hash: str, run: str) -> str:
-    """Return the action key of a launch. The same plan of the same run always has the same key, so
-    that confirming it twice, from any console, starts it once.
+    """Return the key of the action that launches this plan of this run. The key depends only on the
+    plan and the run, so that a plan that is confirmed twice, from any console, starts the run once.
     """
     value = int.from_bytes(
         hashlib.sha256(f"launch {run} {plan_hash}".encode()).digest()[:16], "big"
@@ -74,15 +75,17 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the newest launch of the run that has not ended, or None. It is followed and not
-    started a second time.
+    """Return the newest launch of `run` that has not ended, or None if there is none. The caller
+    follows it instead of starting a second one.
     """
     found = [action for action in launches(state, run) if not action.ended]
     return max(found, key=attrgetter("accepted_t"), default=None)
 
 
 def launches(state: PodState, run: str) -> list[ActionView]:
-    """Return all launches of the run."""
+    """Return all launch actions of `run` that the pod's journal holds, ended ones too. The list is
+    empty if it was never launched.
+    """
     found = []
     for a in state.ledger.actions.values():
         if (a.kind, a.run) == ("launch", run):
@@ -91,8 +94,8 @@ def launches(state: PodState, run: str) -> list[ActionView]:
 
 
 def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
-    """Return the run if it is alive and has the requested trainer and config, so that there is
-    nothing to start. Returns None otherwise, also for a `fresh` launch.
+    """Return the run that was requested if it is already running with the same trainer and config,
+    so that there is nothing to start. Return None if it is not, or if the request is `fresh`.
     """
     run = state.runs.get(asked.run)
     attempt = None if run is None else run.view.attempt
@@ -105,19 +108,19 @@ def trains_already(state: PodState, asked: LaunchRequest) -> RunState | None:
 
 @dataclass(frozen=True)
 class Looked:
-    """The result of the preflight before a start."""
+    """The result of the preflight checks before a launch."""
 
     preflight: Preflight
 
     @property
     def blocking(self) -> Sequence[Check]:
-        """Return the checks that forbid the start."""
+        """Return the preflight checks that forbid the launch; empty if the run may be launched."""
         return self.preflight.blocking
 
     @property
     def memory(self) -> Sequence[str]:
-        """Return the GPU memory that trainer and inference need, with the arithmetic, as lines to
-        show beside the plan. Empty if there is no estimate.
+        """Return lines for a person about the memory of one GPU that the trainer and the inference
+        need, with the arithmetic. The list is empty if there is no estimate.
         """
         if not self.preflight.memory:
             return []
@@ -125,8 +128,8 @@ class Looked:
 
     @property
     def told(self) -> list[Check]:
-        """Return the checks that a person should read: blocking ones first, then warnings, then
-        unknown ones.
+        """Return the preflight checks that a person should read: those that forbid the launch
+        first, then warnings, then those without a result. Checks that passed are left out.
         """
         order = ("blocking", "warning", "unknown")
         return sorted(
@@ -136,13 +139,15 @@ class Looked:
 
 
 def sentence(check: Check) -> str:
-    """Return why a check complains and what to do about it, as sentences."""
+    """Return the text of a preflight check for a person: what is wrong, and how to fix it."""
     stop = "" if check.why.endswith((".", "!", "?")) else "."
     return f"{check.why}{stop} {check.fix}".strip()
 
 
 async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
-    """Examine pod, config and model before anything is planned, and return the result."""
+    """Run the preflight checks for a launch request on the pod: the pod itself, the config and the
+    model. Return their result. Nothing is started or planned.
+    """
     wanted = Wanted(
         trainer=asked.trainer,
         config=asked.config,
@@ -160,9 +165,10 @@ async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
 
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Call `ask` and return its answer. If the link is lost meanwhile, wait up to RELINK_S seconds
-    for the next one and call it again, over LINKS links in all. `ask` must change nothing on the
-    pod. Raises ChannelLost if the last link is lost too.
+    """Await `ask()` and return its answer. If the link to the pod is lost meanwhile, wait up to 60
+    seconds for a new link and ask again, three times in all. `ask` must not change anything on the
+    pod. Raises ChannelLost if the link is lost at the third time too, and Unreachable if no new
+    link comes.
     """
     for _ in range(LINKS - 1):
         try:
@@ -173,7 +179,9 @@ async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) ->
 
 
 def price_of(pod: str) -> float | None:
-    """Return the pod's price in the inventory in US dollars per hour, or None if not known."""
+    """Return the price in US dollars an hour that the inventory states for the pod with this name,
+    or None if it states none.
+    """
     for known in Inventory().list():
         if known.name == pod:
             return known.price
@@ -181,9 +189,9 @@ def price_of(pod: str) -> float | None:
 
 
 async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
-    """Return the pod's plan for a launch. `record` holds values that the run's record keeps of this
-    start (price per hour, phase); they are not part of the plan's hash. Raises RefusedError or
-    NotApplicableError with the pod's reason if it makes no plan.
+    """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values
+    (price, phase) that are stored with the launch and do not change the plan's hash. Raises
+    RefusedError or NotApplicableError with the agent's reason if it makes no plan.
     """
     kept = {}
     for name, value in record.items():
@@ -200,8 +208,8 @@ async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanVie
 
 
 async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) -> str:
-    """Submit a plan that a person has confirmed, and return the action's key. `confirmed` is True
-    if the person typed the run's name.
+    """Submit the launch of a plan that a person has confirmed, and return the key of the action.
+    `confirmed` is True if the person typed the run's name, which some plans need (see `must_type`).
     """
     key = key_of(view.plan_hash, view.run)
     return await live.submit(
@@ -214,8 +222,9 @@ async def start(live: PodSession, view: PlanView, *, confirmed: bool = False) ->
 
 
 async def until_started(live: PodSession, key: str) -> AsyncIterator[ActionView]:
-    """Yield the action's states like `follow_action`, but stop as soon as the program runs. For a
-    person who does not want to wait for the first step.
+    """Yield the state of the launch action `key` each time it changes, and stop as soon as the
+    run's program has been started or the action has ended. The wait for the first training step is
+    left out.
     """
     async for action in live.follow_action(key):
         yield action
@@ -231,13 +240,16 @@ def _is_to_come(step: StepView) -> bool:
 
 
 def must_type(view: PlanView) -> bool:
-    """Return True if a person has to type the run's name to confirm the plan."""
+    """Return True if a person has to type the run's name to confirm this plan, instead of only
+    saying yes.
+    """
     return bool(view.plan.get("typed_name"))
 
 
 def plan_lines(view: PlanView, state: PodState, price: float | None = None) -> list[str]:
-    """Return the lines that a person reads beside the plan's steps: why it resumes at that step,
-    notes, environment, model, and cost. `price` is in US dollars per hour.
+    """Return lines for a person about a launch plan, beside its steps: why the run resumes at its
+    step, notes, environment variables, the config's model, and an estimate of time and cost.
+    `price` is in US dollars an hour, or None if unknown.
     """
     return list(_said(view.plan, state.runs.get(view.run), price))
 
@@ -276,7 +288,7 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """Return how the launch ended and what to do next, as lines."""
+    """Return lines for a person that say how the launch ended and which commands to use next."""
     run, pod = action.run, state.name
     known = state.runs.get(run)
     # verl prints everything through its driver, so the launcher's log is its trainer's log.
@@ -310,5 +322,5 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
 
 
 def again(asked: LaunchRequest, **changes: Any) -> LaunchRequest:
-    """Return the same request with some fields changed."""
+    """Return a copy of the launch request in which the given fields are replaced."""
     return replace(asked, **changes)

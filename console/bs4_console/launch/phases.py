@@ -32,9 +32,9 @@ from bs4_console.pods.state import PlanView, PodState, RunState
 
 @dataclass(frozen=True)
 class Until:
-    """The condition that ends a phase: `step` is saved completely, or the mean reward of the last
-    `steps` steps is at least `reward`, or a person ends it (`by_hand`). Without any of them the
-    phase lasts until the run ends.
+    """The condition that ends a phase of a phased run: the checkpoint of `step` is complete, or the
+    mean reward of the last `steps` steps is at least `reward`, or a person ends the phase
+    (`by_hand`). If none of these is set, the phase lasts until the run ends.
     """
 
     step: int | None = None
@@ -43,7 +43,7 @@ class Until:
     by_hand: bool = False
 
     def words(self) -> str:
-        """Return the condition in words."""
+        """Return the condition as words for a person, such as "step 300 is saved"."""
         if self.step is not None:
             return f"step {self.step} is saved"
         if self.reward is not None:
@@ -55,8 +55,8 @@ class Until:
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of a phase file: its config on the pod, its condition, and additional arguments for
-    the trainer.
+    """One phase of a phased run: its name, the path of its config on the pod, the condition that
+    ends it, and further arguments for the trainer.
     """
 
     name: str
@@ -67,7 +67,9 @@ class Phase:
 
 @dataclass(frozen=True)
 class Phases:
-    """A phase file: a run, its trainer and directories, and its phases in order."""
+    """The contents of a phase file: a run, its trainer and directories on the pod, and the phases
+    that follow each other.
+    """
 
     run: str
     trainer: str
@@ -76,7 +78,7 @@ class Phases:
     phases: tuple[Phase, ...]
 
     def asked(self, phase: Phase) -> LaunchRequest:
-        """Return the launch request of a phase."""
+        """Return the request that launches the run in this phase."""
         return LaunchRequest(
             run=self.run,
             trainer=self.trainer,
@@ -87,7 +89,7 @@ class Phases:
         )
 
     def after(self, phase: Phase) -> Phase | None:
-        """Return the phase that follows, or None after the last one."""
+        """Return the phase that comes after `phase`, or None if it is the last."""
         at = self.phases.index(phase) + 1
         if at < len(self.phases):
             return self.phases[at]
@@ -96,10 +98,10 @@ class Phases:
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a phased run is. `phase` is the phase that was launched last, or None before the first.
-    `due` is True if its condition holds and there is a complete checkpoint to continue from; `why`
-    says so, or what is missing. `resumable` is the newest complete step, or None. `live` is True
-    while the run is alive.
+    """The present place of a phased run. `phase` is the phase that was launched last, or None
+    before the first launch. `due` is True if the phase's condition is met and there is a complete
+    checkpoint to continue from; `why` gives the reason for either answer. `resumable` is the newest
+    complete step, or None. `live` is True while the run is alive.
     """
 
     phase: Phase | None
@@ -110,8 +112,8 @@ class Standing:
 
 
 def read(file: Path) -> Phases:
-    """Read a phase file and check it. Raises UsageError, with the place, if it is not a valid phase
-    file.
+    """Read a phase file on this machine and check it. Raises UsageError, which names the wrong
+    place, if it is not a valid phase file.
     """
     try:
         data = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -197,9 +199,9 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """Return the phase of the run's newest launch that started, and the config part of its plan.
-    The phase is None, and the config part empty, before the first launch. Raises UsageError if the
-    run was launched without phases.
+    """Return the phase in which the run was last launched, and a description of that launch's
+    config (model, adapter). The result is None and an empty mapping if it was never launched.
+    Raises UsageError if the last launch belongs to no phase of this file.
     """
     started = []
     for action in guide.launches(state, wanted.run):
@@ -220,7 +222,10 @@ def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str
 
 
 async def standing(live: PodSession, wanted: Phases) -> Standing:
-    """Return where the phased run is now, from the pod's journal, steps and files."""
+    """Determine in which phase the run is now and whether the phase's condition is met, from the
+    pod's journal, steps and checkpoints. Raises UsageError if the run was launched with a phase
+    that the file does not have.
+    """
     phase, _ = launched(live.state, wanted)
     if phase is None:
         return Standing(None, False, "it was not started yet", None, False)
@@ -251,9 +256,9 @@ def _due(until: Until, run: RunState, newest: int | None) -> tuple[bool, str]:
 
 
 async def plan_of(live: PodSession, wanted: Phases, phase: Phase, price: float | None) -> PlanView:
-    """Return the pod's plan for launching a phase. `price` is in US dollars per hour. Raises
-    RefusedError if the phase would start another adapter or model, or would not continue from a
-    checkpoint of the run.
+    """Ask the pod for a plan that launches the run in `phase`, and return the plan. `price` is in
+    US dollars an hour, or None. Raises RefusedError if the phase would train another adapter or
+    model than the one before, or if there is no complete checkpoint to continue from.
     """
     before, theirs = launched(live.state, wanted)
     view = await guide.plan(live, wanted.asked(phase), price=price, phase=phase.name)

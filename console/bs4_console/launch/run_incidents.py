@@ -13,9 +13,10 @@ Tell = Callable[[IncidentView], None]
 
 @contextmanager
 def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
-    """Call `tell` once for each incident that opens on the action's run inside the block, and on
-    entry for those that have opened since the action was accepted. Older incidents belong to an
-    earlier attempt, or are what the action repairs. An action without a run has none.
+    """Within a `with` block, call `tell` once for each incident that opens on the run of `action`.
+    Incidents that are open on entry are reported too if they opened after the action was accepted.
+    Older ones are left out, because the action may be repairing them. Nothing is reported if the
+    action has no run.
     """
     told: set[str] = set()
 
@@ -37,8 +38,9 @@ def reported(state: PodState, action: ActionView, tell: Tell) -> Iterator[None]:
 
 
 def sentences(incident: IncidentView, pod: str, *, stoppable: bool = True) -> list[str]:
-    """Return what an incident is and how to see more of it, as sentences. If it is critical and the
-    run is `stoppable`, they also say how to stop the run.
+    """Return sentences for a person: what the incident is, and the commands that show more of it.
+    For a critical incident of a run that is `stoppable`, they also name the command that stops the
+    run.
     """
     fix = f"playbook show {incident.failure}"
     if incident.playbook is not None:

@@ -15,8 +15,9 @@ from bs4_console.pods.state import ActionView, PodState, RunState
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of stopping a run. `command` is the kill command as a person would type it, and
-    `seconds` is how long its targets get to end.
+    """One step of stopping a run: sending a signal to some of its processes. `command` is the kill
+    command as a person would type it, and `seconds` is how long these processes get to end before
+    the next step.
     """
 
     command: str
@@ -24,13 +25,15 @@ class StopStep:
 
 
 def processes(run: RunState) -> list[dict[str, Any]]:
-    """Return the run's living processes as telemetry lists them. Empty if none is known to live."""
+    """Return the run's living processes as the newest telemetry lists them (component, pid, ...).
+    The list is empty if the run is not alive.
+    """
     return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """Return the actions on the run that are under way. A stop ends them before it does anything
-    else.
+    """Return the actions on the run (launch, playbook, restore) that are still under way. Stopping
+    the run ends them first. The list is empty if there are none.
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()
@@ -42,8 +45,8 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
 
 
 def steps(run: RunState) -> list[StopStep]:
-    """Return the steps of stopping the run in order, by the rules of its trainer. After the last
-    one the agent reports what is left. Empty if no process lives.
+    """Return the signals that a stop of the run would send, in order, by the rules of its trainer.
+    Afterwards the agent reports any process that is left. The list is empty if no process is alive.
     """
     living = processes(run)
     if not living:

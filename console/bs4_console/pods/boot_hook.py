@@ -58,15 +58,17 @@ _DROP_UNIT = (
 
 
 class NoAgentThere(ConsoleError):
-    """Raised when a hook would have no agent to start."""
+    """Raised if the pod has no agent installed, so that a boot hook would have nothing to start."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The facts that a probe of the pod has found.
+    """What a probe of one pod found about boot hooks, which start the agent again after a reboot.
 
-    `home` is the agent's home directory and `python` its interpreter. `hooks` are the platforms
-    whose hooks are installed. `last` is the record of the last start by a hook, or None.
+    `home` is the agent's home directory on the pod and `python` the interpreter that runs the
+    agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are the probe's
+    answers by name. `last` is the pod's record of the last start by a hook, or None if no hook has
+    started it yet.
     """
 
     home: str
@@ -77,7 +79,7 @@ class Seen:
 
     @property
     def command(self) -> str:
-        """Return the shell command that starts the agent."""
+        """Return the shell command that a boot hook runs on the pod to start the agent."""
         return (
             f"{shlex.quote(self.python)} -IS "
             f"{shlex.quote(f'{self.home}/current/{_MARK.split()[0]}')} boot"
@@ -85,12 +87,17 @@ class Seen:
 
     @property
     def worked(self) -> bool:
-        """Return True if a hook has started the agent since the machine's last boot."""
+        """Return True if a hook has started the agent since the machine last booted. Return False
+        if none has, or if the last start by a hook belongs to an earlier boot.
+        """
         return self.last is not None and self.last.get("b") == self.facts.get("boot_id")
 
 
 async def probe(link: Transport, pod: str) -> Seen:
-    """Probe the pod and return what was found. Raises NoAgentThere if the pod has no agent."""
+    """Probe a pod for boot hooks, without changing anything on it, and return what was found.
+    `link` is the connection and `pod` the name for messages. Raises NoAgentThere if no agent is
+    installed on the pod.
+    """
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
     facts, hooks = {}, []
     for line in done.stdout.decode("utf-8", "replace").splitlines():
@@ -109,12 +116,16 @@ async def probe(link: Transport, pod: str) -> Seen:
 
 
 def text(platform: str, seen: Seen) -> str:
-    """Return the hook of one platform, as a person would type it."""
+    """Return the text of the boot hook for `platform` (vast, runpod, cron or systemd), ready for a
+    person to paste: an on-start line, a container start command, a crontab line or a systemd unit.
+    """
     return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
 
 
 def where(platform: str) -> str:
-    """Return the place for a platform's hook, in sentences."""
+    """Return sentences that tell a person where to put the boot hook of `platform` (vast, runpod,
+    cron or systemd), and what it needs there to work.
+    """
     return {
         "vast": (
             "Append this line to /root/onstart.sh on the instance; Vast runs that file at every "
@@ -137,7 +148,7 @@ def where(platform: str) -> str:
 
 
 def cron_line(seen: Seen) -> str:
-    """Return the line for a crontab that starts the agent at boot."""
+    """Return the crontab line that starts the agent when the pod boots."""
     return (
         f"@reboot {_home(seen)}{seen.command} --via cron "
         f">>{shlex.quote(seen.home + '/agent.log')} 2>&1"
@@ -145,10 +156,10 @@ def cron_line(seen: Seen) -> str:
 
 
 def unit(seen: Seen) -> str:
-    """Return the systemd unit that starts the agent at boot.
+    """Return the text of a systemd user unit that starts the agent when the pod boots.
 
-    KillMode=none would be deprecated. With KillMode=process and no main process left, stopping the
-    unit ends none of the runs' processes.
+    The unit has KillMode=process and no main process, so stopping the unit does not end the
+    processes of runs. KillMode=none would do the same, but is deprecated.
     """
     words = [seen.python, "-IS", f"{seen.home}/current/{_MARK.split()[0]}", "boot"]
     quoted = " ".join(f'"{word}"' if " " in word else word for word in words)
@@ -185,8 +196,9 @@ def _home(seen: Seen) -> str:
 
 
 async def install(link: Transport, platform: str, seen: Seen) -> None:
-    """Install the hook of `cron` or `systemd`; a hook that is there is replaced. Raises
-    RefusedError if the platform does not accept it.
+    """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. An
+    earlier hook of the same platform is replaced. Raises RefusedError with the pod's own message if
+    the command that installs it fails there.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
@@ -203,7 +215,10 @@ async def install(link: Transport, platform: str, seen: Seen) -> None:
 
 
 async def remove(link: Transport, seen: Seen) -> list[str]:
-    """Remove the hooks that this console can install, and return the platforms that had one."""
+    """Remove the cron and systemd boot hooks that `seen` lists from the pod. Return the names of
+    the platforms whose hook was removed, or an empty list if there was nothing to remove. Hooks of
+    vast and runpod stay: they are set where the machine is rented.
+    """
     gone = [name for name in seen.hooks if name in INSTALLABLE]
     if "cron" in gone:
         await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, ""])
@@ -213,8 +228,9 @@ async def remove(link: Transport, seen: Seen) -> list[str]:
 
 
 def verdict(seen: Seen) -> list[str]:
-    """Return sentences that say which hooks are installed and whether they work. If there is no
-    hook, one sentence says so and names the platform that fits.
+    """Return sentences for a person: which boot hooks are installed, whether they have started the
+    agent, and what would keep them from it (no linger, no cron daemon). Without a hook, the text
+    says so and names the hook that suits this machine, if there is one.
     """
     facts = seen.facts
     if not seen.hooks:

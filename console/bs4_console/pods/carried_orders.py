@@ -27,7 +27,10 @@ _KEEP = ("last", "at_least", "milestones", "synced")
 
 
 def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
-    """Return the standing orders of a run on this pod."""
+    """Return the standing orders of `run`, as its pod's journal has them: checkpoint sync,
+    retention, playbook modes, and the further arguments of its launch. Each is the kind and body of
+    an action, without the run. The result is empty if the run has none.
+    """
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:
         found.append(_order("sync", view.order, _SYNC))
@@ -44,7 +47,9 @@ def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
 
 
 def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
-    """Return the further launch arguments among the orders, or () if there are none."""
+    """Return the further command-line arguments of the run's launch that are kept among its
+    standing orders, or () if no order holds any.
+    """
     for order in orders:
         if order["kind"] == _LAUNCH:
             return tuple(order["overrides"])
@@ -52,15 +57,18 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """Return the orders. If none of them is about syncing, a sync to `store` is put first."""
+    """Return the standing orders with a checkpoint sync to the object store `store` put first. If
+    they contain a sync already, they are returned unchanged.
+    """
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
     return ({"kind": "sync", "to": store}, *orders)
 
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
-    """Submit to this pod the orders that do not stand there yet. Return the reasons of the orders
-    that the pod refused, by kind.
+    """Submit a run's standing orders to the pod of `live`, except launch arguments and orders that
+    are in force there already or were taken back. Return the pod's reason for each order that it
+    refused, by kind; an empty dictionary means that none was refused.
     """
     refused: dict[str, str] = {}
     for order in orders:

@@ -47,11 +47,12 @@ class _Ping:
 
 
 class Channel:
-    """One connection to an agent over a Duplex.
+    """The console's side of one connection to a pod's agent, over a pipe (Duplex): reads of
+    streams, queries, actions and pings.
 
-    Every method raises ChannelLost once the link has ended, RemoteError if the agent answers with
-    an error, and ProtocolMismatch if the answer is not the protocol. Cancelling an awaited call
-    also stops it on the pod.
+    Every method raises ChannelLost once the connection has ended, RemoteError if the agent answers
+    with an error, and ProtocolMismatch if the answer does not follow the protocol. Cancelling an
+    awaited call also stops that call on the pod.
     """
 
     def __init__(self, duplex: Duplex) -> None:
@@ -72,11 +73,11 @@ class Channel:
 
     @classmethod
     async def open(cls, duplex: Duplex, who: str, client: str) -> Channel:
-        """Greet the agent and return the open channel.
+        """Greet the agent over the pipe `duplex` and return the open channel.
 
-        `who` is the person and `client` the program and its version. Raises ProtocolMismatch if no
-        protocol version is known to both sides, or if no agent answers, and ChannelLost if the link
-        ends or the greeting takes more than HELLO_S seconds.
+        `who` is the person and `client` the program with its version. Raises ProtocolMismatch if
+        the two sides share no protocol version or if something other than an agent answers, and
+        ChannelLost if the link ends or the greeting takes more than 20 seconds (HELLO_S).
         """
         channel = cls(duplex)
         try:
@@ -95,15 +96,16 @@ class Channel:
 
     @property
     def rtt(self) -> float | None:
-        """Return the shortest round trip of the last pings in seconds, or None before the first
+        """Return the shortest round trip among the last pings, in seconds, or None before the first
         ping.
         """
         return min((ping.rtt for ping in self._pings), default=None)
 
     @property
     def clock_offset(self) -> float | None:
-        """Return the seconds by which the pod's wall clock is ahead of ours, measured at the
-        shortest round trip. Return None before the first ping.
+        """Return by how many seconds the pod's wall clock is ahead of this machine's (negative:
+        behind), or None before the first ping. It is taken from the ping with the shortest round
+        trip.
         """
         if self._pings:
             return min(self._pings, key=lambda ping: ping.rtt).offset
@@ -112,11 +114,11 @@ class Channel:
     async def read(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """Return the bytes of `stream` from `cursor` on, at most `limit` of them. Wait up to `wait`
-        seconds (at most 30) for new ones.
+        """Return the bytes of `stream` from `cursor` on, at most `limit` of them. If there are none
+        yet, wait up to `wait` seconds (at most 30) for new ones; the chunk is empty if none came.
 
-        `seen` is the number of bytes of an unfinished last line that the caller holds already
-        (`Chunk.repeats`). The line is sent again only if it has grown.
+        `seen` is the number of bytes of an unfinished last line that the caller has already
+        received (`Chunk.repeats`). That line is sent again only if it has grown.
         """
         frame = await self._call(
             {
@@ -132,8 +134,9 @@ class Channel:
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the `result` of a stat, seek-line, seek-time, search or list. Its `next` holds the
-        parameters of the call that continues it.
+        """Ask the agent one question about `stream` and return the result. `op` is stat, seek-line,
+        seek-time, search or list, and `parameters` are that operation's own. If the result holds
+        `next`, the search is not finished: call again with `next` as the parameters.
         """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
         result = frame.header.get("result")
@@ -145,17 +148,20 @@ class Channel:
             raise _mismatch(f"in its answer about {stream} {error}") from None
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
-        """Submit an action with its key, and return the answer with `action` and `state`.
-        Submitting the same key again does nothing.
+        """Submit an action, which contains its own key, and return the agent's answer with the
+        fields `action` and `state`. The same key submitted again starts nothing a second time.
 
-        The action is journalled on the pod; `payload` (the secrets of a set-up) is not.
+        The action is written to the pod's journal. `payload` holds the secrets of a set-up and is
+        not written there.
         """
         return (
             await self._call({"call": "submit", "action": dict(action)}, payload=payload)
         ).header
 
     async def ping(self) -> float:
-        """Measure one round trip and the clock offset. Return the round trip in seconds."""
+        """Send one ping to the agent, and keep its round trip and the clock offset that it shows.
+        Return the round trip in seconds.
+        """
         sent, wall = time.monotonic(), time.time()
         frame = await self._call({"call": "ping"})
         rtt, theirs = time.monotonic() - sent, frame.header.get("t")
@@ -165,7 +171,7 @@ class Channel:
         return rtt
 
     async def close(self) -> None:
-        """End the connection. Calls that still wait get ChannelLost."""
+        """Close the connection. Calls that are still waiting for an answer raise ChannelLost."""
         self._fail(ChannelLost("The connection was closed here.", "Connect again."))
         await self._duplex.close()
         tasks = [

@@ -30,8 +30,9 @@ _LONGEST = 256 * 1024
 
 
 class History:
-    """Old telemetry of one pod. `directory` holds one record stream of a mirror
-    (`<generation>.data`, sparse). It may grow meanwhile, and need not exist.
+    """Reads old telemetry of one pod from this machine's mirror. `directory` holds the files of the
+    telemetry stream (`<generation>.data`, sparse). The files may grow while they are read, and the
+    directory need not exist.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -39,9 +40,9 @@ class History:
         self._begins: dict[Path, float] = {}
 
     def near(self, t: float) -> dict[str, Any] | None:
-        """Return the record nearest to `t` (wall seconds of the pod), or None if no record is
-        within STALE_S seconds of it. PCIe and NVLink come from the last record before it that has
-        them.
+        """Return the telemetry record nearest to the time `t` (wall seconds of the pod), or None if
+        none lies within 5 seconds (STALE_S) of it. PCIe and NVLink readings that the record leaves
+        out are filled in from the last record before it that has them, if that is recent enough.
         """
         files = self._files()
         at = bisect_right([begin for begin, _ in files], t) - 1
@@ -57,8 +58,9 @@ class History:
         return best
 
     def between(self, begin: float, end: float, most: int) -> list[dict[str, Any]]:
-        """Return at most `most` records from `begin` to `end` (wall seconds), oldest first and
-        evenly spread over the time that is kept.
+        """Return at most `most` telemetry records from `begin` to `end` (wall seconds), oldest
+        first. If more are held, they are thinned out evenly over the bytes of the files. The list
+        is empty if none is held.
         """
         files = self._files()
         first = max(0, bisect_right([b for b, _ in files], begin) - 1)

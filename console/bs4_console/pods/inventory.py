@@ -29,13 +29,13 @@ _PRICE_MOST = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """One pod as the inventory describes it. None means that the inventory does not say it:
-    ~/.ssh/config decides, then SSH's defaults.
+    """One pod as the inventory describes it. For a field of its SSH address, None means that
+    ~/.ssh/config decides, or else SSH's own default.
 
     `host` may be an alias of ~/.ssh/config. `jump` is a ProxyJump list ("user@host:port,..."). If
     `ssh_config` is False, ~/.ssh/config is ignored. `read_only` forbids every action. `provider`
     and `instance` name the rented machine; provider "local" is this machine, without SSH. `price`
-    is in US dollars an hour.
+    is in US dollars an hour, or None if unknown.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Pod:
 
     @property
     def is_local(self) -> bool:
-        """Return True if the pod is this machine."""
+        """Return True if the pod is this machine, which is reached without SSH."""
         return self.provider == "local"
 
     def __post_init__(self) -> None:
@@ -81,7 +81,9 @@ class Pod:
 
     @property
     def address(self) -> str:
-        """Return the address as user@host:port, without the parts that the inventory lacks."""
+        """Return the pod's SSH address as user@host:port. The user or port is left out if the
+        inventory does not give it.
+        """
         user = f"{self.user}@" if self.user else ""
         if ":" in self.host and self.port:
             host = f"[{self.host}]"
@@ -108,22 +110,22 @@ _DEFAULTS = {field.name: field.default for field in fields(Pod)}
 
 
 class Inventory:
-    """The pods of one file. Every call reads the file anew, because a person may edit it while the
-    console is open.
+    """The pods in one file, such as pods.toml. Every method reads the file anew, because a person
+    may edit it while the console is open.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or locations.config_dir() / "pods.toml"
 
     def list(self) -> tuple[Pod, ...]:
-        """Return all pods in the order of the file. Raises UsageError, which names the file, the
-        line or the pod, if the file is wrong.
+        """Return all pods in the order of the file, or none if the file does not exist. Raises
+        UsageError, which names the file and the line or pod, if the file has a mistake.
         """
         return tuple(self._pods(self._read()))
 
     def get(self, name: str) -> Pod:
-        """Return the pod with that name. Raises UsageError, with the nearest name, if there is
-        none.
+        """Return the pod with that name. Raises UsageError if the inventory has no such pod; the
+        message suggests the most similar name.
         """
         known = {pod.name: pod for pod in self.list()}
         if name not in known:
@@ -131,7 +133,9 @@ class Inventory:
         return known[name]
 
     def add(self, pod: Pod) -> None:
-        """Append a pod to the file. Raises UsageError if the name is taken."""
+        """Append a pod to the inventory's file. Raises UsageError if a pod with that name is there
+        already.
+        """
 
         def append(document: tomlkit.TOMLDocument) -> None:
             if any(known.name == pod.name for known in self._pods(document)):
@@ -151,8 +155,8 @@ class Inventory:
         self._edit(append)
 
     def remove(self, name: str) -> Pod:
-        """Remove a pod from the file and return it. Raises UsageError if there is none with that
-        name.
+        """Remove the pod with that name from the inventory's file and return what it was. Raises
+        UsageError if the inventory has no such pod.
         """
         removed = self.get(name)
 

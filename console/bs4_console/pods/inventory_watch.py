@@ -9,10 +9,11 @@ _Stamp = tuple[int, int, int]
 
 
 class InventoryWatch:
-    """Watches the inventory's file from the moment it is made. One poll costs one `stat`.
+    """Notices changes of the inventory's file from the moment the watch is made. One poll costs one
+    `stat`.
 
-    A change counts when two polls in a row see the same file. An editor empties a file before it
-    writes it, and an empty inventory would close the session of every pod.
+    A change is reported only when two polls in a row find the file the same: an editor may empty a
+    file before writing it, and an empty inventory would close the session of every pod.
     """
 
     def __init__(self, inventory: Inventory) -> None:
@@ -20,9 +21,11 @@ class InventoryWatch:
         self._read = self._last = self._stamp()
 
     def poll(self) -> tuple[Pod, ...] | None:
-        """Return the pods if the file has changed and is no longer being written, else None.
+        """Return all pods of the inventory if its file has changed and two polls in a row found it
+        the same. Return None if it has not changed or is still being written.
 
-        Raises UsageError, once for each change, if the file cannot be read.
+        Raises UsageError, once for each change, if the file has a mistake, and at each poll if the
+        file cannot be accessed.
         """
         stamp = self._stamp()
         settled = stamp == self._last

@@ -12,16 +12,17 @@ KEPT_S = {"pcie": 60.0, "nvlink": 180.0}
 
 
 class Links:
-    """The last PCIe and NVLink readings by GPU. It takes telemetry records in the order of time. A
-    reading that was never sent stays unknown.
+    """The last PCIe and NVLink readings of each GPU of one pod. The agent sends a reading only now
+    and then, and records in between leave it out. Pass records to `fill` in the order of time.
     """
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, str], tuple[float, Any]] = {}
 
     def fill(self, record: dict[str, Any]) -> None:
-        """Put the last PCIe and NVLink readings into a telemetry record that leaves them out, if
-        they are recent enough (KEPT_S). Remember the readings that the record has.
+        """Add to a telemetry record, in place, the last PCIe and NVLink readings of each GPU for
+        which it has none. A reading is added only for 60 seconds (PCIe) or 180 seconds (NVLink)
+        after it was sent. Readings that the record itself holds are remembered for later records.
         """
         t = float(record["t"])
         for device in (record.get("gpus") or {}).get("devices") or []:

@@ -45,12 +45,13 @@ LOST: frozenset[Word] = frozenset({"reclaimed", "ended"})
 
 @dataclass(frozen=True)
 class Sign:
-    """One poll of one source.
+    """What one poll of one source (SSH, provider, W&B, ...) showed about a pod.
 
-    `t` is the time of the poll in seconds of the observer's clock; all signs of one judgement have
-    the same observer. `seen_t` is the time of the reported fact by the source's own clock
-    (heartbeat, newest file, newest step), and is only compared with the same source's. `value` is
-    the boot id, or the source's own word for the state.
+    `t` is the time of the poll in seconds of the observer's clock, the same clock for all signs of
+    one judgement. `word` is the result, from the fixed words of its source (`up`, `gone`,
+    `silent`). `seen_t` is the time of the reported fact by the source's own clock (heartbeat,
+    newest file, newest step), and is compared only with signs of the same source. `value` is the
+    boot id, or the state in the source's own words.
     """
 
     t: float
@@ -63,11 +64,11 @@ class Sign:
 
 @dataclass(frozen=True)
 class Rules:
-    """The limits of a judgement.
+    """How much evidence the verdict on a pod needs.
 
-    It takes `samples` polls with the same answer, with `apart_s` seconds between the first and the
-    last of them. A sign older than `recent_s` seconds is not current. A sign older than `window_s`
-    seconds does not count at all.
+    A source's answer counts when `samples` polls gave the same one, with at least `apart_s` seconds
+    between the first and the last of these polls. A sign older than `recent_s` seconds does not
+    show the present. A sign older than `window_s` seconds is ignored.
     """
 
     samples: int = 2
@@ -78,10 +79,11 @@ class Rules:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a pod.
+    """The judgement on what became of one pod. `word` is fine, network-only, rebooted, hung,
+    reclaimed, ended or unknown.
 
-    `sentence` is for a person. `evidence` are the signs behind the verdict, oldest first.
-    `next_step` is what a person can do.
+    `sentence` explains it to a person, and `next_step` says what the person can do ("" if nothing).
+    `evidence` are the signs that it rests on, oldest first.
     """
 
     word: Word
@@ -91,11 +93,15 @@ class Verdict:
 
     @property
     def lost(self) -> bool:
-        """Return True if the verdict says that the pod is lost, so that the controller may act."""
+        """Return True if the pod's machine is gone (`reclaimed` or `ended`). Only then may the
+        recovery controller act on the verdict.
+        """
         return self.word in LOST
 
     def as_dict(self) -> dict[str, object]:
-        """Return the verdict as JSON."""
+        """Return the verdict as a dictionary for JSON output, with the keys verdict, sentence,
+        evidence and next_step.
+        """
         return {
             "verdict": self.word,
             "sentence": self.sentence,
@@ -108,8 +114,9 @@ class Verdict:
 
 
 def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, t: float) -> Sign:
-    """Return an external observation as a sign. `t` is the time of the poll in seconds. A store
-    that has files is always `seen`: files say nothing about a machine.
+    """Turn an observation by the provider, W&B or the object store into a sign for `judge`. `t` is
+    the time of the poll in seconds of the observer's clock. A store that has files of the run gives
+    the word `seen`, because files do not show whether a machine runs.
     """
     if source == "store" and sight.seen_t is not None:
         word = "seen"
@@ -119,8 +126,9 @@ def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, 
 
 
 def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = None) -> Verdict:
-    """Return what became of the pod at the time `now`, in the clock of the signs. The signs may
-    come in any order.
+    """Judge from `signs` what became of the pod named `pod`, and return the verdict. `now` is the
+    present time on the same clock as the signs, which may come in any order. Without enough
+    evidence the word of the verdict is `unknown`.
     """
     rules = rules or Rules()
     known = _Signs(

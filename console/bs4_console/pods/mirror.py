@@ -49,8 +49,8 @@ _GAP, _GAP_BYTES = ("generation", "from", "to", "reason"), 500
 
 
 def directory_name(home: str) -> str:
-    """Return the directory's name for an agent home with the id `home`. All ids that no agent makes
-    share one name.
+    """Return the name of the mirror's directory for the agent home with the id `home`: the id
+    itself, or "unnamed" if it is not an id that an agent could have made.
     """
     if _HOME.fullmatch(home):
         return home
@@ -61,17 +61,17 @@ class Mirror:
     """The copy of one pod's streams on this machine.
 
     `<root>/<agent's home id>/<stream>/<generation>.data` holds a generation's bytes at their own
-    offsets (what was not read is a hole: the files are sparse); `<generation>.spans` holds the
-    ranges that were read. Logs, which have no bound, are in `<generation>.<part>.data`.
+    offsets (what was not read is a hole: the files are sparse). `<generation>.spans` lists the
+    ranges that were read. Logs, whose size has no limit, are in `<generation>.<part>.data`.
 
-    A pod that was made anew under the same name begins its cursors at 1:0 again, so everything lies
-    below the random id of the agent's home; `<root>/home` names the last one. Two consoles may
-    mirror the same pod at once: they write the same bytes at the same places.
+    If a pod is made anew under the same name, its cursors begin at 1:0 again. So everything lies
+    below the random id of the agent's home, and `<root>/home` names the home used last. Two
+    consoles may mirror the same pod at once: they write the same bytes at the same places.
 
-    If `root` is None, nothing is kept. If `write` is False, the mirror reads what an earlier
-    console kept and adds nothing. When the disk is full or fails, the mirror stops keeping data and
-    the console goes on watching; `stopped` then says so in a sentence, until the console is started
-    again.
+    If `root` is None, nothing is saved. If `write` is False, the mirror reads what an earlier
+    console saved and adds nothing. When the disk is full or fails, the mirror saves nothing more
+    until the console is started again, and the sentence in `stopped` says so; the console goes on
+    watching.
     """
 
     def __init__(
@@ -94,17 +94,20 @@ class Mirror:
 
     @property
     def keeps(self) -> bool:
-        """Return True if data that is read now is kept."""
+        """Return True if data that is read from the pod now is saved. It is False for a mirror that
+        only reads, and after saving failed.
+        """
         return self._write and not self.stopped
 
     @property
     def keeps_telemetry(self) -> bool:
-        """Return True if logs and telemetry are kept too."""
+        """Return True if logs and telemetry are saved in addition to the journal and the steps."""
         return self.keeps and not self._records_only
 
     def use(self, home: str) -> bool:
-        """Switch to the agent home with the id `home`. Return True if it is another one than
-        before, so that nothing known so far is about this pod.
+        """Switch the mirror to the agent home with the id `home`, whose directory is used from now
+        on. Return True if that is another home than before, so that the caller must forget what it
+        knew of the pod.
         """
         home = directory_name(home)
         changed = home != self.home
@@ -119,8 +122,9 @@ class Mirror:
         return changed
 
     def start_anew(self) -> None:
-        """Put this home's data aside under another name, so that reading begins anew. For an agent
-        that does not know our cursors because its disk was set back.
+        """Rename the directory of this agent home, so that all streams are read again from their
+        beginning. This is for an agent that rejects the mirror's cursors because its disk was set
+        back to an earlier state. The renamed data stays on this machine.
         """
         self._forget()
         old = self._home_directory()
@@ -140,9 +144,9 @@ class Mirror:
         self.over.clear()
 
     def cursor(self, stream: str) -> str | None:
-        """Return the cursor of the next read of a record stream, behind the last whole record that
-        is held. Return None if no record is held. The cursor comes from the data itself: a file of
-        its own would be one more that can be torn.
+        """Return the cursor at which to read a record stream (journal, steps, telemetry) on: just
+        behind the last whole record in the mirror. Return None if the mirror holds no record of it.
+        The cursor is found from the data itself, so that no further file can be damaged.
         """
         if stream not in self._cursors:
             for path in reversed(self._files(stream)):
@@ -153,14 +157,18 @@ class Mirror:
         return self._cursors.get(stream)
 
     def append(self, stream: str, start: str, next_cursor: str, data: bytes) -> None:
-        """Keep `data`, which began at the cursor `start`. The next read is at `next_cursor`, even
-        if the data could not be kept.
+        """Save `data`, which was read from `stream` at the cursor `start`, and remember
+        `next_cursor` as the place of the next read. The cursor moves on even if the data could not
+        be saved.
         """
         self._cursors[stream] = next_cursor
         self.keep(stream, start, data)
 
     def keep(self, stream: str, start: str, data: bytes) -> None:
-        """Keep `data` without moving the cursor: older telemetry, or a piece of a log."""
+        """Save `data`, which was read from `stream` at the cursor `start`, without changing where
+        the next read begins. This is for older telemetry and for pieces of a log. Nothing is saved
+        if the mirror does not keep this stream or the disk is nearly full.
+        """
         directory = self.directory(stream)
         if (
             directory is None
@@ -186,7 +194,10 @@ class Mirror:
             self._stop(error)
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Record a gap: bytes that the pod itself lost before they were read."""
+        """Append a gap of `stream` to the file of its gaps. `gap` describes bytes that the pod
+        deleted before the console could read them. Nothing is written if the mirror does not save
+        data.
+        """
         directory = self.directory(stream)
         if directory is None or not self.keeps:
             return
@@ -206,8 +217,9 @@ class Mirror:
             self._stop(error)
 
     def secure(self, stream: str) -> str | None:
-        """Flush the finished generations to the disk. Return the cursor up to which `stream` is
-        held, or None if nothing of it is kept.
+        """Flush the generation of `stream` that was finished last to the disk. Return the cursor up
+        to which the mirror holds the stream. Return None if nothing of it is held, or if saving has
+        stopped or fails.
         """
         directory, cursor = self.directory(stream), self.cursor(stream)
         if directory is None or cursor is None or not self.keeps or _kind(stream) in self.over:
@@ -223,8 +235,8 @@ class Mirror:
         return cursor
 
     def hole(self, stream: str, cursor: str) -> str:
-        """Return the cursor of the first byte at or behind `cursor`, in its generation, that is not
-        held.
+        """Return the cursor of the first byte at or after `cursor`, in the same generation, that
+        the mirror does not hold.
         """
         generation, offset = cursor.split(":")
         directory = self.directory(stream)
@@ -233,15 +245,15 @@ class Mirror:
         return f"{generation}:{self._spans_of(directory, generation).first_missing(int(offset))}"
 
     def records(self, stream: str) -> Iterator[dict[str, Any]]:
-        """Yield the records of a mirrored record stream, oldest first. Torn lines (the console or
-        the machine ended in a write) are left out. Afterwards `cursor` is behind the last record,
-        whatever another console adds meanwhile.
+        """Yield the records of a stream that the mirror holds, oldest first. Lines that were cut
+        off while being written are skipped. Afterwards `cursor` returns the place behind the last
+        record that was yielded, even if another console has added more meanwhile.
         """
         yield from self._read(stream, self._files(stream))
 
     def tail(self, stream: str, count: int) -> list[dict[str, Any]]:
-        """Return at least the last `count` records of a stream, oldest first, or all if there are
-        fewer. Only the newest files are read.
+        """Return at least the last `count` records of a stream that the mirror holds, oldest first,
+        or all of them if there are fewer. Only as many of the newest files are read as are needed.
         """
         paths: list[Path] = []
         lines = 0
@@ -265,11 +277,14 @@ class Mirror:
                     yield record
 
     def close(self) -> None:
-        """Do nothing, because no file is held open. Callers close sessions and mirrors alike."""
+        """Do nothing, because the mirror holds no file open. The method exists so that callers can
+        treat a mirror like a session.
+        """
 
     def directory(self, stream: str) -> Path | None:
-        """Return the directory for the files of `stream`, or None if nothing of the stream can be
-        kept.
+        """Return the directory on this machine for the files of `stream`. Return None if the mirror
+        has no root, does not know the agent's home yet, or if the stream's name could lead out of
+        the mirror. The directory need not exist.
         """
         below = self._home_directory()
         if below is None or not _STREAM.fullmatch(stream):

@@ -41,8 +41,9 @@ FRESH_S = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """One observation by an external observer. Times are wall seconds of this machine, as far as
-    the observer gives them.
+    """What an external observer (the link, W&B, the provider) found out about a pod in one poll.
+    `state` is running, stopped, gone or unknown. Times are wall seconds of this machine, if the
+    observer gives them.
     """
 
     state: SightState
@@ -67,8 +68,9 @@ class Observation:
             raise ValueError("A sight that is unknown says in `coverage` what could not be seen.")
 
     def age_s(self, now_t: float | None = None) -> float | None:
-        """Return the seconds since the observed fact was true, or None if nothing was seen. Never
-        negative, though clocks differ. `now_t` is the present time in wall seconds.
+        """Return the seconds that have passed since the observed fact was true, or None if nothing
+        was seen. The result is never below 0, even if clocks differ. `now_t` is the present time in
+        wall seconds; None means this machine's clock.
         """
         if self.seen_t is None:
             return None
@@ -76,25 +78,26 @@ class Observation:
 
 
 class ExternalObserver(Protocol):
-    """An external observer of a pod.
+    """An external observer of one pod, such as W&B or the provider.
 
-    `look` raises no error for what may happen outside (no network, refused, no such run): it
-    returns an Observation with the state unknown and its coverage. The observer itself limits the
-    time of a poll.
+    `observe` does not raise for what may happen outside (no network, access refused, no such run):
+    it then returns an Observation with the state unknown, which says in `coverage` what could not
+    be seen. The observer limits the time of its own poll.
     """
 
     @property
     def name(self) -> str:
-        """Return `ssh`, `wandb`, or the provider's id (vast, runpod, ...)."""
+        """Return the observer's name: `ssh`, `wandb`, or the provider's id (vast, runpod, ...)."""
         ...
 
     async def observe(self) -> Observation:
-        """Return what the observer sees of the pod now."""
+        """Poll once and return what the observer sees of the pod now."""
 
 
 def without_the_pod(run: str, sight: Observation, now_t: float | None = None) -> str:
-    """Return a sentence about a run whose pod cannot be reached, from an observation of W&B. Return
-    "" if nothing was seen.
+    """Return a sentence about `run`, whose pod cannot be reached, from W&B's observation `sight` of
+    it. Return "" if W&B saw nothing. `now_t` is the present time in wall seconds; None means this
+    machine's clock.
     """
     age = sight.age_s(now_t)
     if age is None:
@@ -138,12 +141,13 @@ LINK_FAILURES = {
 def link_incidents(
     pod: str, link_state: LinkState, sentence: str, down_s: float | None = None
 ) -> list[dict[str, Any]]:
-    """Return the open incident of a link that is not up, in a list as `check` shows it. Empty if
-    the link's state is no known failure (no agent, no Python: those are reported as they are).
+    """Return the incident for a pod's link that is not up, as a list with one dictionary in the
+    form of `check`'s JSON. `sentence` becomes its summary. The list is empty if no playbook covers
+    this link state, such as "no agent" or "no Python".
 
-    `down_s` is the number of seconds for which the link has been down, if it is polled repeatedly:
-    no incident opens before the failure's hold time. None means that the link was tried once, to
-    the end of its time limit.
+    `down_s` is the number of seconds for which a link that is polled repeatedly has been down;
+    before the failure's hold time the list is empty. None means that the link was tried only once,
+    up to its time limit.
     """
     playbook = _known().get(LINK_FAILURES.get(link_state, ""))
     if playbook is None or (down_s is not None and down_s < playbook.hold_s):

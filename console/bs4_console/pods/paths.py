@@ -16,8 +16,8 @@ LONGEST = 4096
 
 @dataclass(frozen=True)
 class Paths:
-    """The paths that begin as the text that was typed. Directories end with `/`. `more` is True if
-    there are others.
+    """The completions of a path on a pod. `names` are whole paths that begin with the typed text; a
+    directory ends with `/`. `more` is True if the pod has more matches than `names`.
     """
 
     names: tuple[str, ...] = ()
@@ -25,8 +25,9 @@ class Paths:
 
 
 async def ask_paths(session: PodSession, beginning: str) -> Paths:
-    """Return the paths on the pod that begin with `beginning`. Raises ConsoleError, with the reason
-    in one sentence, if they cannot be listed.
+    """Ask the pod for its paths that begin with the text `beginning`, for completion with the Tab
+    key. The result has no names if nothing matches. Raises ConsoleError, with the reason in one
+    sentence, if the pod cannot list its files.
     """
     try:
         answer = await session.query("files", "paths", path=beginning)

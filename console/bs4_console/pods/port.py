@@ -8,22 +8,26 @@ from typing import Protocol
 
 
 class Duplex(Protocol):
-    """A byte pipe to `attach` on the pod. Its methods raise ChannelLost if the link is lost."""
+    """A pipe of bytes to the agent's `attach` command on the pod. Its methods raise ChannelLost if
+    the link is lost.
+    """
 
     async def read(self) -> bytes:
-        """Return the next bytes, or b"" if the other side has closed."""
+        """Wait for the next bytes from the pod and return them, or b"" if the pod's side has closed
+        the pipe.
+        """
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to the other side."""
+        """Send bytes to the agent on the pod."""
 
     async def close(self) -> None:
-        """Close the pipe."""
+        """Close the pipe to the agent."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A finished remote command. If `exit_status` is None, the link ended first, which is not
-    success.
+    """The result of a remote command that has ended. `exit_status` is None if a signal or the end
+    of the link ended the command, neither of which is a success.
     """
 
     exit_status: int | None
@@ -32,18 +36,21 @@ class Completed:
 
 
 class Transport(Protocol):
-    """One connection to one pod."""
+    """A connection to one pod: an SSH connection, or subprocesses on this machine."""
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect, bring the agent to the pod if needed, and return a pipe to it. `progress` is
-        called with short phrases. Raises NoAgent if `deploy` is False and the pod has no agent.
+        """Connect to the pod, install the agent if needed, and return a pipe to it. `progress` is
+        called with short phrases for a person. If `deploy` is False nothing is installed, and
+        NoAgent is raised if no agent runs there.
         """
         ...
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command on the pod and return its result. `timeout` is in seconds."""
+        """Run a command on the pod, send `stdin` to it, wait for its end and return its result.
+        Raises Unreachable if it takes more than `timeout` seconds.
+        """
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection to the pod."""

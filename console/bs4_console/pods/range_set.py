@@ -10,11 +10,12 @@ _WIDTH = 42
 
 
 class RangeSet:
-    """A set of byte ranges: sorted, disjoint `[begin, end)`, kept in the file `path`.
+    """A set of byte ranges `[begin, end)`, sorted and disjoint, that is saved in the file `path`.
+    The mirror uses it to record which bytes of a stream it holds.
 
-    The file has a line `begin end` for each write; ranges are joined when it is read again. A write
-    that goes on at the end of the last one rewrites that line, so a stream that is only followed
-    has a single line.
+    Each write appends a line `begin end`, and ranges that touch are joined when the file is loaded.
+    A range that continues the one written last extends that line instead, so a stream that is only
+    followed has a single line.
     """
 
     def __init__(self, path: Path) -> None:
@@ -26,7 +27,9 @@ class RangeSet:
             self._insert(*line)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a range to the set and to the file. Raises OSError if it cannot be written."""
+        """Add the bytes from `begin` up to, but not including, `end` to the set and to its file.
+        Raises OSError if the file cannot be written.
+        """
         last = self._last
         with self.path.open("r+b" if self.path.exists() else "w+b") as handle:
             # Lines have a fixed width: a longer end must not run into the next line, and a torn
@@ -40,14 +43,16 @@ class RangeSet:
         self._insert(begin, end)
 
     def first_missing(self, offset: int) -> int:
-        """Return the first byte at or behind `offset` that is not held."""
+        """Return the offset of the first byte at or after `offset` that is not in the set."""
         at = bisect_right(self._ranges, (offset, float("inf"))) - 1
         if at >= 0 and self._ranges[at][1] > offset:
             return self._ranges[at][1]
         return offset
 
     def first_held(self, offset: int) -> int | None:
-        """The first byte at or behind `offset` that is held; None when none is."""
+        """Return the offset of the first byte at or after `offset` that is in the set, or None if
+        there is no such byte.
+        """
         for begin, end in self._ranges:
             if end > offset:
                 return max(begin, offset)

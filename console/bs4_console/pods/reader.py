@@ -43,8 +43,9 @@ Apply = Callable[[dict[str, Any]], None]
 
 
 class PodReader:
-    """Follows the record streams of one pod over one connection after another. It starts from the
-    mirror's cursors, so a reconnect or a restarted console reads only what it lacks.
+    """Reads the record streams of one pod (journal, steps, telemetry) into its PodState and its
+    mirror. After a reconnect or a restart it continues at the mirror's cursors, so that only the
+    missing bytes are read.
     """
 
     def __init__(self, state: PodState, mirror: Mirror) -> None:
@@ -62,8 +63,8 @@ class PodReader:
         """
 
     def replay(self) -> None:
-        """Fill the state from the mirror with what was known when the console was last open, with
-        its age. A second call does nothing.
+        """Fill the pod's state from the mirror with what was known when a console last read from
+        the pod. Every fact keeps its age. Calling it again does nothing.
         """
         if self._replayed:
             return
@@ -79,8 +80,9 @@ class PodReader:
             )
 
     def begin_anew(self) -> None:
-        """Forget the state and fill it from the mirror again. For a mirror that is now of another
-        agent, or of another past of the same agent.
+        """Clear the pod's state and fill it from the mirror again. This is for the moment at which
+        the mirror was switched to another agent home, or was emptied because the agent's disk was
+        set back.
         """
         self.state.forget()
         self._refused.clear()
@@ -89,7 +91,9 @@ class PodReader:
         self.state.changed()
 
     def start(self, channel: Channel, loops: TaskGroup311) -> None:
-        """Start the loops that follow all streams. Each loop runs until it fails."""
+        """Start tasks in the group `loops` that follow the pod's journal, telemetry and steps over
+        `channel`. Each task runs until it fails, for example because the channel is lost.
+        """
         loops.start(self._follow_journal(channel))
         loops.start(self._follow_telemetry(channel, loops))
         loops.start(self._discover(channel, loops))
@@ -200,9 +204,9 @@ class PodReader:
             self._look.set()
 
     async def release(self, channel: Channel) -> None:
-        """Tell the agent that this console holds the journal up to its cursor, so that the agent
-        may delete the oldest part of a full journal (64 MB). Do nothing if the mirror keeps nothing
-        or the pod is read-only.
+        """Tell the agent up to which cursor this machine's mirror holds the journal, so that the
+        agent may delete the oldest part of a journal that is full (64 MB). Do nothing if the mirror
+        saves nothing or the pod is read-only.
         """
         cursor = self.mirror.secure("journal")
         self._note_mirror()

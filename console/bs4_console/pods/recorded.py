@@ -30,10 +30,10 @@ _FILE = re.compile(r"([0-9]{1,12})(?:\.0)?\.data")
 
 
 class MirroredStream:
-    """One stream of a mirror with the interface of an agent's own stream
-    (bs4_agent.streams.stream.Stream), so that the same queries work on it.
+    """One stream of a mirror on this machine, with the interface of an agent's own stream
+    (bs4_agent.streams.stream.Stream), so that the agent's query code works on it.
 
-    It is only for streams that were kept whole, each generation in one file. Nothing is ever added.
+    It needs a stream that was saved whole, with each generation in one file. No data is ever added.
     """
 
     def __init__(self, directory: Path, kind: str, trail: Callable[[], Trail] = list) -> None:
@@ -50,16 +50,17 @@ class MirroredStream:
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return the function that reads a record's time in wall seconds from its line, or None for
-        a log.
+        """Return a function that takes the line of a record and returns its time in wall seconds,
+        or None if the line has none. Return None in place of the function if the stream is a log.
         """
         if self._kind == "records":
             return record_time
         return None
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the bytes from `cursor` on, at most `limit` of them, in whole lines if possible.
-        Raises BadCursor if the cursor is invalid or behind the recording.
+        """Return the bytes of the recording from `cursor` on, at most `limit` of them, in whole
+        lines if possible. The chunk is empty at the end. Raises BadCursor if the cursor is
+        malformed or lies beyond the end of the recording.
         """
         pieces = self.pieces()
         place = self._place(cursor, pieces)
@@ -88,7 +89,9 @@ class MirroredStream:
         )
 
     def stat(self) -> dict[str, Any]:
-        """Return the stream's kind, its first and last cursor and its size in bytes, by name."""
+        """Return a dictionary with the stream's `kind` ("log" or "records"), its first cursor
+        `start`, its last cursor `end`, and its size in `bytes`.
+        """
         pieces = self.pieces()
         end = Cursor(pieces[-1].generation, pieces[-1].size)
         start, size = Cursor(pieces[0].generation, 0), sum(piece.size for piece in pieces)
@@ -111,13 +114,13 @@ class MirroredStream:
 
     def place_at(self, t: float) -> str | None:
         """Return the cursor of the first line that was written at or after `t` (wall seconds), or
-        None if there is none.
+        None if all lines are older.
         """
         return place_at(self._trail(), t)
 
     @property
     def files(self) -> list[tuple[int, Path]]:
-        """Return (generation, path) of each file, in order."""
+        """Return the generation and the path of each file of the stream, oldest first."""
         return sorted(self._paths.items())
 
     @staticmethod
@@ -148,8 +151,8 @@ class MirroredStream:
 
 
 class RecordedSession(PodSession):
-    """A PodSession that reads from a mirror's directory and has no link. Ages are true: a recording
-    from spring is months old in autumn.
+    """A PodSession that shows a recording: it reads from a mirror's directory on this machine and
+    connects to no pod. Ages count from when the data was recorded.
     """
 
     def __init__(self, name: str, root: Path, why: str) -> None:
@@ -170,7 +173,7 @@ class RecordedSession(PodSession):
         self._queries = {stream: Queries(opened) for stream, opened in self._streams.items()}
 
     async def run(self) -> None:
-        """Fill the state from the mirror and then wait until cancelled."""
+        """Fill the state from the mirror's directory and then wait until cancelled."""
         self.replay()
         state = self.state
         state.streams = sorted(self._streams)
@@ -181,25 +184,28 @@ class RecordedSession(PodSession):
         await asyncio.Event().wait()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """Fill the state from the mirror and then wait until cancelled. `patience` is ignored."""
+        """Fill the state from the mirror's directory and then wait until cancelled. `patience` is
+        ignored, because there is no link.
+        """
         await self.run()
 
     def retry_now(self) -> None:
-        """Do nothing: a recording has no link to make again."""
+        """Do nothing, because a recording has no link that could be retried."""
 
     async def connected(self, timeout: float) -> Channel:
-        """Raise RefusedError: a recording has no channel."""
+        """Raise RefusedError, because a recording has no connection to an agent."""
         self._refuse("is no live pod")
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Fill the state from the mirror."""
+        """Fill the state from the mirror's directory. `timeout` is ignored."""
         self.replay()
 
     async def read_log(
         self, stream: str, cursor: str, limit: int = 262144, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """Return one Chunk of a recorded log. At its end, wait `wait` seconds first. Raises
-        RemoteError if the stream or the cursor is not in the recording.
+        """Return a chunk of at most `limit` bytes of a recorded log. At the end of the log, first
+        wait `wait` seconds and then return an empty chunk. Raises RemoteError if the stream or the
+        cursor is not in the recording.
         """
         opened = self._stream(stream)
         try:
@@ -211,8 +217,9 @@ class RecordedSession(PodSession):
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the result of a query about a recorded stream. Raises RemoteError if the stream is
-        not in the recording or the query is wrong.
+        """Answer a query (stat, seek-line, seek-time, search or list) about a recorded stream, and
+        return the result. Raises RemoteError if the recording lacks the stream or the query is not
+        valid.
         """
         if op == "list":
             return {
@@ -233,7 +240,7 @@ class RecordedSession(PodSession):
         return sorted(self._streams)
 
     async def submit(self, kind: str, **body: Any) -> str:
-        """Raise RefusedError: nothing can be done to a recording."""
+        """Raise RefusedError, because actions need a pod and this is only a recording."""
         self._refuse("is a recording: nothing can be done to it")
 
     def _refuse(self, what: str) -> NoReturn:

@@ -20,8 +20,9 @@ Trail = list[tuple[float, int, int]]
 
 
 def place_at(trail: Trail, t: float) -> str | None:
-    """Return the cursor of the first line that was written at or after the second of `t` (wall
-    seconds). Return None if all lines are older. Clocks in lines have whole seconds.
+    """Return the cursor of the first line of a log that was written at or after the second in which
+    `t` (wall seconds) lies. `trail` holds the time and place of the first line of each second.
+    Return None if all lines are older.
     """
     at = bisect_left(trail, (float(math.floor(t)), -1, -1))
     if at < len(trail):
@@ -32,12 +33,13 @@ def place_at(trail: Trail, t: float) -> str | None:
 def trail_of(
     files: Sequence[tuple[int, Path]], midnight: float | None, span: tuple[float, float]
 ) -> Trail:
-    """Return the trail of one log.
+    """Return the trail of one log: the wall seconds, generation and byte offset of the first line
+    of each second, oldest first.
 
-    `files` are (generation, path) of the log, in order. `midnight` is a time in wall seconds at
-    which the run's clock showed 00:00:00, or None. `span` is the time from the run's first to its
-    last write. The lines of a log without any clock are spread evenly over that time, because a
-    rough place is better than the log's end.
+    `files` are the generation and path of each file of the log, in order. `midnight` is a time in
+    wall seconds at which the run's clock showed 00:00:00, or None. `span` holds the times of the
+    run's first and last write. The lines of a log without any clock are spread evenly over the
+    span, as an estimate.
     """
     made: Trail = []
     lines: list[tuple[int, int]] = []
@@ -68,11 +70,11 @@ def trail_of(
 
 
 def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) -> float | None:
-    """Return a time in wall seconds at which the run's clock showed 00:00:00. Return None if it
-    cannot be known.
+    """Return a time in wall seconds at which the run's clock showed 00:00:00, or None if it cannot
+    be known. `files` are the generation and path of each log file, by stream.
 
-    It comes from any step whose line is in `files` (by stream), as the agent dated it. Otherwise it
-    comes from the first clock in any file, which is about when the run began.
+    It is computed from a step that the agent dated and whose log line is in `files`. Without one,
+    the first clock in any file is taken as the time at which the run began.
     """
     for row in (*run.trainer_steps, *run.orchestrator_steps):
         at = row.get("at") or {}
@@ -95,8 +97,8 @@ def midnight_of(run: RunState, files: Mapping[str, Sequence[tuple[int, Path]]]) 
 
 
 def span_of(run: RunState, latest: dict[str, Any]) -> tuple[float, float]:
-    """Return (begin, end) in wall seconds of the time in which the run wrote, as far as it is
-    known. `latest` is the newest telemetry record.
+    """Return the times in wall seconds at which a recorded run began and last wrote, as far as the
+    recording shows. `latest` is the newest telemetry record, whose time also counts.
     """
     attempts = run.view.attempts.values()
     begin = min((attempt.started_t for attempt in attempts), default=0.0)

@@ -53,9 +53,9 @@ _TIMES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A crash report on a pod. `stream` is the stream to read it from. `t` is the time at which it
-    was written, in wall seconds. `bytes` is its size. `missing` are phrases that say what is not in
-    it.
+    """A crash report that lies on a pod and can be fetched. `stream` is the pod's stream that holds
+    it, `t` the time at which it was written in wall seconds, and `bytes` its size. `missing` are
+    phrases that say what the report could not include.
     """
 
     stream: str
@@ -68,17 +68,17 @@ class Listed:
 
     @property
     def file_name(self) -> str:
-        """Return the file name for the report on this machine."""
+        """Return the file name that the report gets on this machine by default."""
         return self.stream.removeprefix("report/") + SUFFIX
 
 
 @dataclass(frozen=True)
 class Report:
-    """A crash report that was read.
+    """The contents of a crash report file.
 
-    `head` is its report.json. `logs` are (source, generation, first byte, data). `records` are
-    (segment, data) by record stream. `beside` are further files by name: dmesg.log, and files of
-    the attempt and the config.
+    `head` is its report.json. `logs` are (source, generation, offset of the first byte, data).
+    `records` are the (segment number, data) of each record stream by its name. `beside` are further
+    files by name: dmesg.log, and files of the attempt and the config.
     """
 
     head: Mapping[str, Any]
@@ -88,13 +88,13 @@ class Report:
 
     @property
     def run(self) -> str:
-        """Return the name of the run."""
+        """Return the name of the run that the report is about."""
         return str(self.head["run"])
 
 
 def listed(session: PodSession) -> list[Listed]:
-    """Return the reports that the pod's journal names and that can still be read there, newest
-    first.
+    """Return the crash reports that the pod's journal lists and whose data is still on the pod,
+    newest first. The list is empty if there are none.
     """
     there = set(session.state.streams)
     found = []
@@ -126,8 +126,9 @@ def _listed(record: Mapping[str, Any]) -> Listed | None:
 
 
 async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
-    """Bring a report to `target` and return that path. Its content is checked against the hash in
-    the journal. Raises UsageError if `target` exists or the content is not what the journal says.
+    """Fetch the crash report `one` from its pod into the file `target` on this machine, and return
+    that path. Raises UsageError if `target` exists already, or if the hash of the content differs
+    from the hash in the pod's journal.
     """
     if target.exists():
         raise UsageError(
@@ -145,8 +146,8 @@ async def fetch(session: PodSession, one: Listed, target: Path) -> Path:
 
 
 def load(path: Path) -> Report:
-    """Return the report in a file, trusting nothing in it. Raises UsageError if the file is no
-    crash report or cannot be read.
+    """Read a crash report file on this machine and return its contents. The file is not trusted:
+    sizes and names are checked. Raises UsageError if it cannot be read or is not a crash report.
     """
     wrong = UsageError(
         f"{path} is no crash report.",
@@ -197,10 +198,11 @@ def load(path: Path) -> Report:
 
 
 def unpack(report: Report, root: Path) -> None:
-    """Write the report below `root` as a mirror (pods/mirror.py), which RecordedSession opens.
+    """Write the crash report below the directory `root` as a mirror (pods/mirror.py), which
+    RecordedSession can open.
 
-    Only the ends of logs are in a report. Their bytes begin at 0 in the mirror, and every cursor in
-    the records that points into a log is moved by the same distance.
+    A report holds only the end of each log. In the mirror those bytes begin at offset 0, and every
+    cursor in the records that points into a log is moved to match.
     """
     home = root / mirror.directory_name(str(report.head["home"]))
     begins = {
@@ -220,8 +222,8 @@ def unpack(report: Report, root: Path) -> None:
 
 
 def incidents(report: Report) -> list[IncidentView]:
-    """Return the incidents that were open for the attempt when the report was written, by its
-    journal, roots first.
+    """Return the incidents of the report's attempt that were open when the report was written, root
+    causes first.
     """
     ledger, _ = _journal(report)
     attempt = report.head["attempt"]
@@ -233,7 +235,9 @@ def incidents(report: Report) -> list[IncidentView]:
 
 
 def not_seen(report: Report) -> list[str]:
-    """Return phrases that say what is not in the report, and what the agent could not see."""
+    """Return phrases that say what the crash report does not contain and what the agent could not
+    observe. The list is empty if there is nothing to say.
+    """
     phrases = list(report.head.get("missing") or ())
     for incident in incidents(report):
         phrases += incident.coverage

@@ -32,8 +32,9 @@ class _Pack:
 
 
 class Samples:
-    """The newest telemetry records of a pod, at most about `most`, in the order in which they came.
-    They come about once a second, and each has its wall time `t`. No record is changed afterwards.
+    """The newest telemetry records of one pod in the order in which they came, compressed in
+    memory. It holds about `most` records and drops the oldest. Records come about once a second,
+    and each has its time `t` in wall seconds. Records must not be changed after they were added.
     """
 
     def __init__(self, most: int) -> None:
@@ -49,7 +50,9 @@ class Samples:
         yield from self._newest
 
     def append(self, record: Sample) -> None:
-        """Add a record as the newest."""
+        """Add a telemetry record, which becomes the newest. If too many are held, the oldest are
+        dropped.
+        """
         self._newest.append(record)
         if len(self._newest) >= 2 * PACKED:
             old, self._newest = self._newest[:PACKED], self._newest[PACKED:]
@@ -63,18 +66,20 @@ class Samples:
             )
 
     def clear(self) -> None:
-        """Remove all records."""
+        """Remove all telemetry records."""
         self._packs.clear()
         self._newest.clear()
 
     @property
     def newest(self) -> Sample | None:
-        """Return the newest record, or None if there is none."""
+        """Return the record that was added last, or None if there is none yet."""
         return self._newest[-1] if self._newest else None
 
     @property
     def begin(self) -> float | None:
-        """Return the time of the oldest record in wall seconds, or None if there is none."""
+        """Return the time of the oldest record that is still held, in wall seconds, or None if no
+        record is held.
+        """
         if self._packs:
             return self._packs[0].begin
         if self._newest:
@@ -82,7 +87,9 @@ class Samples:
         return None
 
     def between(self, begin: float, end: float) -> list[Sample]:
-        """Return the records with begin <= t <= end, in wall seconds."""
+        """Return the records with begin <= t <= end, where all times are wall seconds. The list is
+        empty if none fits.
+        """
         held: list[Sample] = []
         for pack in self._packs:
             if pack.begin <= end and begin <= pack.end:
@@ -94,7 +101,9 @@ class Samples:
         return found
 
     def near(self, t: float, within: float) -> Sample | None:
-        """Return the record nearest to `t`, or None if none is within `within` seconds of it."""
+        """Return the record whose time is nearest to `t` (wall seconds), or None if none lies
+        within `within` seconds of it.
+        """
         return min(
             self.between(t - within, t + within), key=lambda one: abs(one["t"] - t), default=None
         )

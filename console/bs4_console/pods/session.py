@@ -49,8 +49,9 @@ LOOK_S = 0.05
 
 
 class PodSession:
-    """The session with one pod. It owns a PodState. Reading starts from the mirror's cursors, so a
-    reconnect or a restarted console reads only what it lacks.
+    """The console's session with one pod: it connects, keeps a PodState up to date, and sends
+    queries and actions. Reading continues at the mirror's cursors, so that a reconnect or a
+    restarted console reads only the missing bytes.
     """
 
     def __init__(
@@ -74,8 +75,9 @@ class PodSession:
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
-        """Connect and follow the streams until cancelled. After an error that trying again cannot
-        mend (changed host key, refused key), the session waits for `retry_now`.
+        """Connect to the pod, follow its streams, and reconnect after every loss, until cancelled.
+        After an error that a retry cannot fix (changed host key, refused key), the session waits
+        until `retry_now` is called.
         """
         while True:
             try:
@@ -93,10 +95,11 @@ class PodSession:
             await self._pause()
 
     async def run_once(self, patience: float = 0.0) -> None:
-        """Connect and follow the streams, for a command that waits for something.
+        """Connect to the pod, follow its streams and reconnect after a loss, until cancelled.
+        Commands use this to wait for something on the pod.
 
-        Raises the first error of the link before it was ever up. Later errors are raised if trying
-        again for `patience` seconds did not mend them.
+        An error is raised if the link was never up, if a retry cannot fix it, or if the link has
+        been down for `patience` seconds.
         """
         self.replay()
         while True:
@@ -114,13 +117,15 @@ class PodSession:
             await self._pause()
 
     def retry_now(self) -> None:
-        """End a pause at once, also one without end, because the person has mended the cause."""
+        """End the pause before the next attempt to connect at once, also after an error that a
+        retry could not fix. It is called when a person has removed the cause.
+        """
         self._stop_retrying = None
         self._wake.set()
 
     def replay(self) -> None:
-        """Fill the state from the mirror with what was known when the console was last open, with
-        its age. Needs no link.
+        """Fill the pod's state from the mirror on this machine, with what was known when a console
+        last read from the pod. Every fact keeps its age. No link is needed.
         """
         self._reader.replay()
 
@@ -213,8 +218,9 @@ class PodSession:
         await at_most(self._wake.wait(), None if self._stop_retrying else delay)
 
     async def connected(self, timeout: float) -> Channel:
-        """Return the live channel, waiting up to `timeout` seconds for it. Raises Unreachable or
-        ChannelLost, with the reason of the link, if there is none.
+        """Return the open channel to the agent, waiting up to `timeout` seconds for it. Raises
+        Unreachable, with the reason why the link is down, if there is none by then, and ChannelLost
+        if the link was just lost and is being made again.
         """
         link = self.state.link
         if not self._up.is_set() and self._stop_retrying is None:
@@ -237,11 +243,11 @@ class PodSession:
         return self._channel
 
     async def synced(self, timeout: float = 30.0) -> None:
-        """Wait until journal and steps, as they are on the pod now, have been read, and one
-        telemetry sample.
+        """Wait until the state holds everything that the pod's journal and steps contain now, and
+        at least one new telemetry record.
 
-        A link that is lost meanwhile is made again by `run`. Raises Unreachable after `timeout`
-        seconds, or at once if trying again cannot mend the link.
+        If the link is lost meanwhile, `run` connects again and the wait continues. Raises
+        Unreachable after `timeout` seconds, or at once if a retry cannot fix the link.
         """
         clock = asyncio.get_running_loop().time
         deadline = clock() + timeout
@@ -299,8 +305,9 @@ class PodSession:
     async def read_log(
         self, stream: str, cursor: str, limit: int = READ_BYTES, wait: float = 0.0, *, seen: int = 0
     ) -> Chunk:
-        """Return one Chunk of a log stream, at most `limit` bytes. The mirror keeps it too, an
-        unfinished line only once it is whole. `wait` and `seen` are those of Channel.read.
+        """Return the next chunk of a log from `cursor` on, at most `limit` bytes, and save it in
+        the mirror on this machine. An unfinished last line is returned too, but saved only when it
+        is complete. `wait` and `seen` are those of Channel.read.
         """
         chunk = await (await self.connected(CONNECT_S)).read(
             stream, cursor, limit=limit, wait=wait, seen=seen
@@ -312,17 +319,22 @@ class PodSession:
         return chunk
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Return the `result` of a query to a stream of the pod (see Channel.query)."""
+        """Ask the pod's agent one question about a stream and return the result (see
+        Channel.query). Raises Unreachable or ChannelLost if there is no link.
+        """
         return await (await self.connected(CONNECT_S)).query(stream, op, **parameters)
 
     async def streams(self) -> list[str]:
-        """Return the names of the pod's streams as they are now."""
+        """Ask the pod for the names of all its streams, store them in the state and return them,
+        sorted.
+        """
         self.state.streams = await stream_names(await self.connected(CONNECT_S))
         return self.state.streams
 
     async def seek_line(self, stream: str, line: int) -> str:
-        """Return the cursor at which line number `line` begins. A negative number counts from the
-        end. The question is repeated until the agent has found the line.
+        """Return the cursor at which line number `line` of a stream begins. A negative number
+        counts from the end. The agent may need several queries for a long log; they are repeated
+        until the line is found.
         """
         result = await self.query(stream, "seek-line", line=line)
         while isinstance(further := result.get("next"), dict):
@@ -330,9 +342,10 @@ class PodSession:
         return place(result, "cursor")
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
-        """Submit an action and return its key. Its progress is in `state.ledger.actions[key]`, from
-        the journal. `payload` is in no journal. Raises RefusedError if the pod is read-only here,
-        except for a plan.
+        """Submit an action of this kind to the pod and return its key. After a lost link it is
+        submitted again under the same key, so that it never runs twice. Its progress is in
+        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal. Raises
+        RefusedError if the pod is read-only here and `kind` is not "plan".
         """
         if self.state.read_only and kind != "plan":
             raise RefusedError(
@@ -366,9 +379,9 @@ class PodSession:
             await asyncio.sleep(LOOK_S)
 
     async def follow_action(self, key: str) -> AsyncIterator[ActionView]:
-        """Yield the ActionView of the action `key` each time it changed, until it has ended. It
-        only watches the journal, so a lost link does not end it. Raises Unreachable if the pod
-        answers and its journal does not show the action within JOURNALLED_S seconds.
+        """Yield the state of the action with this key each time it changes, until the action has
+        ended. A lost link only delays the next state. Raises Unreachable if the pod's journal does
+        not show the action after 60 seconds with a link (JOURNALLED_S).
         """
         await self._journalled(key)
         seen: tuple[Any, ...] = ()
@@ -400,5 +413,7 @@ class PodSession:
                 )
 
     async def close(self) -> None:
-        """Close the mirror."""
+        """Close the session's mirror. The connection itself is closed when `run` or `run_once` is
+        cancelled.
+        """
         self.mirror.close()

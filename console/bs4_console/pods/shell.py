@@ -11,9 +11,10 @@ from bs4_console.pods.inventory import Inventory, Pod
 
 
 def argv(name: str, address: str) -> list[str]:
-    """Return the command that opens a shell on pod `name`, by its entry in the inventory. A pod
-    without an entry (a practice pod) is reached by `address`, user@host:port. A pod on this machine
-    gets the person's own shell.
+    """Return the command, as a list of words, that opens a shell on the pod `name` with the
+    settings of its inventory entry. A pod without an entry (a practice pod) is reached by SSH at
+    `address`, in the form user@host:port. If `address` is "" or "local" the command is the person's
+    own shell.
     """
     if address in ("", "local"):
         return [os.environ.get("SHELL") or "/bin/sh"]
@@ -24,7 +25,9 @@ def argv(name: str, address: str) -> list[str]:
 
 
 def of_pod(pod: Pod) -> list[str]:
-    """Return the command that opens a shell on a pod of the inventory."""
+    """Return the command, as a list of words, that opens a shell on a pod: `ssh` with the settings
+    of its inventory entry, or the person's own shell if the pod is this machine.
+    """
     if pod.is_local:
         return [os.environ.get("SHELL") or "/bin/sh"]
     words = ["ssh", "-t"]

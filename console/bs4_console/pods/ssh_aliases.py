@@ -21,7 +21,9 @@ _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
 
 @dataclass(frozen=True)
 class Alias:
-    """One name of a Host line that is no pattern, with its file and 1-based line."""
+    """One name on a `Host` line of an SSH config that is a plain name and not a pattern. `file` and
+    `line` (from 1) say where it stands.
+    """
 
     name: str
     file: Path
@@ -30,8 +32,8 @@ class Alias:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The pods that an import would add, and the aliases that cannot be a pod's name, each with the
-    reason.
+    """What an import of an SSH config would do. `pods` are the pods that it would add. `skipped`
+    holds each alias that cannot be a pod's name, with the reason.
     """
 
     pods: tuple[Pod, ...]
@@ -39,13 +41,14 @@ class Candidates:
 
 
 def default_path() -> Path:
-    """Return the path of the person's SSH config."""
+    """Return the path of the person's SSH config, ~/.ssh/config. The file need not exist."""
     return Path("~/.ssh/config").expanduser()
 
 
 def aliases(path: Path) -> tuple[Alias, ...]:
-    """Return every alias of `path` and of the files that it includes, in order. A name that comes
-    again is left out. Raises UsageError if `path` cannot be read.
+    """Return every alias in the SSH config `path` and in the files that it includes, in order. If a
+    name appears several times, only its first place is returned. Raises UsageError if a file cannot
+    be read.
     """
     seen: dict[str, Alias] = {}
     for alias in _read(path, path.parent, 0):
@@ -54,8 +57,9 @@ def aliases(path: Path) -> tuple[Alias, ...]:
 
 
 def candidates(path: Path) -> Candidates:
-    """Return a pod for each alias of `path`: its host is the alias, and ~/.ssh/config decides
-    everything else. Raises UsageError if `path` cannot be read.
+    """Return the pods that could be imported from the SSH config `path`, one for each alias, and
+    the aliases that cannot be used. The alias becomes the pod's host; all other settings stay in
+    ~/.ssh/config. Raises UsageError if `path` cannot be read.
     """
     pods, skipped = [], []
     for alias in aliases(path):

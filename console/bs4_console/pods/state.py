@@ -47,8 +47,8 @@ TELEMETRY_HISTORY = 600
 
 @dataclass(kw_only=True)
 class Link:
-    """The connection to a pod. It says nothing about the runs there. Times are the console's
-    monotonic seconds.
+    """The state of the console's connection to one pod, which shows nothing about the runs there.
+    Times are seconds of this machine's monotonic clock.
     """
 
     state: LinkState = "new"
@@ -71,12 +71,12 @@ class Link:
 
     @property
     def up(self) -> bool:
-        """Return True if the link is up."""
+        """Return True if the console is connected to the pod now."""
         return self.state == "up"
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
-        """Change the state of the link, and with it the times since which it is up or down.
-        `detail` and `next_step` are sentences for a person.
+        """Change the state of the link, and update since when it has been up or down. `detail` says
+        what is wrong and `next_step` what to do, each as a sentence for a person or "".
         """
         if "up" in (state, self.state) and state != self.state:
             # A link that was lost and is now unreachable has been down since it was lost.
@@ -90,7 +90,9 @@ class Link:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod: the run as the journal has it, with its live numbers."""
+    """One run on one pod. `view` is what the journal says of it; the other fields are its recent
+    steps, evaluations and processes.
+    """
 
     view: RunView
     trainer_steps: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=STEP_HISTORY))
@@ -119,9 +121,9 @@ class RunState:
 
     @property
     def step(self) -> int | None:
-        """Return the newest finished step of the trainer (the orchestrator runs ahead of it), or
-        None if there is none. Lines of verl may come late, so the highest of the attempt's last few
-        records counts.
+        """Return the number of the newest step that the trainer has finished, or None if it has
+        finished none. The orchestrator may be further ahead. verl can log steps out of order, so
+        the highest of the attempt's last 8 records is used.
         """
         if not self.trainer_steps:
             return None
@@ -130,8 +132,9 @@ class RunState:
         return max(int(row["step"]) for row in recent if row.get("attempt") == attempt)
 
     def series(self, key: str) -> list[tuple[int, float]]:
-        """Return (step, value) of one metric, by step. If several attempts did a step, the last one
-        counts. Values that are no numbers are left out.
+        """Return the values of the metric `key` as (step, value) pairs, sorted by step. For a step
+        that several attempts did, the latest value is used. Values that are not numbers are left
+        out.
         """
         rows = self.trainer_steps
         if key in ("reward", "async_level", "off_policy", "trainable", "truncation"):
@@ -143,8 +146,8 @@ class RunState:
         return sorted(values.items())
 
     def step_seconds(self) -> float | None:
-        """Return the median duration of the last 20 trainer steps in seconds, or None if it is not
-        known.
+        """Return the median duration of the last 20 trainer steps in seconds, or None if no step
+        has a duration yet.
         """
         recent = sorted(
             row["time_s"]
@@ -154,8 +157,8 @@ class RunState:
         return recent[len(recent) // 2] if recent else None
 
     def eta_seconds(self) -> float | None:
-        """Return the seconds to max_steps at the present pace. Return None if pace or goal is
-        unknown, or if nothing runs.
+        """Return the seconds until the run reaches its max_steps at its present pace. Return None
+        if the pace or max_steps is unknown, or if the run is not alive.
         """
         pace, last, goal = self.step_seconds(), self.step, self.view.max_steps
         if pace is None or last is None or not goal or not self.alive:
@@ -164,8 +167,8 @@ class RunState:
 
     @property
     def word(self) -> str:
-        """Return the state of the run for the screen and for sorting: registered, starting,
-        running, finished, failed or stopped.
+        """Return the state of the run in one word: registered, starting, running, finished, failed
+        or stopped. Screens show it and sort by it.
         """
         attempt = self.view.attempt
         if attempt is None:
@@ -181,8 +184,8 @@ class RunState:
 
 @dataclass(kw_only=True)
 class PodState:
-    """Everything that is shown of one pod. Only its session changes it, on the event loop, and
-    calls `changed` after each batch of changes.
+    """Everything that the console shows of one pod. Only the pod's session changes it, on the event
+    loop, and calls `changed` after each batch of changes.
     """
 
     name: str
@@ -218,7 +221,7 @@ class PodState:
     listeners: list[Callable[[PodState], None]] = field(default_factory=list)
 
     def changed(self) -> None:
-        """Call every listener with this state."""
+        """Call every function in `listeners` with this state."""
         for listener in self.listeners:
             listener(self)
 
@@ -228,19 +231,25 @@ class PodState:
         return self.telemetry.newest or {}
 
     def age(self) -> float | None:
-        """Return the seconds since the newest telemetry arrived here, or None if none ever did."""
+        """Return the seconds since the newest telemetry arrived here, or since it was recorded if
+        it comes from the mirror. Return None if there is no telemetry.
+        """
         if self.telemetry_seen is None:
             return None
         return time.monotonic() - self.telemetry_seen
 
     @property
     def stale(self) -> bool:
-        """Return True if the newest telemetry is older than STALE_S seconds, or missing."""
+        """Return True if the newest telemetry is older than 5 seconds (STALE_S), or if there is
+        none at all.
+        """
         age = self.age()
         return age is None or age > STALE_S
 
     def forget(self) -> None:
-        """Forget everything that was known: another agent's home answers under this name."""
+        """Clear everything that was known of the pod, because another agent home now answers under
+        its name.
+        """
         self.ledger = Ledger()
         self.telemetry.clear()
         self.telemetry_seen = None
@@ -252,8 +261,9 @@ class PodState:
         self.notes.clear()
 
     def apply_journal(self, record: dict[str, Any]) -> None:
-        """Put one checked record of the journal (pods/gate/records.py) into the state. Raises
-        RecordRefused if the pod has too many runs or incidents already.
+        """Apply one journal record, already checked by pods/gate/records.py, to the state. Raises
+        RecordRefused if the record names a new run or incident and the pod has too many already
+        (1,000 runs, 5,000 incidents).
         """
         self._within_limits(record)
         self.ledger.apply(record)
@@ -290,8 +300,8 @@ class PodState:
         return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
-        """Put one checked telemetry record into the state. `kept` is True for a record from the
-        mirror, which is as old as its time says.
+        """Apply one checked telemetry record to the state. `kept` is True if the record comes from
+        the mirror; its age is then computed from its own time instead of from its arrival.
         """
         self.links.fill(record)
         self.telemetry.append(record)
@@ -301,7 +311,9 @@ class PodState:
                 run.components, run.alive = entry.get("components") or [], bool(entry.get("alive"))
 
     def apply_step(self, run: str, record: dict[str, Any]) -> None:
-        """Put one checked step record of a run into the state. An unknown run is ignored."""
+        """Apply one checked step record of `run` to the state. Nothing happens if the journal has
+        not named that run.
+        """
         if (state := self.runs.get(run)) is None:
             return
         # All keys are read before anything changes: a record without one of them must not be
@@ -322,8 +334,9 @@ class PodState:
         )
 
     def worst(self) -> tuple[int, str]:
-        """Return (rank, phrase) of what a person should see first. The rank is 0 for nothing, 1
-        notice, 2 warning, 3 unknown, 4 critical. The phrase is "" for rank 0.
+        """Return the most serious problem of this pod as (rank, phrase). The rank is 0 for no
+        problem, 2 for a warning, 3 if the pod cannot be reached, and 4 for a critical incident. The
+        phrase is for a person, and "" for rank 0.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

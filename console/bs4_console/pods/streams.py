@@ -19,7 +19,9 @@ NOWHERE = "0:0"
 
 
 async def stream_names(channel: Channel) -> list[str]:
-    """Return the names of all streams of the pod, sorted. They are read page by page."""
+    """Ask the agent for the names of all streams of the pod, page by page, and return them sorted.
+    Names that are too long or contain characters a terminal acts on are left out.
+    """
     names: set[str] = set()
     after = ""
     for _ in range(ceilings.PAGES):
@@ -45,8 +47,8 @@ def _names(entries: Any) -> list[str]:
 
 
 def file_stream(path: str) -> str:
-    """Return the stream of a file on a pod. Raises UsageError if the path does not begin with / or
-    ~/.
+    """Return the name of the stream under which the file `path` on a pod can be read. Raises
+    UsageError if the path does not begin with / or ~/.
     """
     if not path.startswith(("/", "~/")):
         raise UsageError(f"{path!r} is no whole path of the pod.", "Begin it with / or ~/.")
@@ -54,8 +56,8 @@ def file_stream(path: str) -> str:
 
 
 def place(result: dict[str, Any], key: str) -> str:
-    """Return the cursor under `key` in the answer to a query. It is checked because it becomes a
-    file name and a position here. Raises ProtocolMismatch if it is no cursor.
+    """Return the cursor under `key` in an agent's answer to a query. Raises ProtocolMismatch if the
+    value is not a cursor; it is checked because this machine uses it as a file name and an offset.
     """
     try:
         return str(Cursor.parse(str(result.get(key))))
@@ -68,6 +70,6 @@ def place(result: dict[str, Any], key: str) -> str:
 
 
 def position(cursor: str) -> tuple[int, int]:
-    """Return (generation, byte offset) of a cursor."""
+    """Split a cursor into its generation and its byte offset, and return both as integers."""
     generation, offset = cursor.split(":")
     return int(generation), int(offset)

@@ -36,10 +36,11 @@ def make(
     key: tuple[Secret, ...] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Provider:
-    """Return the adapter of the provider `name`. Its key is `key`, or the key that keys.py finds.
+    """Return the adapter for the provider `name`, which sends its requests over `client`. `key`
+    holds the fields of the account's key; None means the key that keys.py finds on this machine.
 
     The environment variable `BS4_<NAME>_URL` replaces the provider's address. Raises UsageError if
-    there is no such provider, and NoKey if there is no key.
+    no provider has this name, and NoKey if this machine has no key for it.
     """
     if name not in _MAKERS:
         raise UsageError(f"There is no provider {name!r}.", f"Choose {', '.join(NAMES)}.")

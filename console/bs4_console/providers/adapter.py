@@ -12,22 +12,26 @@ from bs4_console.providers.shapes import rows, table
 
 
 class Adapter:
-    """One account at one provider. An adapter sets `name` and `_api`, and reads one machine in
-    `_read`.
+    """The base of the adapters, each of which is one account at one provider. A subclass sets
+    `name` and `_api`, and implements `_read`, which reads one machine.
     """
 
     name: str
     _api: Api
 
     async def machine(self, machine_id: str) -> Machine | None:
-        """Return the machine with this id, or None if the provider says that it does not exist."""
+        """Return the machine with this id at the provider, or None if the provider says that no
+        such machine exists.
+        """
         try:
             return await self._read(machine_id)
         except NotThere:
             return None
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Return an empty tuple: the provider's API does not give host keys."""
+        """Return an empty tuple, because this provider's API does not give a machine's SSH host
+        keys.
+        """
         return ()
 
     async def _read(self, machine_id: str) -> Machine | None:

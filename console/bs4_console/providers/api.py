@@ -43,9 +43,9 @@ _LATER = "Try again; `bs4-console provision list` shows what exists."
 
 
 class Api:
-    """Sends requests to one provider's API. `authorize` returns the headers of a request and may
-    fetch a token first; by default it sends the first secret as a bearer token. Redirects are not
-    followed, because they would carry the key to another server.
+    """Sends requests to the API of one provider. `authorize` returns the headers that prove the
+    account, and may first fetch a token; without it, the first secret is sent as a bearer token.
+    Redirects are not followed, because they would carry the key to another server.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class Api:
         self._pauses_s = pauses_s
 
     def hide(self, secret: Secret) -> None:
-        """Add a further secret (a token that the API issued) that no error message may repeat."""
+        """Add another secret (a token that the API issued) that must not appear in any error
+        message.
+        """
         self._secrets.append(secret)
 
     async def get(self, path: str, params: Any = None) -> Any:
@@ -76,16 +78,18 @@ class Api:
         return await self._patiently(lambda: self.once("GET", path, params=params))
 
     async def ask(self, method: str, path: str, body: Any) -> Any:
-        """Return the JSON answer to a read that the API defines with another HTTP method, such as a
-        search. It is repeated like `get`. Raises ProviderError.
+        """Return the JSON answer to a request that only reads, but that the API wants sent with the
+        HTTP method `method` and the body `body`, such as a search. It is repeated in the same cases
+        as `get`. Raises ProviderError.
         """
         return await self._patiently(lambda: self.once(method, path, body=body))
 
     async def once(
         self, method: str, path: str, *, body: Any = None, params: Any = None, text: bool = False
     ) -> Any:
-        """Send a request exactly once. Return the JSON of the answer (None if the answer is empty),
-        or its text if `text` is True. Raises ProviderError.
+        """Send a request exactly once, without repeating it after an error. Return the JSON of the
+        answer, None if the answer is empty, or the plain text of the answer if `text` is True.
+        Raises ProviderError.
         """
         response = await self._send(method, path, body, params)
         if text:
@@ -102,11 +106,11 @@ class Api:
     async def spend(
         self, method: str, path: str, body: Any, label: str, *, text: bool = False
     ) -> Any:
-        """Send a request that creates the machine `label` exactly once, and return the answer like
-        `once`.
+        """Send the request that creates the machine `label` exactly once, because it costs money.
+        Return the answer like `once`.
 
-        Raises NotSent if the request never left this machine, InDoubt if the machine may exist
-        after a failure, and another ProviderError if the provider refused.
+        Raises NotSent if the request never left this machine, InDoubt if an error leaves it open
+        whether the machine exists, and another ProviderError if the provider refused.
         """
         try:
             return await self.once(method, path, body=body, text=text)
@@ -117,8 +121,8 @@ class Api:
             raise self.doubt(why, label) from None
 
     def doubt(self, why: str, label: str) -> InDoubt:
-        """Return the error that says, with the reason `why`, that the machine `label` may or may
-        not exist.
+        """Make the error for a create whose result is not known: the machine `label` may or may not
+        exist, for the reason `why`. The error is returned and not raised.
         """
         return InDoubt(
             self.provider,

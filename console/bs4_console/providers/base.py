@@ -27,8 +27,8 @@ _FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a provider's API can do. A wish that the API cannot meet returns no offers, and the
-    person is told why.
+    """What a provider's API can do, as True or False for each ability. If a search wants something
+    that the API cannot do, the provider returns no offers.
     """
 
     interruptible: bool = False
@@ -51,8 +51,9 @@ class Capabilities:
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """The machine that is searched for. `max_price` is in US dollars an hour for the whole machine,
-    never for one GPU.
+    """The machine that a person searches for. `max_price` is the most that the whole machine (not
+    one GPU) may cost, in US dollars an hour, or None for no cap. `count` is the number of GPUs and
+    `disk_gb` the size of the disk in GB.
     """
 
     gpu: str
@@ -74,17 +75,23 @@ class Want:
     start_command: str = ""
 
     def accepts(self, region: str) -> bool:
-        """Return True if the wanted region is a part of this one, or no region is wanted."""
+        """Return True if `region`, the provider's name of a place, contains the wanted region, or
+        if no region is wanted.
+        """
         return (self.region or "").lower() in region.lower()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as a dictionary, as the journal and JSON output hold them."""
+        """Return the fields as a dictionary, in the form that the journal of rents and JSON output
+        use.
+        """
         return dict(vars(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Offer:
-    """One machine that can be rented now."""
+    """One machine that a provider offers for rent now, with its GPUs, disk, place and price.
+    `count` is the number of GPUs.
+    """
 
     provider: str
     id: str
@@ -119,7 +126,10 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """One machine as its provider describes it now. A value that is not known (yet) is None."""
+    """One machine in an account, as its provider describes it now. `host`, `port` and `user` are
+    its SSH address. `created_t` is in wall seconds. A value that the provider has not given (yet)
+    is None.
+    """
 
     provider: str
     id: str
@@ -153,86 +163,94 @@ def _shown(record: Offer | Machine) -> dict[str, Any]:
 
 
 class Provider(Protocol):
-    """One account at one provider. Every call may raise a ProviderError of errors.py; only `create`
-    may raise InDoubt.
+    """The interface to one account at one provider. Every method may raise a ProviderError of
+    errors.py when it calls the provider. Only `create` may raise InDoubt.
     """
 
     name: str
     capabilities: Capabilities
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the offers that fit `want`, cheapest first. The list is empty if none fits. The
-        price cap `want.max_price` is not applied, so that a person can compare dearer offers.
+        """Return the offers that fit `want`, cheapest first, or an empty list. Offers above
+        `want.max_price` are included, so that a person can see what the GPUs cost.
         """
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that this SSH public key will open the machines that are created. This costs
-        nothing.
+        """Register this SSH public key with the account if the provider needs that, so that the key
+        opens every machine that is created afterwards. This costs nothing.
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent the offered machine with one request and return its id.
+        """Rent the machine of `offer` with one request, name it `label`, and return the provider's
+        id for it.
 
-        Raises Refused if the request was surely not sent or the provider declined, and InDoubt if
-        the machine may exist.
+        Raises Refused if the request was surely not sent or the provider declined it, and InDoubt
+        if the machine may exist after a failure.
         """
 
     async def machines(self) -> list[Machine]:
-        """Return every machine of the account, with any label."""
+        """Return every machine of the account, including those that no console rented."""
 
     async def machine(self, machine_id: str) -> Machine | None:
-        """Return the machine with this id, or None if the provider says that it does not exist."""
+        """Return the machine with this id at the provider, or None if the provider says that no
+        such machine exists.
+        """
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of a machine and its disk. The call returns when the provider has accepted
-        the order, which proves nothing: poll until the machine is gone.
+        """Order the provider to delete a machine and its disk. When this returns the order is
+        accepted, but the machine may still exist: poll `machine` until it is gone.
         """
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Return the fingerprints ("SHA256:...") of the machine's SSH host keys, read over the
-        provider's API. The tuple is empty if the provider does not know them (yet).
+        """Return the fingerprints ("SHA256:...") of the machine's SSH host keys, as the provider's
+        API shows them, so that no person has to compare them. The tuple is empty if the API does
+        not show them (yet).
         """
 
 
 def label_of(run: str, ulid: str) -> str:
-    """Return the label `bs4-<run>-<ulid>`. The ULID makes it unique. The run's name is for people
-    and is cut to 28 characters.
+    """Make the label `bs4-<run>-<ulid>` by which a rented machine is recognised. The ULID makes it
+    unique. The run's name in it is only for people, and is cut to 28 characters.
     """
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", run).strip("-.")[:_RUN_CHARS] or "run"
     return f"bs4-{word}-{ulid}"
 
 
 def is_ours(label: str | None) -> bool:
-    """Return True if a console made this label. `label` is None for a machine without a label."""
+    """Return True if a machine's label is one that a console gave it. `label` is None for a machine
+    without a label, which gives False.
+    """
     return label is not None and ulid_of(label) is not None
 
 
 def ulid_of(label: str) -> str | None:
-    """Return the ULID in a label that a console made, or None for any other label."""
+    """Return the ULID in a machine's label that a console made, or None for any other label."""
     found = _LABEL.fullmatch(label)
     return found["ulid"] if found else None
 
 
 def cheapest_first(offers: Iterable[Offer | None]) -> list[Offer]:
-    """Return the offers without the None among them, cheapest first."""
+    """Return the offers sorted by price, the cheapest first. Entries that are None are left out."""
     return sorted(filter(None, offers), key=attrgetter("price"))
 
 
 def fingerprints(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the fingerprints of host keys ("SHA256:...") in the lines, each once."""
+    """Return the fingerprints of SSH host keys ("SHA256:...") that occur in the lines of a log,
+    each once. The tuple is empty if there are none.
+    """
     return tuple(dict.fromkeys(_FINGERPRINT.findall("\n".join(lines))))
 
 
 def key_name(public_key: str) -> str:
-    """Return the name under which a public key is stored in an account. It contains a part of the
-    key's hash, because names are unique in an account and a person may have several keys.
+    """Return the name under which a public key is registered in an account: `bs4-console-` and part
+    of the key's hash. Names must be unique in an account, and a person may have several keys.
     """
     return f"bs4-console-{hashlib.sha256(public_key.encode()).hexdigest()[:8]}"
 
 
 def number(value: Any) -> float | None:
-    """Return a JSON number, or a number in a string, as a float (prices come as both). Return None
-    for any other value, including NaN and infinity.
+    """Return a JSON value as a float if it is a number or a string with a number, because providers
+    send prices both ways. Return None for any other value, including NaN, infinity, and booleans.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

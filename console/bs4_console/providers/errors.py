@@ -8,7 +8,9 @@ from bs4_console.errors import FINDING, UNREACHABLE, USAGE, ConsoleError
 
 
 class ProviderError(ConsoleError):
-    """The base of all errors of a call to a provider. `provider` is the provider's name."""
+    """The base of all errors that a call to a provider can raise. `provider` is the provider's
+    name.
+    """
 
     exit_code = UNREACHABLE
 
@@ -18,24 +20,24 @@ class ProviderError(ConsoleError):
 
 
 class NoKey(ProviderError):
-    """Raised if this machine has no key for the provider."""
+    """Raised if no API key for the provider is found on this machine."""
 
     exit_code = USAGE
 
 
 class WrongKey(ProviderError):
-    """Raised if the provider does not know the key (status 401)."""
+    """Raised if the provider does not accept the API key (status 401)."""
 
 
 class NotAllowed(ProviderError):
-    """Raised if the provider knows the key and does not permit it this call (status 403). The
-    answer says nothing about which machines exist.
+    """Raised if the provider accepts the API key but does not permit this call with it (status
+    403). This does not show which machines exist.
     """
 
 
 class RateLimited(ProviderError):
-    """Raised if the provider received too many requests (status 429). `after_s` is the number of
-    seconds that it asks to wait, or None if it names none.
+    """Raised if the provider received too many requests from this account (status 429). `after_s`
+    is the number of seconds that the provider asks the caller to wait, or None if it did not say.
     """
 
     retry = True
@@ -48,8 +50,8 @@ class RateLimited(ProviderError):
 
 
 class Unreached(ProviderError):
-    """Raised if the provider did not answer. `sent` is False if no connection was made, so that the
-    provider cannot have seen the request.
+    """Raised if no answer came from the provider. `sent` is False if no connection was made, so
+    that the provider cannot have received the request.
     """
 
     retry = True
@@ -62,39 +64,45 @@ class Unreached(ProviderError):
 
 
 class ServerTrouble(ProviderError):
-    """Raised if the provider failed (status 5xx). It is unknown what it did before."""
+    """Raised if the provider failed with an error of its own (status 5xx). It may or may not have
+    carried out the request before that.
+    """
 
     retry = True
 
 
 class BadAnswer(ProviderError):
-    """Raised if an answer is not what the API promises: no JSON, a redirect, a missing field, half
-    a list. Such an answer says nothing about what exists.
+    """Raised if an answer is not what the API promises: no JSON, a redirect, a missing field, or an
+    incomplete list. Which machines exist cannot be concluded from it.
     """
 
 
 class NotThere(ProviderError):
-    """Raised if the API answered status 404 in its own JSON: the machine, offer or path does not
-    exist. (Any other page with status 404 is a BadAnswer.)
+    """Raised if the API says, with status 404 and its own JSON, that the machine, offer or path
+    does not exist. Any other page with status 404 raises BadAnswer instead.
     """
 
     exit_code = USAGE
 
 
 class Refused(ProviderError):
-    """Raised if the provider understood the request and declined it (no capacity, no credit, a bad
-    field), or surely never received it.
+    """Raised if the provider declined a request (no capacity, no credit, a wrong field) or surely
+    never received it. Nothing was created.
     """
 
     exit_code = FINDING
 
 
 class NotSent(Refused):
-    """Raised if the request never left this machine, so that it had no effect."""
+    """Raised if a request never left this machine. It cannot have created anything or cost any
+    money at the provider.
+    """
 
 
 class InDoubt(ProviderError):
-    """Raised if a create failed and the machine may exist. `label` is the label to search for."""
+    """Raised if a request to create a machine failed in a way that the machine may exist all the
+    same. `label` is the label by which to search for that machine.
+    """
 
     def __init__(self, provider: str, message: str, next_step: str, label: str) -> None:
         super().__init__(provider, message, next_step)

@@ -50,11 +50,12 @@ _SPELLED = {
 
 
 def canonical(text: str, *, memory_gb: float | None = None, socket: str | None = None) -> str:
-    """Return the common name of the GPU that a provider calls `text`. An unknown GPU keeps its
-    letters and digits, in capitals, so that it can still be asked for.
+    """Return this console's own name for the GPU that a provider calls `text`, such as "H100-SXM".
+    A GPU that is not known is returned in capitals with `-` between its words, so that it can still
+    be searched for.
 
-    `memory_gb` of one GPU tells the two A100 models apart. `socket` is the provider's separate
-    field for SXM or PCIe, if it has one.
+    `memory_gb` is the memory of one GPU, which distinguishes A100-40 and A100-80. `socket` is the
+    provider's separate field for SXM or PCIe, or None.
     """
     upper = f"{text} {socket or ''}".upper()
     for model in _MODELS:
@@ -69,8 +70,8 @@ def canonical(text: str, *, memory_gb: float | None = None, socket: str | None =
 
 
 def fits(wanted: str, name: str) -> bool:
-    """Return True if the canonical `name` is the wanted GPU or one of its forms: "H100" accepts
-    "H100-SXM".
+    """Return True if the GPU `name`, as `canonical` returns it, is what a person wants. The wanted
+    name may leave out the form: "H100" accepts "H100-SXM".
     """
     asked = wanted.upper().replace("_", "-").replace(" ", "-")
     return name.upper() == asked or name.upper().startswith(f"{asked}-")

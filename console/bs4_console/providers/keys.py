@@ -32,13 +32,16 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 def own_file(provider: str) -> Path:
-    """Return the path of our own file with the provider's key. The file need not exist."""
+    """Return the path of the console's own file for the provider's key on this machine. The file
+    need not exist.
+    """
     return locations.config_dir() / "keys" / provider
 
 
 def store(provider: str, text: str) -> Path:
-    """Save the key that a person typed or piped, one field on each line, in our own file with mode
-    0600. Return the file's path. Raises UsageError if `text` is not a key for the provider.
+    """Save a provider's API key in the console's own file on this machine, with mode 0600, and
+    return the file's path. `text` has one field of the key on each line. Raises UsageError if it
+    does not have the fields of a key for this provider.
     """
     fields = _fields(text)
     wanted = VARIABLES[provider]
@@ -56,11 +59,12 @@ def store(provider: str, text: str) -> Path:
 def find(
     provider: str, environment: Mapping[str, str] = os.environ, home: Path | None = None
 ) -> tuple[Secret, ...]:
-    """Return the fields of the provider's key: one, or an id and a secret. `home` replaces the home
-    directory.
+    """Return the fields of the provider's API key: one secret, or an id and a secret. They come
+    from the console's own file, from `environment`, or from the files of the provider's own
+    programs below `home` (None: the home directory).
 
-    Raises NoKey if there is no key, and UsageError if a file is readable by others or is not
-    understood.
+    Raises NoKey if no key is found, and UsageError if a key file is readable by other users or
+    cannot be understood.
     """
     names = VARIABLES[provider]
     own = own_file(provider)
@@ -85,7 +89,10 @@ def find(
 
 
 def known(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> list[str]:
-    """Return the names of the providers that have a key here. Raises UsageError like `find`."""
+    """Return the names of the providers for which this machine has an API key. The list is empty if
+    there are none. Raises UsageError if a key file is readable by other users or cannot be
+    understood.
+    """
     found = []
     for provider in VARIABLES:
         with contextlib.suppress(NoKey):

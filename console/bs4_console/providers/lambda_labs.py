@@ -41,7 +41,7 @@ _STATES: dict[str, MachineState] = {
 
 
 class Lambda(Adapter):
-    """One account at Lambda Cloud."""
+    """The adapter for one account at Lambda Cloud."""
 
     name = "lambda"
     capabilities = Capabilities(start_command=True)
@@ -71,9 +71,9 @@ class Lambda(Adapter):
         return {"Authorization": f"Bearer {self._key[0].reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the instance types with free capacity that fit `want`, one offer for each region,
-        cheapest first. Return an empty list for an interruptible machine, which Lambda does not
-        sell.
+        """Return Lambda's instance types with free capacity that fit `want`, one offer for each
+        region, cheapest first. The list is empty if an interruptible machine is wanted, because
+        Lambda sells none.
         """
         if want.interruptible:
             return []
@@ -107,8 +107,8 @@ class Lambda(Adapter):
                 )
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that the account has this SSH public key, and remember its name. A launch takes
-        exactly one key, by its name.
+        """Register this SSH public key with the account if it is not there, and remember its name,
+        because a launch names exactly one registered key.
         """
         row = with_key(await self._rows("/ssh-keys", "data"), "public_key", public_key)
         if row is None:
@@ -118,7 +118,7 @@ class Lambda(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Launch one instance with one request and return its id. Raises InDoubt if the answer does
-        not name exactly one instance.
+        not name exactly one instance, so that the result is unknown.
         """
         body: dict[str, Any] = {
             **offer.detail,
@@ -136,14 +136,16 @@ class Lambda(Adapter):
         return identity(self.name, {"id": ids[0]})
 
     async def machines(self) -> list[Machine]:
-        """Return every instance of the account."""
+        """Return every instance of the Lambda account, whoever launched it."""
         return [self._machine(row) for row in await self._rows("/instances", "data")]
 
     async def _read(self, machine_id: str) -> Machine:
         return self._machine(await self._table(f"/instances/{machine_id}", "data"))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of an instance. An instance that no longer exists is not an error."""
+        """Order Lambda to terminate an instance. Nothing is raised if the instance no longer
+        exists.
+        """
         await self._end("POST", "/instance-operations/terminate", {"instance_ids": [machine.id]})
 
     def _machine(self, row: dict[str, Any]) -> Machine:

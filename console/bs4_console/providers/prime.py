@@ -48,7 +48,7 @@ _PAGES, _PAGE = 50, 100
 
 
 class Prime(Adapter):
-    """One account at Prime Intellect."""
+    """The adapter for one account at Prime Intellect."""
 
     name = "prime"
     capabilities = Capabilities(interruptible=True, stop=True, price_cap=True)
@@ -62,8 +62,8 @@ class Prime(Adapter):
         self._key_id: str | None = None
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the offers that fit `want`, cheapest first. At most 50 pages of the market are
-        read.
+        """Return the offers that fit `want`, cheapest first, or an empty list. At most 50 pages of
+        Prime's offers are read.
         """
         found: list[Offer | None] = []
         seen = 0
@@ -122,7 +122,9 @@ class Prime(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that the account has this SSH public key, and keep its id for the create."""
+        """Register this SSH public key with the account if it is not there, and remember the id
+        that `create` has to send.
+        """
         known = await self._rows("/ssh_keys/", "data", {"offset": 0, "limit": 100})
         row = with_key(known, "publicKey", public_key)
         if row is None:
@@ -133,7 +135,7 @@ class Prime(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod.
+        pod, so that the result is unknown.
         """
         row = offer.detail
         images = row.get("images") or []
@@ -164,8 +166,9 @@ class Prime(Adapter):
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        """Return every pod of the account. Raises BadAnswer if the list ends before all pods were
-        read. Without a usable total count, a page that is not full is the last page.
+        """Return every pod of the account. Raises BadAnswer if the list ends before as many pods
+        were read as the API counts. If the API gives no usable count, the first page that is not
+        full is taken as the last.
         """
         found: dict[str, Machine] = {}
         for _ in range(_PAGES):
@@ -190,7 +193,7 @@ class Prime(Adapter):
         return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of a pod. A pod that no longer exists is not an error."""
+        """Order Prime to terminate a pod. Nothing is raised if the pod no longer exists."""
         await self._end("DELETE", f"/pods/{machine.id}")
 
     def _machine(self, row: dict[str, Any]) -> Machine:

@@ -48,7 +48,7 @@ _LOG_BYTES = 1 << 20
 
 
 class RunPod(Adapter):
-    """One account at RunPod."""
+    """The adapter for one account at RunPod, over version 2 of its API."""
 
     name = "runpod"
     capabilities = Capabilities(stop=True, host_keys=True, cuda=True)
@@ -61,8 +61,8 @@ class RunPod(Adapter):
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the GPUs of the catalog that fit `want`, cheapest first. Return an empty list for
-        an interruptible machine, which v2 does not sell.
+        """Return the GPUs of RunPod's catalog that fit `want`, cheapest first. The list is empty if
+        an interruptible machine is wanted, because version 2 of the API sells none.
         """
         if want.interruptible:
             return []
@@ -111,13 +111,13 @@ class RunPod(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Do nothing: the create carries the key, so the account's own keys stay as they are (v2
-        can only replace all of them at once).
+        """Do nothing, because `create` sends the SSH public key itself. The keys of the account are
+        not touched: the API could only replace all of them at once.
         """
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one pod with one request and return its id. Raises InDoubt if the answer names no
-        pod.
+        pod, so that the result is unknown.
         """
         gpu: dict[str, Any] = {"id": offer.detail["gpu"], "count": want.count}
         if want.cuda is not None:
@@ -140,20 +140,20 @@ class RunPod(Adapter):
         return identity(self.name, answer)
 
     async def machines(self) -> list[Machine]:
-        """Return every pod of the account."""
+        """Return every pod of the RunPod account, whoever rented it."""
         return [self._machine(row) for row in await self._rows("/pods", "pods")]
 
     async def _read(self, machine_id: str) -> Machine:
         return self._machine(await self._table(f"/pods/{machine_id}"))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of a pod. A pod that no longer exists is not an error."""
+        """Order RunPod to terminate a pod. Nothing is raised if the pod no longer exists."""
         await self._end("DELETE", f"/pods/{machine.id}")
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to the
-        log when their sshd starts. The log stream never ends, so it is read for 5 seconds. The
-        tuple is empty if the log does not hold them (yet).
+        """Return the fingerprints of the pod's SSH host keys, which RunPod's images print to their
+        log when sshd starts. The log is read for 5 seconds, because it never ends. The tuple is
+        empty if the fingerprints were not found (yet).
         """
         url = f"{self._api.base_url}/pods/{machine.id}/logs"
         headers = {

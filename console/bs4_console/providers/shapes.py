@@ -14,8 +14,8 @@ _ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
 def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any]]:
-    """Return the objects of a list, or of the list at `key`. Raises BadAnswer if there is no list
-    of objects: an empty list instead would say "nothing exists".
+    """Return the list of JSON objects in `data`, or in the field `key` of `data`. Raises BadAnswer
+    if that is not a list of objects. An empty list instead would wrongly mean that nothing exists.
     """
     found = _at(data, key)
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
@@ -24,7 +24,9 @@ def rows(provider: str, data: Any, key: str | None = None) -> list[dict[str, Any
 
 
 def table(provider: str, data: Any, key: str | None = None) -> dict[str, Any]:
-    """Return a JSON object, or the object at `key`. Raises BadAnswer if there is none."""
+    """Return the JSON object `data`, or the object in its field `key`. Raises BadAnswer, in the
+    name of `provider`, if that is not an object.
+    """
     found = _at(data, key)
     if not isinstance(found, dict):
         raise _without(provider, "object", key)
@@ -49,8 +51,8 @@ def _without(provider: str, kind: str, key: str | None) -> BadAnswer:
 
 
 def inside(data: Any, key: str) -> Any:
-    """Return the value at `key` of a JSON object. Return None if `data` is no object or lacks the
-    key.
+    """Return the value of the field `key` of a JSON object. Return None if `data` is not an object
+    or does not have the field.
     """
     if isinstance(data, dict):
         return data.get(key)
@@ -58,8 +60,9 @@ def inside(data: Any, key: str) -> Any:
 
 
 def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
-    """Return the id at `key` as text; some providers use numbers. Raises BadAnswer if it has other
-    characters than letters, digits, `-`, `_` and `.`, because it becomes part of a path.
+    """Return the id in the field `key` of a provider's record as text, also if it is a number.
+    Raises BadAnswer if the id has other characters than letters, digits, `-`, `_` and `.`, because
+    it becomes part of a request's path.
     """
     value = row.get(key)
     text = ""
@@ -73,19 +76,23 @@ def identity(provider: str, row: dict[str, Any], key: str = "id") -> str:
 
 
 def text(value: Any) -> str | None:
-    """Return a string that is not empty, or None for any other value."""
+    """Return the value if it is a string that is not empty, else None."""
     if isinstance(value, str) and value:
         return value
     return None
 
 
 def same_key(known: Any, wanted: str) -> bool:
-    """Return True if both are SSH public keys with the same type and data. Comments may differ."""
+    """Return True if `known` and `wanted` are the same SSH public key: the same type and data.
+    Their comments may differ.
+    """
     return isinstance(known, str) and known.split()[:2] == wanted.split()[:2]
 
 
 def with_key(found: list[dict[str, Any]], field: str, public_key: str) -> dict[str, Any] | None:
-    """Return the first object whose `field` holds this SSH public key, or None."""
+    """Return the first of the objects whose field `field` holds this SSH public key, or None if no
+    object does.
+    """
     for row in found:
         if same_key(row.get(field), public_key):
             return row
@@ -93,8 +100,8 @@ def with_key(found: list[dict[str, Any]], field: str, public_key: str) -> dict[s
 
 
 def moment(value: Any) -> float | None:
-    """Return an ISO 8601 time or a number of wall seconds as wall seconds. Return None for any
-    other value.
+    """Return a time in wall seconds. `value` is an ISO 8601 text or already a number of wall
+    seconds; for any other value the result is None.
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)

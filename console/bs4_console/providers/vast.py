@@ -60,7 +60,7 @@ _LOG_TRIES = 10
 
 
 class Vast(Adapter):
-    """One account at Vast.ai."""
+    """The adapter for one account at Vast.ai."""
 
     name = "vast"
     capabilities = Capabilities(
@@ -79,8 +79,8 @@ class Vast(Adapter):
         self._api = Api(self.name, client, base_url, key)
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the offers of the market that fit `want`, cheapest first. An interruptible offer's
-        price is its lowest bid and its storage.
+        """Return the offers that fit `want`, cheapest first, or an empty list. The price of an
+        interruptible offer is the lowest bid that Vast accepts plus the cost of its storage.
         """
         query: dict[str, Any] = {
             "verified": {"eq": True},
@@ -145,8 +145,8 @@ class Vast(Adapter):
         )
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that the account has this SSH public key. Vast puts the account's keys on every
-        machine when it is made.
+        """Register this SSH public key with the account if it is not there. Vast puts all keys of
+        the account on each new machine.
         """
         answer = await self._api.get("/api/v0/ssh/")
         known = answer.get("ssh_keys") if isinstance(answer, dict) else answer
@@ -156,11 +156,11 @@ class Vast(Adapter):
         await self._api.once("POST", "/api/v0/ssh/", body={"ssh_key": public_key})
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
-        """Rent the offered machine with one request and return its id. An interruptible machine is
-        rented at its lowest bid.
+        """Rent the offered machine with one request and return its id. For an interruptible
+        machine, the lowest bid of the offer is paid.
 
-        Raises Refused if an interruptible offer names no bid, and InDoubt if the answer names no
-        machine.
+        Raises Refused if an interruptible offer states no bid, and InDoubt if the answer names no
+        machine, so that the result is unknown.
         """
         bid = offer.detail.get("bid")
         if offer.interruptible and bid is None:
@@ -192,7 +192,9 @@ class Vast(Adapter):
         return str(answer["new_contract"])
 
     async def machines(self) -> list[Machine]:
-        """Return every machine of the account, read in pages of 25."""
+        """Return every machine of the Vast account, whoever rented it. The API lists them in pages
+        of 25.
+        """
         found: list[Machine] = []
         after: str | None = None
         while True:
@@ -216,14 +218,14 @@ class Vast(Adapter):
         return self._machine(table(self.name, row))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of a machine and its disk. It is not an error if the machine no longer
+        """Order Vast to delete a machine and its disk. Nothing is raised if the machine no longer
         exists.
         """
         await self._end("DELETE", f"/api/v0/instances/{machine.id}/", {})
 
     async def host_keys(self, machine: Machine) -> tuple[str, ...]:
-        """Return the fingerprints of the machine's SSH host keys, which its start command prints to
-        the log. The tuple is empty if the log does not hold them (yet).
+        """Return the fingerprints of the machine's SSH host keys, which the console's start command
+        prints to the machine's log. The tuple is empty if the log does not hold them (yet).
         """
         answer = await self._api.ask(
             "PUT", f"/api/v0/instances/request_logs/{machine.id}/", {"tail": "1000"}

@@ -57,7 +57,7 @@ _HOURS_A_MONTH = 730.0
 
 
 class Verda(Adapter):
-    """One account at Verda."""
+    """The adapter for one account at Verda."""
 
     name = "verda"
     capabilities = Capabilities(interruptible=True, stop=True)
@@ -95,8 +95,8 @@ class Verda(Adapter):
             return {"Authorization": f"Bearer {self._bearer.reveal()}"}
 
     async def offers(self, want: Want) -> list[Offer]:
-        """Return the instance types that fit `want`, one offer for each location that has them,
-        cheapest first. Raises BadAnswer if the prices are not in US dollars.
+        """Return Verda's instance types that fit `want`, one offer for each location that has them,
+        cheapest first, or an empty list. Raises BadAnswer if the prices are not in US dollars.
         """
         kinds = await self._rows("/instance-types", params={"currency": "usd"})
         spot = {"isSpot": str(want.interruptible).lower()}
@@ -154,7 +154,9 @@ class Verda(Adapter):
         return 0.0, ()
 
     async def prepare(self, public_key: str) -> None:
-        """Make sure that the account has this SSH public key, and keep its id for the create."""
+        """Register this SSH public key with the account if it is not there, and remember the id
+        that `create` has to send.
+        """
         row = with_key(await self._rows("/sshkeys"), "key", public_key)
         if row is None:
             body = {"name": key_name(public_key), "key": public_key}
@@ -164,7 +166,7 @@ class Verda(Adapter):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent one instance with one request and return its id. Raises InDoubt if the answer is not
-        an id.
+        an id, so that the result is unknown.
         """
         volume = {"name": label, "size": want.disk_gb}
         body = {
@@ -189,8 +191,8 @@ class Verda(Adapter):
             raise self._api.doubt("its answer is no id.", label) from None
 
     async def machines(self) -> list[Machine]:
-        """Return every instance of the account. The price of an instance that a console rented
-        includes its volume.
+        """Return every instance of the account. For an instance that a console rented, the price
+        includes the volume that was rented with it.
         """
         found = await self._rows("/instances")
         return [await self._whole(self._machine(row)) for row in found]
@@ -199,8 +201,8 @@ class Verda(Adapter):
         return await self._whole(self._machine(await self._table(f"/instances/{machine_id}")))
 
     async def terminate(self, machine: Machine) -> None:
-        """Order the end of an instance and its volume, or of the volume alone if only the volume is
-        left. An instance that no longer exists is not an error.
+        """Order Verda to delete an instance and its volume, or only the volume if the instance has
+        gone already. Nothing is raised if the instance no longer exists.
         """
         volume = machine.detail.get("os_volume_id")
         path = "/instances"

@@ -39,7 +39,11 @@ _NEXT: Mapping[str, IntentState] = {
 
 @dataclass(kw_only=True)
 class Intent:
-    """One wish to rent one machine. Times are wall seconds."""
+    """One attempt to rent one machine, written to the journal before the request is sent. `state`
+    is open, doubt (the machine may exist), made, absent (it was never made) or gone (it no longer
+    exists). `machine` is the provider's id and `pod` the pod's name, or None. Times are wall
+    seconds.
+    """
 
     ulid: str
     label: str
@@ -58,9 +62,9 @@ class Intent:
     offer: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def cost(self, now_t: float, since_t: float = 0.0) -> float:
-        """Return the US dollars that the machine has cost until `now_t`, counted from `since_t`. A
-        time in which it was stopped or taken back counts in full, so that the estimate is never too
-        low.
+        """Return what the machine has cost in US dollars from `since_t` to `now_t` (wall seconds).
+        It is 0 if no machine was made. Time in which the machine was stopped or taken back counts
+        in full, so that the estimate is never too low.
         """
         if self.state == "absent":
             return 0.0
@@ -69,8 +73,8 @@ class Intent:
 
 
 class Book:
-    """The journal of the machines that one console has rented. Several processes may write: each
-    line is appended under a lock, and is on disk when the call returns.
+    """The journal, on this machine, of the machines that this console has rented. Several processes
+    may write it: each event is appended under a lock and is on disk when the call returns.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -78,18 +82,18 @@ class Book:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other writers away for the length of the block: between reading which intents there
-        are and writing a new one.
+        """Keep other processes from writing to the journal for the length of a `with` block, so
+        that a caller can read the intents and add one without another process in between.
         """
         with files.exclusive(self.path):
             yield
 
     @contextlib.contextmanager
     def renting(self, run: str) -> Iterator[bool]:
-        """Yield True if no other process on this machine rents for `run`, and keep others from it
-        for the length of the block. Yield False if another process rents.
+        """Yield True if no other process on this machine is renting for `run`, and keep others from
+        it for the length of the `with` block. Yield False, without waiting, if another process is.
 
-        An intent that is still open when True is yielded was left by a process that died.
+        If True is yielded, an intent of the run that is still open was left by a process that died.
         """
         name = hashlib.sha256(run.encode()).hexdigest()[:16]
         path = locations.private(self.path.parent) / f".provision-{name}.lock"
@@ -105,8 +109,9 @@ class Book:
             os.close(descriptor)
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write an intent and return it; it is on disk when this returns. Call this within `alone`.
-        `key` is the intent's ULID; "" makes a new one.
+        """Write a new intent to rent `offer` for `run` and return it; it is on disk when this
+        returns. `who` is the person. `key` becomes the intent's ULID; "" makes a new one. Call this
+        inside `alone`.
         """
         key = key or ulid()
         intent = Intent(
@@ -136,8 +141,9 @@ class Book:
         return intent
 
     def note(self, intent: Intent, event: str, **fields: Any) -> None:
-        """Write a further event of an intent and apply it: doubt, made, adopted, refused, absent,
-        pod, terminating or gone.
+        """Append an event to the journal and update `intent` to match. `event` is doubt, made,
+        adopted (a machine with its label was found), refused, absent, pod (its pod's name),
+        terminating or gone. `fields` are stored with the event.
         """
         record = {"t": time.time(), "event": event, "intent": intent.ulid, **fields}
         with self.alone():
@@ -145,7 +151,9 @@ class Book:
         _apply(intent, record)
 
     def ended(self, machine: Machine) -> None:
-        """Record that a machine no longer exists, whoever ended it."""
+        """Record that a machine no longer exists, if an intent of this journal led to it. It does
+        not matter who ended the machine.
+        """
         for intent in self.intents():
             if (
                 intent.provider == machine.provider
@@ -155,8 +163,8 @@ class Book:
                 self.note(intent, "gone")
 
     def intents(self) -> list[Intent]:
-        """Return all intents in their present state, oldest first. Raises UsageError if a line of
-        the journal is not understood.
+        """Return all intents in their present state, oldest first. Raises UsageError, which names
+        the line, if the journal on this machine is damaged.
         """
         found: dict[str, Intent] = {}
         for number, record in enumerate(self._records(), 1):
@@ -183,16 +191,18 @@ class Book:
         return list(found.values())
 
     def of_run(self, run: str) -> list[Intent]:
-        """Return the intents of one run, oldest first."""
+        """Return the intents of one run, oldest first. The list is empty if nothing was rented for
+        it here.
+        """
         return [intent for intent in self.intents() if intent.run == run]
 
     def of_label(self, label: str) -> Intent | None:
-        """Return the intent with this label, or None."""
+        """Return the intent whose machine has this label, or None if this journal has none."""
         return next((intent for intent in self.intents() if intent.label == label), None)
 
     def by_machine(self, machine: Machine) -> Intent | None:
-        """Return the intent that a machine came from, found by its exact label or by its id at its
-        provider. Return None if this journal has no such intent.
+        """Return the intent from which a machine was rented, found by the machine's exact label or
+        by its provider and id. Return None if this journal has no such intent.
         """
         for intent in self.intents():
             same = intent.provider == machine.provider and intent.machine == machine.id
@@ -203,8 +213,9 @@ class Book:
     def spent(
         self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
     ) -> float:
-        """Return the US dollars spent since `since_t` on one run, or on all runs if `run` is None.
-        A machine in doubt counts as if it existed. `now_t` is in wall seconds; None means now.
+        """Return the US dollars that machines rented from here have cost between `since_t` and
+        `now_t`, for one run, or for all runs if `run` is None. A machine that may exist counts as
+        if it does. Both times are wall seconds; None for `now_t` means now.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

@@ -12,8 +12,8 @@ from bs4_console.provision.book import Intent
 
 
 class NoOffers(ConsoleError):
-    """Raised if no offer fits, or no fitting offer is cheap enough. `cheapest` is the best offer
-    above the cap, or None.
+    """Raised if no offer fits the search, or every fitting offer costs more than the price cap.
+    `cheapest` is the cheapest fitting offer above the cap, or None if no offer fits at all.
     """
 
     exit_code = FINDING
@@ -24,12 +24,12 @@ class NoOffers(ConsoleError):
 
 
 class OverBudget(RefusedError):
-    """Raised if a price cap or a spend cap forbids the rent."""
+    """Raised if renting a machine would exceed the spend cap of its run."""
 
 
 class AlreadyThere(RefusedError):
-    """Raised if the run has a machine or may have one, so that another would cost money without
-    need. `intents` are the intents of these machines.
+    """Raised if the run has a machine already, may have one, or is just getting one, so that
+    another would cost money without need. `intents` are the journal's intents of those machines.
     """
 
     def __init__(self, message: str, next_step: str, intents: Sequence[Intent]) -> None:
@@ -38,9 +38,9 @@ class AlreadyThere(RefusedError):
 
 
 class Unsettled(ConsoleError):
-    """Raised if it could not be learned whether a machine was made: the provider did not answer, or
-    two machines carry the same label. `intent` is the rent in doubt, and `machines` are the
-    machines with its label.
+    """Raised if it cannot be determined whether a machine was made, because the provider did not
+    answer or two machines carry the same label. `intent` is the rent in question, and `machines`
+    are the machines found with its label.
     """
 
     exit_code = UNREACHABLE
@@ -54,16 +54,16 @@ class Unsettled(ConsoleError):
 
 
 class NothingMade(ConsoleError):
-    """Raised if no machine was made: every offer of the plan failed, or several scans after a
-    create in doubt found no machine. Nothing is tried again automatically.
+    """Raised if no machine was made: every offer of the plan failed, or after an unclear create
+    several searches found no machine. The console does not try again by itself.
     """
 
     exit_code = FINDING
 
 
 class NotUp(ConsoleError):
-    """Raised if a rented machine did not come up. Unless `machine` is None the machine still exists
-    and may cost money.
+    """Raised if a rented machine did not start or cannot be reached. `machine` is that machine,
+    which still exists and may cost money, or None if it has ended.
     """
 
     exit_code = FINDING
@@ -74,10 +74,14 @@ class NotUp(ConsoleError):
 
 
 class Dearer(NotUp):
-    """Raised if the provider charges more for a machine than the price cap allows."""
+    """Raised if the provider charges more for a rented machine than the price cap. The machine
+    exists and costs money until a person ends it.
+    """
 
 
 class NotGone(ConsoleError):
-    """Raised if the end of a machine was ordered and the machine still exists."""
+    """Raised if a machine still exists, and may cost money, although its end was ordered or
+    attempted.
+    """
 
     exit_code = FINDING

@@ -29,8 +29,9 @@ _STATES: Mapping[MachineState, SightState] = {
 
 
 class ProviderObserver:
-    """Observes one machine through its provider. `make` returns a new adapter for each poll, over a
-    client that lives only for the poll. No adapter is made before the first poll.
+    """Observes one machine through its provider's API. `make` returns a new adapter over the HTTP
+    client that is given to it; it is called once for each poll, and the client is closed
+    afterwards.
     """
 
     def __init__(
@@ -44,8 +45,8 @@ class ProviderObserver:
         self._make = make or (lambda client: providers.make(provider, client))
 
     async def observe(self) -> Observation:
-        """Poll the provider once, for at most 45 seconds, and return what it says of the machine. A
-        failure returns the state "unknown" and its reason; nothing is raised.
+        """Ask the provider once about the machine, for at most 45 seconds, and return what it says.
+        A failure raises nothing: the state is then "unknown" and `detail` has the reason.
         """
         try:
             async with asyncio.timeout(LOOK_S), httpx.AsyncClient() as client:
@@ -69,8 +70,8 @@ class ProviderObserver:
 
 
 def witness_of(pod: Pod) -> ProviderObserver | None:
-    """Return the observer of a pod's machine, or None if the inventory does not say where the pod
-    was rented or no adapter knows that provider.
+    """Return the observer that asks the provider about a pod's machine. Return None if the
+    inventory names no provider and machine for the pod, or if the provider has no adapter.
     """
     if pod.provider not in providers.NAMES or not pod.instance:
         return None
@@ -78,8 +79,8 @@ def witness_of(pod: Pod) -> ProviderObserver | None:
 
 
 async def machine_state(pod: Pod) -> Observation:
-    """Return what the provider says of a pod's machine, from one poll. The state is "unknown" if
-    the inventory does not say where the pod was rented.
+    """Ask the provider once about a pod's machine and return what it says. The state is "unknown"
+    if the inventory names no provider and machine for the pod.
     """
     witness = witness_of(pod)
     if witness is None:

@@ -22,8 +22,8 @@ PLAN_S = 900.0
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search over all providers. `offers` are the fitting offers, cheapest first;
-    `failures` has the error of each provider that did not answer, by name.
+    """The result of a search over all providers. `offers` are the fitting offers, cheapest first.
+    `failures` holds the error of each provider that did not answer, by the provider's name.
     """
 
     offers: tuple[Offer, ...]
@@ -32,7 +32,11 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What would be rented, and under which caps. A person confirms the plan by its hash."""
+    """What would be rented for a run, within which limits. A person confirms it by its hash.
+    `max_price` is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no
+    cap), `hours` the planned hours, `spent` the US dollars spent so far, and `expires_t` the end of
+    validity in wall seconds.
+    """
 
     run: str
     want: Want
@@ -48,15 +52,15 @@ class Plan:
 
     @property
     def planned(self) -> float:
-        """Return the most that the planned hours can cost, in US dollars: the price of the dearest
-        offer times the hours.
+        """Return the most that the machine can cost in the planned hours, in US dollars: the price
+        of the plan's most expensive offer times the hours.
         """
         return self.hours * max(self.offers, key=attrgetter("price")).price
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms. It covers the run, the wish, the offers with
-        their prices, the caps and the hours.
+        """Return the SHA-256 by which a person confirms the plan. It covers the run, the wanted
+        machine, the offers with their prices, the caps and the hours.
         """
         said = {
             "run": self.run,
@@ -72,7 +76,7 @@ class Plan:
         ).hexdigest()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is saved and as JSON output shows it."""
+        """Return the plan as a dictionary, in the form in which it is saved and shown as JSON."""
         return {
             "plan_hash": self.hash,
             "expires": self.expires_t,
@@ -89,8 +93,8 @@ class Plan:
         }
 
     def keep(self) -> None:
-        """Save the plan, so that `create --plan HASH` can carry it out. Saved plans older than a
-        day are deleted.
+        """Save the plan on this machine, so that `provision create --plan HASH` can carry it out
+        later. Saved plans that are older than a day are deleted.
         """
         for old in _plan_file("x").parent.glob("*.json"):
             if time.time() - old.stat().st_mtime > 86400:
@@ -99,8 +103,9 @@ class Plan:
 
     @staticmethod
     def kept(prefix: str) -> Plan:
-        """Return the saved plan whose hash begins with `prefix` (at least 8 characters). Raises
-        RefusedError if there is none, if several match, or if the saved file was changed.
+        """Return the plan saved on this machine whose hash begins with `prefix` (at least 8
+        characters). Raises RefusedError if not exactly one saved plan matches, or if its file was
+        changed.
         """
         saved = _plan_file("x").parent.glob("*.json")
         places = [path for path in saved if path.stem.startswith(prefix)]
@@ -131,8 +136,9 @@ class Plan:
 
 
 def no_offers(want: Want, found: SearchResult) -> NoOffers:
-    """Return the error for a search without an affordable offer. It names the cheapest offer, if
-    there is one, and the providers that did not answer.
+    """Make the error for a search that found no affordable offer. Its message names the cheapest
+    offer above the cap, if there is one, and the providers that did not answer. The error is
+    returned and not raised.
     """
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)

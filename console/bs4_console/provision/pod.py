@@ -13,8 +13,8 @@ from bs4_console.provision.errors import NotUp
 
 
 async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
-    """Return True if an SSH server at the address sends its greeting within `timeout_s` seconds.
-    Nothing is sent.
+    """Connect to `host` and `port`, and return True if an SSH server sends its greeting within
+    `timeout_s` seconds. Return False for any failure. Nothing is sent to the server.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -30,8 +30,9 @@ async def greets(host: str, port: int, timeout_s: float = 10.0) -> bool:
 def pod_of(
     machine: Machine, name: str, identity_file: str | None, price: float | None = None
 ) -> Pod:
-    """Return the inventory's entry for a machine. `price` in US dollars an hour replaces the
-    machine's own. Raises NotUp if the machine has no address yet.
+    """Make the inventory entry for a rented machine, under the pod name `name`, without saving it.
+    `price` in US dollars an hour replaces the price that the provider states. Raises NotUp if the
+    machine has no address yet.
     """
     if machine.host is None or machine.port is None:
         raise NotUp(f"{machine.name} has no address yet.", "Wait until it is up.", machine)
@@ -56,8 +57,9 @@ def remember(
     book: Book,
     inventory: Inventory | None = None,
 ) -> Pod:
-    """Add a machine to the inventory, with provider, id and price, and record its pod name in the
-    journal. Return the pod. Raises NotUp if the machine has no address yet.
+    """Add a rented machine to the inventory as the pod `name`, and note that name in the journal of
+    rents. Return the new pod. Raises NotUp if the machine has no address yet, and UsageError if the
+    name is taken.
     """
     intent = book.by_machine(machine)
     pod = pod_of(machine, name, identity_file, machine.price if intent is None else intent.price)

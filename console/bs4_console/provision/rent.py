@@ -59,7 +59,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often and for how many seconds the provider is polled."""
+    """How often, and for how many seconds, the provider is polled while the result of an order is
+    awaited. `boot_s` is the time that a machine gets to start, `end_s` the time that it gets to
+    disappear, and `every_s` and `poll_s` are pauses between two polls.
+    """
 
     looks: int = 6
     """After a create in doubt, this many scans in a row that find nothing mean that no machine was
@@ -77,8 +80,8 @@ class Patience:
 
 @dataclass(frozen=True)
 class Listed:
-    """A machine with what this console knows of it: its intent and its pod's name, or None for
-    each.
+    """One machine of an account, together with what this console knows of it: the intent that
+    rented it, or None, and the name of its pod in the inventory, or None.
     """
 
     machine: Machine
@@ -91,8 +94,9 @@ class Listed:
 
 
 class Provisioner:
-    """The providers of one console, compared and used. `say` receives one sentence for each thing
-    that happens; `who` is written into the journal.
+    """Searches, rents and ends machines at several providers. `book` is the journal of rents, and
+    `who` is the person whom it names. `say` is called with a sentence about each thing that
+    happens.
     """
 
     def __init__(
@@ -113,8 +117,9 @@ class Provisioner:
     # Searching
 
     async def search(self, want: Want) -> SearchResult:
-        """Return the offers of all providers, asked at once, cheapest first. A provider that fails
-        is listed with its error and does not hide the others.
+        """Search all providers at the same time for offers that fit `want`, and return the offers,
+        cheapest first. If a provider fails, its error is part of the result and the offers of the
+        others are still returned.
         """
         offers, failures = await self._all(lambda provider: provider.offers(want))
         return SearchResult(
@@ -123,9 +128,9 @@ class Provisioner:
         )
 
     async def machines(self) -> tuple[list[Machine], dict[str, ConsoleError]]:
-        """Return every machine of every account that has not ended, and the errors of the providers
-        that did not answer, by name. Machines of those providers are unknown, which does not mean
-        that there are none.
+        """Return every machine of every account that has not ended, and the error of each provider
+        that did not answer, by name. The machines at a provider with an error are unknown, so a
+        missing machine does not mean that it does not exist.
         """
         found, failures = await self._all(lambda provider: provider.machines())
         return [machine for machine in found if machine.state != "ended"], failures
@@ -152,11 +157,11 @@ class Provisioner:
         return found, failures
 
     async def listing(self, pods: Iterable[Pod]) -> tuple[list[Listed], dict[str, ConsoleError]]:
-        """Return the machines of every account with what this console knows of them, and the errors
-        of the providers that did not answer, by name. `pods` are the pods of the inventory.
+        """Return the machines of every account with what this console knows of each, and the error
+        of each provider that did not answer, by name. `pods` are the pods of the inventory.
 
-        The journal is brought up to date: a found machine is adopted by its intent, and the intent
-        of a machine that no longer exists is closed.
+        The journal of rents is updated: a machine with the label of an unclear intent is recorded
+        as made, and an intent whose machine no longer exists is closed.
         """
         found, failures = await self.machines()
         known = {
@@ -196,12 +201,12 @@ class Provisioner:
         fallbacks: int = 2,
         another: bool = False,
     ) -> Plan:
-        """Return a plan with the cheapest offers under the price cap: the best and up to
-        `fallbacks` more. `max_spend` is a cap in US dollars for all of the run, `hours` the planned
-        hours. `another` permits a further machine for a run that has one.
+        """Plan a rent for `run`: the cheapest offer under the price cap and up to `fallbacks` more,
+        to be tried in this order. `max_spend` is a cap in US dollars for the whole run, and `hours`
+        are the planned hours. `another` permits a second machine for a run that has one.
 
-        Raises NotApplicableError without a price cap, and NoOffers, OverBudget or AlreadyThere,
-        which say why there is no plan.
+        Raises NotApplicableError if `want` has no price cap, NoOffers if no offer is cheap enough,
+        OverBudget if the run would exceed `max_spend`, and AlreadyThere if the run has a machine.
         """
         if want.max_price is None or not math.isfinite(want.max_price) or want.max_price <= 0:
             raise NotApplicableError(
@@ -243,12 +248,12 @@ class Provisioner:
         self, plan: Plan, public_key: str, may: Callable[[], bool] = lambda: True
     ) -> Machine:
         """Rent the first offer of the plan that is still available at its price, and return the
-        machine. The machine exists when this returns, and is not up yet. `may` is called right
-        before each request that spends money, and must return True.
+        machine, which exists but has not started yet. `may` is called just before each request that
+        costs money; if it returns False, the request is not sent.
 
-        Raises RefusedError if the plan is too old or no longer fits, NothingMade if nothing was
-        rented, Unsettled if the result is in doubt, and Dearer if the machine costs more than the
-        cap.
+        Raises RefusedError if the plan has expired, its offers are gone, or the run has a machine
+        or too little budget; NothingMade if nothing was rented, Unsettled if a machine may exist,
+        and Dearer if it costs more than the cap.
         """
         if time.time() > plan.expires_t:
             raise RefusedError("Nothing was rented: the plan is too old.", "Make a new one.")
@@ -384,12 +389,12 @@ class Provisioner:
         return machine
 
     async def settle(self, intent: Intent, looks: int | None = None) -> Machine | None:
-        """Scan for an intent's exact label until the result is known. Return the machine, which is
-        then adopted, or None if it surely does not exist: `looks` scans in a row (by default those
-        of Patience) found nothing.
+        """Find out whether an unclear intent led to a machine, by searching for its exact label.
+        Return the machine, which is recorded as made, or None, recorded as absent, if `looks`
+        searches in a row (None: `patience.looks`) found nothing.
 
-        Raises Unsettled if the provider does not answer. A scan without an answer does not count,
-        and the intent stays in doubt.
+        Raises Unsettled if the provider does not answer or several machines carry the label. The
+        intent then stays unclear.
         """
         provider = self.providers.get(intent.provider)
         if provider is None:
@@ -472,8 +477,8 @@ class Provisioner:
 
     async def up(self, machine: Machine) -> Machine:
         """Wait until the machine runs and its SSH server answers, for at most `patience.boot_s`
-        seconds, and return the machine as it is then. Raises NotUp with the machine's state if it
-        does not come up; unless it has ended it still exists and may cost money.
+        seconds, and return its new state. Raises NotUp if that does not happen; the machine then
+        still exists and may cost money, unless it has ended.
         """
         provider = self.providers[machine.provider]
         deadline = time.monotonic() + self.patience.boot_s
@@ -526,11 +531,11 @@ class Provisioner:
         )
 
     async def terminate(self, machine: Machine, may: Callable[[], bool] = lambda: True) -> None:
-        """End the machine and its disk, and poll until it is gone. `may` is called right before the
-        first order, and must return True.
+        """End the machine and its disk, and poll until the provider no longer has it. `may` is
+        called just before the first order; if it returns False, no order is sent.
 
-        Raises NotGone if the machine still exists after `patience.end_s` seconds or if `may`
-        returned False, and RefusedError if its label has changed.
+        Raises NotGone if `may` returned False or the machine still exists after `patience.end_s`
+        seconds, and RefusedError if the machine now has another label.
         """
         provider = self.providers[machine.provider]
         if intent := self.book.by_machine(machine):

@@ -33,8 +33,9 @@ MODES = ("ask", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """The settings of one run. `identity_file` and `credentials` are paths on this machine; `cwd`
-    and `output_dir` are paths on the pod. `per_day` and `per_run` are budgets in US dollars.
+    """The settings of one run in recover.toml, by which the recovery controller acts.
+    `identity_file` and `credentials` are paths on this machine; `cwd` and `output_dir` are paths on
+    the pod. `per_day` and `per_run` are budgets in US dollars.
     """
 
     run: str
@@ -74,20 +75,24 @@ class RunConfig:
 
     @property
     def layout(self) -> Layout:
-        """Return where the run's files lie in the object store. Raises BadRequest if `store` is not
-        an address like b2://BUCKET/PREFIX.
+        """Return the names of the run's files in the object store. Raises BadRequest if `store` is
+        not an address like b2://BUCKET/PREFIX.
         """
         return Layout(Place.parse(self.store).prefix, self.run)
 
     @property
     def limits(self) -> Limits:
-        """Return the limits that the controller obeys."""
+        """Return the prices, budgets and counts within which the recovery controller may act for
+        this run.
+        """
         return Limits(
             self.max_price, self.per_day, self.per_run, self.recoveries, self.ready_minutes * 60.0
         )
 
     def want(self, most: float) -> Want:
-        """Return the machine to search for, at no more than `most` US dollars an hour."""
+        """Return the machine to search for when the run needs a new one, for at most `most` US
+        dollars an hour.
+        """
         return Want(
             gpu=self.gpu,
             count=self.count,
@@ -100,7 +105,7 @@ class RunConfig:
 
     @property
     def recipe(self) -> Recipe:
-        """Return the set-up of a new machine for this run."""
+        """Return what a new machine for this run has to be set up with."""
         return Recipe(
             trainer=self.trainer,
             directory=self.cwd,
@@ -112,8 +117,9 @@ class RunConfig:
 
 
 def read(path: Path | None = None) -> dict[str, RunConfig]:
-    """Return the settings of all runs by the run's name. `path` replaces recover.toml in the config
-    directory. Raises UsageError, which names the wrong setting, if the file is missing or wrong.
+    """Read the settings of all runs from `path`, by the run's name. None means recover.toml in the
+    config directory of this machine. Raises UsageError, which names the wrong setting, if the file
+    is missing or has a mistake.
     """
     path = path or locations.config_dir() / "recover.toml"
     try:

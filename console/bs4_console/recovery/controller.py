@@ -64,12 +64,12 @@ SPEND_S = 90.0
 
 @dataclass(kw_only=True)
 class Controller:
-    """Watches and recovers one run; one per run.
+    """Watches one run and, if its machine is lost, continues the run on a new machine.
 
-    In mode "ask" a plan waits until its hash is given as `confirm`; in mode "auto" it is carried
-    out. `first` is the pod that recover.toml names. `moved` is True if a person says that the run
-    was moved to that pod by hand. With `dry` nothing is written, rented or ended, and no lease is
-    taken.
+    In mode "ask" nothing is rented until a person gives the plan's hash as `confirm`; in mode
+    "auto" the plan is carried out at once. `first` is the run's pod in recover.toml. `moved` is
+    True if a person says that they moved the run to that pod. With `dry` nothing is written, rented
+    or ended, and no lease is taken.
     """
 
     records: Records
@@ -90,12 +90,13 @@ class Controller:
 
     @property
     def run(self) -> str:
-        """Return the run's name."""
+        """Return the name of the run that this controller watches."""
         return self.records.layout.run
 
     async def poll(self) -> Outcome:
-        """Poll once, do what follows from the verdict, and return the outcome. Raises StoreFailed
-        if the object store does not answer; nothing more is done then.
+        """Poll the run once, take the next step of a recovery if one is needed, and return the
+        outcome. Raises StoreFailed if the object store does not answer; in that case nothing more
+        is done.
         """
         try:
             state = await self._load()
@@ -116,9 +117,9 @@ class Controller:
             raise StoreFailed(error) from error
 
     async def verdict(self, where: Where) -> Verdict:
-        """Poll the signs of a machine and return the verdict. While the verdict is "unknown" or
-        "network-only" and rests on a provider's sign too, poll again at intervals, up to
-        `rules.samples` polls in all.
+        """Poll the machine of the run and return the verdict on what became of it. If the verdict
+        is "unknown" or "network-only" and an answer of the provider is part of its evidence, poll
+        again at intervals, up to `rules.samples` polls in all.
         """
         verdict = await self._see(where)
         pause = self.rules.apart_s / max(1, self.rules.samples - 1)
@@ -634,8 +635,8 @@ class Controller:
         return state
 
     async def close(self) -> None:
-        """Release the lease, so that another controller need not wait for its end. Raises
-        StoreFailed if the store does not answer.
+        """Release the lease of the run, so that another controller need not wait until it expires.
+        Raises StoreFailed if the object store does not answer.
         """
         try:
             await self.lease.release()

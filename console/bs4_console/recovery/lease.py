@@ -37,12 +37,15 @@ Call = Callable[..., Awaitable[Any]]
 
 
 class LeaseHeld(RefusedError):
-    """Raised if another controller acts for the run, or if this cannot be ruled out."""
+    """Raised if this controller does not hold the run's lease: another controller does, or the
+    object store was too slow to be sure that none does.
+    """
 
 
 def running_clock() -> float:
-    """Return a clock's seconds that also pass while this machine sleeps, if the kernel counts them
-    (Linux).
+    """Return the time in seconds of a clock that goes on while this machine sleeps (Linux). On
+    other systems it is the ordinary monotonic clock. Only differences of two readings mean
+    anything.
     """
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     if boottime is None:
@@ -51,24 +54,27 @@ def running_clock() -> float:
 
 
 class Grant:
-    """The right to begin one action within a limited time."""
+    """The permission to begin one action for a run, valid for a limited time after the lease was
+    checked.
+    """
 
     def __init__(self, clock: Callable[[], float], deadline: float) -> None:
         self._clock, self._deadline = clock, deadline
 
     def left_s(self) -> float:
-        """Return the seconds that are left, at most the lease's `margin_s`. The number is negative
-        once the time is over.
+        """Return the seconds for which the grant is still valid. The number is negative once it has
+        expired.
         """
         return self._deadline - self._clock()
 
 
 class Lease:
-    """One controller's side of the lease. Errors of the store pass through: without a store nobody
-    holds a lease.
+    """One controller's claim to be the only controller that acts for a run, kept as versions of a
+    file in the object store. Errors of the store are raised unchanged, because without the store
+    nobody holds the lease.
 
-    `owner` is shown to other controllers and proves nothing. `mine` has the versions that this
-    controller wrote before it was restarted. `note` is called with each new version.
+    `owner` is a name that other controllers show to people. `mine` are the versions that this
+    controller wrote before a restart. `note` is called with each version that is written.
     """
 
     def __init__(
@@ -97,8 +103,8 @@ class Lease:
         self._call, self._clock, self._sleep = call, clock, sleep
 
     async def take(self) -> Grant:
-        """Take the lease and return a grant. Raises LeaseHeld, which says who holds it and until
-        when, if another controller does.
+        """Take the lease of the run and return a grant. Raises LeaseHeld if another controller
+        holds it; the message says which one and for how many more seconds.
         """
         foreign = [v for v in await self._versions() if v.version not in self._mine]
         if foreign:
@@ -114,8 +120,8 @@ class Lease:
             raise
 
     async def hold(self) -> Grant:
-        """Renew the lease, or take it if this controller does not have it. Return a grant. Raises
-        LeaseHeld like `take` if another controller holds the lease.
+        """Renew the lease if this controller has it, else take it. Return a grant. Raises LeaseHeld
+        if another controller holds it.
         """
         if self._mine:
             try:
@@ -125,8 +131,9 @@ class Lease:
         return await self.take()
 
     async def guard(self) -> Grant:
-        """Renew and list the lease and return a grant. Call this before every call that spends
-        money, and make that call only within the grant. Raises LeaseHeld if the lease is not held.
+        """Renew the lease, check that no other controller claims it, and return a grant. Call this
+        before each request that costs money, and send the request only while the grant is valid.
+        Raises LeaseHeld if this controller does not hold the lease.
         """
         begun = self._clock()
         now = (await self._write()).t
@@ -148,8 +155,8 @@ class Lease:
         )
 
     async def release(self) -> None:
-        """Delete this controller's versions. If the key may not delete, the versions expire by
-        themselves after their time to live.
+        """Give the lease up by deleting this controller's versions of its file. If the store's key
+        does not permit deleting, the versions remain and expire by themselves.
         """
         await self._withdraw()
         self._mine.clear()

@@ -60,49 +60,53 @@ LOOK_S, GREET_S = 30.0, 10.0
 
 
 class Reach(Protocol):
-    """How this machine reaches pods."""
+    """The ways in which this machine reaches pods, for the recovery controller."""
 
     def linked(
         self, pod: Pod, *, deploy: bool, timeout: float
     ) -> AbstractAsyncContextManager[PodSession]:
-        """Return a context manager that yields a session with the pod, like cli.sessions.linked. It
-        raises the link's own error if the pod cannot be reached.
+        """Return an async context manager that yields a connected session with the pod. `deploy`
+        permits installing the agent; `timeout` is in seconds. Entering it raises the link's error
+        if the pod cannot be reached.
         """
 
     def kept(self, pod: Pod) -> PodState:
-        """Return the pod's state as it was read before, from the mirror on this machine."""
+        """Return the pod's state as this machine's mirror has it from earlier. Nothing is
+        contacted.
+        """
 
     def pinned(self, pod: str) -> Sequence[str]:
-        """Return the host keys that are pinned for the pod, as `type base64`. Empty if there is
-        none.
+        """Return the trusted SSH host keys of the pod on this machine, each as `type base64`. The
+        sequence is empty if no key is trusted yet.
         """
 
     def pin(self, pod: str, key: str) -> None:
-        """Save this host key (`type base64`) as the pod's trusted key."""
+        """Save `key` (`type base64`) on this machine as the trusted SSH host key of the pod."""
 
     async def store_ready(self, pod: Pod) -> None:
-        """Bring the bundle that talks to the object store to the pod, if it is not there."""
+        """Install on the pod, if it is missing, the bundle with which the agent reads and writes
+        the object store.
+        """
 
 
 class KeyedBook(Book):
-    """A journal of rents whose next intent has the ULID `key`, because the run's shared state
-    already names the label made from it.
+    """A journal of rents that gives the next intent the ULID `key`. The recovery controller has
+    already saved the label with that ULID in the run's shared state.
     """
 
     key = ""
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
-        """Write an intent like `Book.intend`, with `self.key` as its ULID if `key` is ""."""
+        """Write an intent like `Book.intend`, but use `self.key` as its ULID if `key` is ""."""
         return super().intend(run, offer, want, who, key or self.key)
 
 
 @dataclass(kw_only=True)
 class RealHands:
-    """The controller's actions on the real world, for one run.
+    """Carries out the recovery controller's actions for one run on real providers, pods and stores.
 
-    `provisioner(name)` is a context manager that yields a Provisioner over its own HTTP client, for
-    the provider with this name, or for all that may be rented from if the name is "". Its journal
-    is a KeyedBook.
+    `provisioner(name)` returns a context manager that yields a Provisioner for that provider, or
+    for all providers that may be rented from if `name` is "". Its journal must be a KeyedBook.
     """
 
     config: RunConfig
@@ -126,14 +130,14 @@ class RealHands:
 
     @property
     def run(self) -> str:
-        """Return the run's name."""
+        """Return the name of the run for which these actions are."""
         return self.config.run
 
     # --- looking
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the provider and the pod, and return the signs of life. If the pod's link is not up,
-        also poll its address, W&B and the object store.
+        """Poll the provider and the pod once, and return the signs. If the pod cannot be reached
+        over its link, also poll its SSH port, W&B and the object store.
         """
         pod = self._pod(where)
         found = []
@@ -201,7 +205,10 @@ class RealHands:
         )
 
     async def report(self, where: Where) -> Report | None:
-        """Return what the pod says of the run, or None if the pod cannot be reached."""
+        """Connect to the pod and return what it says of the run: steps, state and standing orders.
+        The report is empty if the pod does not know the run. Return None if the pod cannot be
+        reached.
+        """
         try:
             async with self.reach.linked(self._pod(where), deploy=False, timeout=LOOK_S) as live:
                 run = live.state.runs.get(self.run)
@@ -234,7 +241,9 @@ class RealHands:
                 self.tell(state.name, incident)
 
     async def saved(self) -> Saved | None:
-        """Return the newest valid step in the store, or None if there is none."""
+        """Return the newest complete and verified step of the run in the object store, or None if
+        the store holds none.
+        """
         found = await asyncio.to_thread(
             source.find, self.store, Place.parse(self.config.store), self.run
         )
@@ -245,9 +254,9 @@ class RealHands:
     # --- renting
 
     async def choose(self, most: float) -> Chosen | None:
-        """Return the cheapest offer at or under `most` US dollars an hour, or None if there is
-        none. Raises RefusedError if no provider with an offer can tell a new machine's host key and
-        `trust_first_key` is not set.
+        """Return the cheapest offer for at most `most` US dollars an hour, or None if there is no
+        such offer. Raises RefusedError if `trust_first_key` is not set and none of the providers
+        with an offer can give a new machine's SSH host key.
         """
         async with self.provisioner("") as provisioner:
             try:
@@ -280,9 +289,9 @@ class RealHands:
         )
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent the chosen offer once, under `label`, and return the machine. `may` is called right
-        before the request. Raises Absent if surely nothing was rented, and Doubt if something may
-        have been.
+        """Rent the chosen offer once, under `label`, and return the new machine. `may` is called
+        just before the request; if it returns False, nothing is sent. Raises Absent if surely
+        nothing was rented, and Doubt if a machine may exist.
         """
         plan: Plan = chosen.offer
         async with self.provisioner(chosen.provider) as provisioner:
@@ -300,9 +309,9 @@ class RealHands:
                 raise Absent(error.message, error.next_step) from error
 
     async def find(self, label: str, provider: str) -> Where:
-        """Return the machine with exactly this label. An intent that another machine's controller
-        made is written into this machine's journal too. Raises Absent if there is no such machine,
-        and Doubt if this is not known.
+        """Find the machine with exactly this label at the provider and return it. A rent that a
+        controller on another machine began is added to this machine's journal. Raises Absent if no
+        machine has the label, and Doubt if this cannot be determined.
         """
         async with self.provisioner(provider) as provisioner:
             intent = provisioner.book.of_label(label)
@@ -335,9 +344,9 @@ class RealHands:
         return _where(self._name(label), machine)
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """End the machine and its disk. Return True if the provider was seen to have it no longer.
-        `may` is called right before the first order. Raises RefusedError if the machine has another
-        label.
+        """End the machine and its disk. Return True once the provider no longer has it, and False
+        if it still exists or may exist. `may` is called just before the first order; if it returns
+        False, no order is sent. Raises RefusedError if the machine with this id has another label.
         """
         async with self.provisioner(where.provider) as provisioner:
             provider = provisioner.providers[where.provider]
@@ -372,8 +381,9 @@ class RealHands:
     # --- on the new machine
 
     async def set_up(self, where: Where) -> Where | None:
-        """Set the machine up for the run. Return its place with address and host key when it is
-        ready, or None while the set-up continues. Raises Failed if it cannot succeed.
+        """Continue to prepare a new machine for the run: its start, its host key, the agent and the
+        trainer's environment. Return the machine with address and host key once it is ready, or
+        None while the work continues. Raises Failed if it cannot succeed.
         """
         met = await self._met(where)
         if met is None:
@@ -441,8 +451,9 @@ class RealHands:
         return replace(where, host=pod.host, port=pod.port, user=pod.user or "", host_key=key)
 
     async def restore(self, where: Where, step: int) -> bool:
-        """Restore the step on the machine. Return True once it is complete there, and False while
-        the work continues. Raises Failed if it cannot succeed.
+        """Continue to fetch the checkpoint of `step` from the object store to the machine. Return
+        True once it is complete there, and False while the work continues. Raises Failed if it
+        cannot succeed.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -471,8 +482,9 @@ class RealHands:
             return await _ended(live, key)
 
     async def launch(self, where: Where, step: int, orders: Sequence[carried_orders.Order]) -> bool:
-        """Resume the run from the restored step, with the same arguments and W&B runs. Return True
-        once it has been started. Raises Failed if it cannot be started.
+        """Resume the run on the machine from the restored `step`, with the same arguments and the
+        same W&B runs. Return True once the launch is submitted, or if the run was launched already.
+        Raises Failed if it cannot be started.
         """
         async with self._at(where) as live:
             done = _last(live, restore.NAME, self.run)
@@ -506,8 +518,9 @@ class RealHands:
             return True
 
     async def order(self, where: Where, orders: Sequence[carried_orders.Order]) -> Sequence[str]:
-        """Repeat on the new machine the standing orders that the run had, and in any case its
-        checkpoint sync. Return the refusals as sentences. Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders that it had before, and in any case a
+        checkpoint sync. Return a sentence for each order that the pod refused; the sequence is
+        empty if none was. Raises Failed if the sync was refused.
         """
         async with self._at(where) as live:
             refused = await carried_orders.renew(

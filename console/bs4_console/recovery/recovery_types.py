@@ -15,9 +15,10 @@ from bs4_console.recovery.state import Where
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one run's recoveries. Prices and budgets are in US dollars, `max_price` for an
-    hour of the whole machine. After `recoveries` in a row without a new step no further one begins
-    by itself. `ready_s` is the time in seconds from the rent to the first new step.
+    """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
+    `max_price` is per hour of the whole machine. After `recoveries` recoveries in a row without a
+    new step, the next one needs a person. `ready_s` is the time in seconds that a recovery has from
+    the rent to the first new step.
     """
 
     max_price: float
@@ -29,8 +30,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Saved:
-    """The newest step in the object store that is complete and verified. `bytes` is the size of its
-    files.
+    """The newest step of a run in the object store whose checkpoint is complete and verified.
+    `bytes` is the size of its files.
     """
 
     step: int
@@ -39,8 +40,8 @@ class Saved:
 
 @dataclass(frozen=True)
 class Chosen:
-    """An offer as the plan shows it. `price` is in US dollars an hour. `offer` is the provider's
-    own object, which `create` needs.
+    """The offer that a recovery plan would rent. `price` is in US dollars an hour. `offer` is the
+    object that `create` needs to rent it; it is not shown.
     """
 
     provider: str
@@ -51,7 +52,7 @@ class Chosen:
     offer: Any = field(default=None, repr=False, compare=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields without the provider's own `offer`, as a plan shows them."""
+        """Return the fields for showing the plan, as a dictionary without `offer`."""
         shown = dict(vars(self))
         del shown["offer"]
         return shown
@@ -59,8 +60,9 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run: its newest step, the newest step whose checkpoint is
-    complete on its disk (`complete`), and whether the run ended well (`finished`).
+    """What the pod itself says of the run. `step` is its newest step, and `complete` the newest
+    step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is True if
+    the run ended well.
     """
 
     step: int | None = None
@@ -73,79 +75,88 @@ class Report:
 
 
 class Absent(ConsoleError):
-    """Raised if there is surely no machine with the label."""
+    """Raised if the provider surely has no machine with the label in question."""
 
 
 class Doubt(ConsoleError):
-    """Raised if it is not known whether a machine with the label exists."""
+    """Raised if it cannot be determined whether the provider has a machine with the label in
+    question.
+    """
 
     exit_code = UNREACHABLE
 
 
 class Failed(ConsoleError):
-    """Raised if a phase cannot succeed on this machine. The message says why."""
+    """Raised if a phase of a recovery (set-up, restore, launch) cannot succeed on this machine. The
+    message says why.
+    """
 
 
 class Hands(Protocol):
-    """The controller's actions on the world. Each call may be made again after it was cut off at
-    any point. Any ConsoleError other than the named ones means "not now": the controller tries
-    again at its next poll.
+    """The actions that the recovery controller can take on providers, pods and stores. Each may be
+    called again if it was interrupted at any point. A ConsoleError other than those named here
+    means that the action is not possible now; the controller tries again at its next poll.
     """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
-        """Poll the machine once from all sides and return the signs of life. Their times are those
-        of the controller's clock.
+        """Poll the machine once through every source and return the signs. Their times are in
+        seconds of the controller's clock.
         """
 
     async def report(self, where: Where) -> Report | None:
-        """Return what the pod says of the run, or None if the pod does not answer."""
+        """Return what the pod says of the run (steps, state, standing orders), or None if the pod
+        does not answer.
+        """
 
     async def saved(self) -> Saved | None:
-        """Return the newest valid step in the store, or None if there is none. A store that does
-        not answer raises its error instead.
+        """Return the newest complete and verified step of the run in the object store, or None if
+        the store holds none. If the store does not answer, its error is raised.
         """
 
     async def choose(self, most: float) -> Chosen | None:
-        """Return the cheapest offer at or under `most` US dollars an hour, or None if there is
-        none.
+        """Return the cheapest offer for at most `most` US dollars an hour, or None if there is no
+        such offer.
         """
 
     async def create(self, chosen: Chosen, label: str, may: Callable[[], bool]) -> Where:
-        """Rent the chosen offer once, under `label`, and return the machine. `may` is called right
-        before the request and must return True. Raises Absent if surely nothing was rented, and
-        Doubt if something may have been.
+        """Rent the chosen offer once, under `label`, and return the new machine. `may` is called
+        just before the request; if it returns False, nothing is sent. Raises Absent if surely
+        nothing was rented, and Doubt if a machine may exist.
         """
 
     async def find(self, label: str, provider: str) -> Where:
-        """Return the machine with exactly this label. Raises Absent if there is surely none, and
-        Doubt if this is not known.
+        """Find the machine with exactly this label at the provider and return it. Raises Absent if
+        no machine has the label, and Doubt if this cannot be determined.
         """
 
     async def set_up(self, where: Where) -> Where | None:
-        """Set the machine up, so that a run can be restored on it. Return its place with its
-        address when it is ready, or None while the set-up continues. Raises Failed if it cannot
-        succeed.
-        """
-
-    async def restore(self, where: Where, step: int) -> bool:
-        """Restore the step on the machine. Return True once it is complete there, and False while
-        the work continues. Raises Failed if it cannot succeed.
-        """
-
-    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
-        """Resume the run from the restored step, in the same W&B runs and with the same arguments.
-        Return True once its processes run, and False while the work continues. Raises Failed if it
+        """Continue to prepare a new machine so that a run can be restored on it. Return the machine
+        with its address once it is ready, or None while the work continues. Raises Failed if it
         cannot succeed.
         """
 
+    async def restore(self, where: Where, step: int) -> bool:
+        """Continue to fetch the checkpoint of `step` from the object store to the machine. Return
+        True once it is complete there, and False while the work continues. Raises Failed if it
+        cannot succeed.
+        """
+
+    async def launch(self, where: Where, step: int, orders: Sequence[Mapping[str, Any]]) -> bool:
+        """Resume the run on the machine from the restored `step`, in the same W&B runs and with the
+        same arguments. Return True once its processes run, and False while the work continues.
+        Raises Failed if it cannot succeed.
+        """
+
     async def order(self, where: Where, orders: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-        """Repeat on the new machine the standing orders that the run had, and in any case its
-        checkpoint sync. Return the refusals as sentences. Raises Failed if the sync was refused.
+        """Give the run on its new machine the standing orders that it had before, and in any case a
+        checkpoint sync. Return a sentence for each order that the pod refused; the sequence is
+        empty if none was. Raises Failed if the sync was refused.
         """
 
     async def terminate(self, where: Where, may: Callable[[], bool]) -> bool:
-        """End the machine. Return True once the provider was seen to have it no longer. `may` is
-        called right before the first order and must return True.
+        """End the machine. Return True once the provider no longer has it, and False if it may
+        still exist. `may` is called just before the first order; if it returns False, no order is
+        sent.
         """
 
 
@@ -164,9 +175,9 @@ Word = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one poll by the controller. `exit_code` is 0 if all is well, 1 if something was
-    not achieved, 3 if the state is unknown, and 4 if a plan waits for its confirmation or another
-    controller acts.
+    """The result of one poll by the recovery controller. `exit_code` is 0 if all is well, 1 if
+    something was not achieved, 3 if the state is unknown, and 4 if a plan waits for a person's
+    confirmation or another controller holds the lease.
     """
 
     word: Word

@@ -19,8 +19,8 @@ NAME = "restore"
 
 
 class NothingToRestore(ConsoleError):
-    """Raised if the store answered and holds no step that is complete. Nothing else is started
-    instead.
+    """Raised if the object store answered and holds no complete step of the run, so that nothing
+    was restored or started.
     """
 
     exit_code = FINDING
@@ -28,9 +28,10 @@ class NothingToRestore(ConsoleError):
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest:
-    """The request for one restore. `source` is an address like b2://BUCKET/PREFIX. `step` None
-    means the newest step that is complete there. An empty `trainer` or `config` means what the
-    store has recorded. Relative paths are those of the pod, as in a launch.
+    """A request to bring a checkpoint from the object store to a pod. `source` is an address like
+    b2://BUCKET/PREFIX. `step` None means the newest complete step there. If `trainer` or `config`
+    is "", the value that the store has recorded is used. `cwd`, `output_dir` and `config` are paths
+    on the pod.
     """
 
     run: str
@@ -42,7 +43,7 @@ class RestoreRequest:
     config: str = ""
 
     def body(self) -> dict[str, Any]:
-        """Return the request as it is sent to the agent."""
+        """Return the request as the dictionary that is sent to the agent."""
         return {
             "run": self.run,
             "from": self.source,
@@ -55,9 +56,9 @@ class RestoreRequest:
 
 
 async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
-    """Request a plan from the pod, which reads the store, and return it. Raises NothingToRestore if
-    the store holds no complete step, and RefusedError with the pod's reason if it makes no plan for
-    another reason.
+    """Ask the pod to plan a restore, for which the agent reads the object store, and return the
+    plan. Raises NothingToRestore if the store holds no complete step, and RefusedError with the
+    agent's reason if it makes no plan for another cause.
     """
     key = await live.submit("plan", restore=asked.body())
     async for action in live.follow_action(key):
@@ -70,20 +71,23 @@ async def plan(live: PodSession, asked: RestoreRequest) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm a plan, which starts the restore. Return the key of the action."""
+    """Start the restore of a plan that a person has confirmed. Return the key of the action, by
+    which it can be followed.
+    """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
-    """Return a restore of the run that has not ended, or None. It is followed and not begun a
-    second time.
+    """Return the restore of `run` that the pod has not finished yet, or None if there is none. The
+    caller follows it instead of starting a second one.
     """
     return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 
 
 def launch_of(result: Mapping[str, Any]) -> Launch:
-    """Return the launch that continues the restored run, at exactly the restored step and as the
-    run was started. `result` is the result of the restore action.
+    """Return the launch that continues a restored run at exactly the restored step, with the
+    arguments with which the run was started before. `result` is the result of the restore action,
+    or a restore plan.
     """
     body = result["launch"]
     return Launch(
@@ -101,14 +105,16 @@ def launch_of(result: Mapping[str, Any]) -> Launch:
 
 
 def recorded(result: Mapping[str, Any]) -> bool:
-    """Return True if the store had recorded how the run was started. Older agents have not recorded
-    that, and their results do not say so.
+    """Return True if the object store had a record of how the run was started. Return False if it
+    had none, as with checkpoints from older agents. `result` is the result of the restore action.
     """
     return bool(result["launch"].get("recorded"))
 
 
 def command_of(asked: Launch, pod: str) -> str:
-    """Return the command line that a person types to launch it on `pod`."""
+    """Return the `bs4-console launch` command line that a person can type to start the launch
+    `asked` on the pod named `pod`.
+    """
     plan_text = [
         "bs4-console",
         "launch",
@@ -138,9 +144,9 @@ def command_of(asked: Launch, pod: str) -> str:
 
 
 def plan_text(view: PlanView) -> list[str]:
-    """Return the lines that a person reads beside the plan's steps: which newer steps were skipped
-    and why, what is still to be fetched, how the run was started (a launch from it will be the
-    same), and notes.
+    """Return lines for a person about a restore plan, beside its steps: newer steps that were
+    skipped and why, the gigabytes to fetch and the free space, how the run was started before (a
+    launch will repeat that), and notes.
     """
     body = view.plan
     lines = []

@@ -50,8 +50,9 @@ WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching",
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The machine that the run is on. `made` is True if a controller (or `provision create`) rented
-    it under `label`, so that a controller may end it. `price` is in US dollars an hour.
+    """The machine on which a run is. `made` is True if a recovery controller or `provision create`
+    rented it under `label`, so that a controller may end it. `instance` is the provider's id.
+    `price` is in US dollars an hour, or None if unknown.
     """
 
     pod: str
@@ -80,8 +81,9 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One recovery. It starts from the step `step_before`. `step_after` is the newest step done
-    afterwards, or None while there is none. `t` is the time of the rent in wall seconds.
+    """One recovery of a run on a new machine. The run resumes from `step_before`. `step_after` is
+    the newest step done since then, or None while there is none. `t` is the time of the rent in
+    wall seconds, and `price` is in US dollars an hour.
     """
 
     label: str
@@ -99,9 +101,10 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The whole state of one run. `before` is the machine that was lost, while a recovery from it
-    is under way. `left` are earlier rented machines that may still exist. `step` is the newest step
-    that is known to be done.
+    """What the recovery controller knows of one run, as it is shared through the object store.
+    `where` is the run's machine. `before` is the lost machine while a recovery is under way, else
+    None. `left` are machines rented earlier that may still exist. `step` is the newest step known
+    to be done, or None.
     """
 
     run: str
@@ -127,12 +130,12 @@ class State:
 
     @property
     def attempt(self) -> Attempt:
-        """Return the newest attempt. Raises IndexError if there is none."""
+        """Return the newest recovery attempt. Raises IndexError if there was none."""
         return self.attempts[-1]
 
     def idle(self) -> int:
-        """Return how many recoveries in a row brought no new step, counted back from the last one
-        that has ended.
+        """Return how many of the last recoveries, in a row, brought no new step. An attempt that is
+        still under way is not counted.
         """
         count = 0
         for attempt in self.attempts:
@@ -143,8 +146,8 @@ class State:
         return count
 
     def spent(self, since_t: float, now_t: float) -> float:
-        """Return the US dollars spent on the recoveries' machines between two times in wall
-        seconds, at the price at which each was rented.
+        """Return the US dollars that the machines of all recoveries have cost between `since_t` and
+        `now_t` (wall seconds), at the price at which each was rented.
         """
         return sum(
             a.price * max(0.0, (a.ended_t or now_t) - max(a.t, since_t)) / 3600.0
@@ -153,8 +156,8 @@ class State:
         )
 
     def rented_on(self, where: Where) -> int | None:
-        """Return the index of the attempt that rented this machine, or None if no controller rented
-        it.
+        """Return the index in `attempts` of the recovery that rented this machine, or None if no
+        recovery did.
         """
         for n, a in enumerate(self.attempts):
             if a.instance and (a.provider, a.instance) == (where.provider, where.instance):
@@ -162,7 +165,10 @@ class State:
         return None
 
     def ended(self, where: Where, t: float) -> State:
-        """Return the state in which this machine costs nothing more after the time `t`."""
+        """Return a copy of the state that records the end of this machine's costs at `t` (wall
+        seconds). The state is returned unchanged if no recovery rented the machine or its end is
+        recorded already.
+        """
         number = self.rented_on(where)
         if number is None or self.attempts[number].ended_t is not None:
             return self
@@ -171,13 +177,15 @@ class State:
         return replace(self, attempts=tuple(attempts))
 
     def with_attempt(self, **changes: Any) -> State:
-        """Return the state with these fields of its newest attempt replaced."""
+        """Return a copy of the state in which these fields of the newest recovery attempt are
+        replaced.
+        """
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 
     def encode(self, after: str | None = None) -> bytes:
-        """Return the state as the JSON bytes of the shared document. `after` is the version of the
-        document that this one follows, or "" for the first version. None writes no version, as
-        older consoles did.
+        """Return the state as the JSON bytes that are stored in the object store. `after` is the
+        version of the document that this one replaces, or "" if it is the first. With None, the
+        document names no earlier version, as older consoles wrote it.
         """
         return json.dumps(
             {"schema": SCHEMA, "after": after, **asdict(self)}, ensure_ascii=False
@@ -185,7 +193,7 @@ class State:
 
     @classmethod
     def decode(cls, data: bytes) -> State:
-        """Return the state in a document. Raises StoreDamaged if the bytes are not a valid
+        """Return the state that `encode` wrote. Raises StoreDamaged if the bytes are not such a
         document.
         """
         try:
@@ -215,11 +223,12 @@ class State:
 
 @dataclass
 class Records:
-    """The shared document and this machine's journal of one run.
+    """The saved state of one run: a document in the object store that all controllers share, and a
+    journal on this machine.
 
-    The store has no compare-and-set, and a controller that slept in the middle of a write may
-    finish it long after another took over. So each version of the document names the version that
-    it follows. If several follow the same version, only the first counts, for everybody.
+    The store cannot refuse a write that is based on an old version, and a controller that slept
+    during a write may finish it much later. So each version names the version that it replaces. If
+    several replace the same one, only the first counts, for every controller.
     """
 
     store: Store
@@ -232,7 +241,9 @@ class Records:
 
     @property
     def journal(self) -> Journal:
-        """Return this machine's journal of the run. It is opened, or created, at the first use."""
+        """Return this machine's journal of the run's recovery. It is opened, or created, at the
+        first use.
+        """
         if self._journal is None:
             private(self.directory)
             self._journal = Journal(
@@ -241,14 +252,15 @@ class Records:
         return self._journal
 
     def close(self) -> None:
-        """Close the journal. It is opened again when it is needed."""
+        """Close this machine's journal of the run. It opens again by itself when it is used."""
         if self._journal is not None:
             self._journal.stream.close()
             self._journal = None
 
     def load(self) -> State | None:
-        """Return the state as the last holder of the lease left it, or None before the first.
-        Raises ConsoleError if the document belongs to another run.
+        """Return the state of the run in the object store, as the last controller saved it, or None
+        if no controller has saved one yet. Raises ConsoleError if the document is about another
+        run.
         """
         self._version, state = self._head()
         if state is not None and state.run != self.layout.run:
@@ -259,9 +271,9 @@ class Records:
         return state
 
     def save(self, state: State) -> bool:
-        """Write the state to this machine's journal, then to the store, as the version that follows
-        the one read last. Return False if another controller was first; this version then counts
-        for nobody.
+        """Write the state to this machine's journal and then to the object store, as the successor
+        of the version that was read or written last. Return False if another controller has written
+        a successor first; the state that was just written then has no effect.
         """
         self.note("state", phase=state.phase, state=json.loads(state.encode()))
         data = state.encode(self._version)
@@ -275,7 +287,9 @@ class Records:
         return True
 
     def unchanged(self) -> bool:
-        """Return True if nobody has written the document since it was last read or written here."""
+        """Return True if the document in the object store is still the version that was last read
+        or written here.
+        """
         return self._head()[0] == self._version
 
     def _head(self) -> tuple[str, State | None]:
@@ -301,23 +315,29 @@ class Records:
         return "", None
 
     def note(self, event: str, **fields: Any) -> None:
-        """Append one event of the run to this machine's journal, and return once it is on disk."""
+        """Append an event with its fields to this machine's journal of the run. It is on disk when
+        this returns.
+        """
         self.journal.append("recovery", sync=True, run=self.layout.run, event=event, **fields)
 
     def leases(self) -> list[str]:
-        """Return the last 200 versions of lease.json that this machine wrote. A restarted
-        controller continues with them.
+        """Return the last 200 versions of the lease's file that this machine wrote, oldest first.
+        With them a restarted controller recognises its own lease.
         """
         return [str(row["version"]) for row in self._noted("lease")[-200:]]
 
     def last_step(self) -> int | None:
-        """Return the newest step that this machine's polls have seen, or None."""
+        """Return the newest training step of the run that a controller on this machine has seen, or
+        None if it has seen none.
+        """
         if self._step is None:
             self._step = max((int(row["step"]) for row in self._noted("step")), default=None)
         return self._step
 
     def note_step(self, step: int) -> None:
-        """Append the step to the journal if it is newer than every step before."""
+        """Append the training step to this machine's journal if it is newer than every step noted
+        before; else do nothing.
+        """
         if step > (-1 if (last := self.last_step()) is None else last):
             self.note("step", step=step)
             self._step = step

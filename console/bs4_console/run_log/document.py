@@ -23,8 +23,8 @@ SCHEMA = "bs4.run-log/1"
 
 @dataclass
 class Added:
-    """What a person added to a run, and older versions of its section. `price` is in US dollars an
-    hour.
+    """What a person added to one run in the run log: notes, and the price of its pod in US dollars
+    an hour, or None. `earlier` holds older versions of the run's section in the imported document.
     """
 
     notes: list[Note] = field(default_factory=list)
@@ -34,8 +34,8 @@ class Added:
 
 @dataclass
 class Imported:
-    """The names of the runs in an imported document: those that are new, those whose section
-    changed, and those that are the same.
+    """The result of an import: the names of the runs that are new, of those whose section changed,
+    and of those that are the same as before.
     """
 
     added: list[str] = field(default_factory=list)
@@ -44,8 +44,9 @@ class Imported:
 
 
 class RunLog:
-    """The run log in `<data>/runlog.json`: the document in chunks, and what was added to each run
-    by its name. The file is read whole and replaced whole, under a lock.
+    """The run log on this machine, in `<data>/runlog.json`: an imported Markdown document, cut at
+    its headings, and what people added to each run. Every change reads the whole file and replaces
+    it under a lock.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -56,8 +57,8 @@ class RunLog:
         self._load()
 
     def records(self) -> dict[str, RunRecord]:
-        """Return the record of every run by its name, in the order of the document. If a run has a
-        section and a row in a table, the section is used, because it says more.
+        """Return the record of every run by its name, in the order of the document. A run may have
+        both a section and a row in a table; its section is used then, because it holds more.
         """
         found: dict[str, RunRecord] = {}
         for chunk in self.chunks:
@@ -73,12 +74,12 @@ class RunLog:
         return found
 
     def import_text(self, text: str) -> Imported:
-        """Merge a document into the run log and return what happened to its runs. New parts go to
-        their place among the known parts.
+        """Merge a Markdown document into the run log, save it, and return which runs were new,
+        changed or the same. New parts are inserted at their place between the known parts.
 
         If a run's section differs from the known version, the later version is used and the other
-        is kept below it; but a section with a final status is not replaced by one without. Raises
-        UsageError if the run log is damaged.
+        is kept with the run. A section with a final status is not replaced by one without. Raises
+        UsageError if the file of the run log is damaged.
         """
         done = Imported()
         with files.exclusive(self._path):
@@ -99,8 +100,9 @@ class RunLog:
     def note(
         self, name: str, text: str, who: str, *, lesson: bool = False, price: float | None = None
     ) -> None:
-        """Add a note, a lesson or a price to a run and save it. The caller has made sure that the
-        run exists. `price` is in US dollars an hour; None leaves the price as it is.
+        """Add a note to the run `name` and save it. `lesson` marks the note as a lesson learned,
+        and `who` is its author. `price` sets the price of the pod in US dollars an hour; None
+        leaves it as it is. The caller checks that the run exists.
         """
         with files.exclusive(self._path):
             self._load()
@@ -112,9 +114,9 @@ class RunLog:
             self._save()
 
     def export(self, own: Iterable[RunRecord] = ()) -> str:
-        """Return the document as Markdown with everything that was added. `own` are the records
-        that the runs kept themselves. If nothing was added, the text is byte for byte the imported
-        one.
+        """Return the run log as one Markdown document, with the notes and older sections that were
+        added to it. `own` are records made from pods' journals, which are merged in. If there is
+        nothing to merge, the text equals the imported document byte for byte.
         """
         return run_export.document(
             self.chunks, {name: (a.notes, a.earlier) for name, a in self.added.items()}, list(own)

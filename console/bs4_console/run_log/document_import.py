@@ -22,8 +22,8 @@ _ROW = re.compile(r"\|(.+)\|\s*")
 
 
 def record(chunk: Chunk) -> RunRecord:
-    """Return the record of a run from its section. Raises ValueError if the chunk's heading does
-    not open a run (`chunk.run` is "").
+    """Make the record of a run from its section of an imported document. Raises ValueError if the
+    section's heading does not name a run (`chunk.run` is "").
     """
     heading = run_heading(chunk.title)
     if heading is None:
@@ -41,8 +41,8 @@ def record(chunk: Chunk) -> RunRecord:
 
 
 def rows(chunk: Chunk) -> list[RunRecord]:
-    """Return the runs of a table whose first column is "Run ID" or "Run", which is the list of
-    completed runs. Return an empty list if the chunk has no such table.
+    """Make a record of each run in the document's table of completed runs, which is recognised by
+    its first column "Run ID" or "Run". The list is empty if `chunk` has no such table.
     """
     found: list[RunRecord] = []
     heads: list[str] | None = None

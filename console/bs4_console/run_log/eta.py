@@ -13,9 +13,9 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True)
 class Milestone:
-    """When a run reaches one step. `seconds` count from now and are 0 if the step is reached.
-    `cost` is in US dollars from the run's start to then, or None if the price or the start is
-    unknown or the step is reached.
+    """The estimate of when a run reaches one step. `seconds` count from now, and are 0 if the step
+    is already reached. `cost` is the US dollars from the run's start until that step, or None if
+    the step is reached or if the price or the start is unknown.
     """
 
     step: int
@@ -31,12 +31,13 @@ def milestones(
     price: float | None = None,
     elapsed_s: float | None = None,
 ) -> list[Milestone]:
-    """Return the milestones 100, 500 and 1000 up to `max_steps`, and `max_steps` itself.
+    """Estimate when a run reaches the steps 100, 500, 1000 and `max_steps`, as far as they are not
+    above `max_steps`.
 
-    `done` is the number of finished steps, `pace_s` the seconds for a step, and `price` the US
-    dollars for an hour. `elapsed_s` are the seconds since the first attempt began, pauses included,
-    because a pod costs the same between attempts. Raises UsageError if the pace is not above 0 or
-    the price is negative.
+    `done` is the number of finished steps, `pace_s` the seconds for one step, and `price` the US
+    dollars for an hour of the pod. `elapsed_s` are the seconds since the first attempt began,
+    pauses included, because the pod costs money during them too. Raises UsageError if the pace is
+    not above 0 or the price is negative.
     """
     if not pace_s > 0:
         raise UsageError(
@@ -58,8 +59,8 @@ def milestones(
 
 
 def cost(price: float | None, seconds: float | None) -> float | None:
-    """Return the cost of `seconds` in US dollars, at `price` dollars an hour, or None if either is
-    unknown.
+    """Return what `seconds` of a pod cost in US dollars if an hour costs `price`. Return None if
+    either number is None.
     """
     if price is None or seconds is None:
         return None
@@ -67,7 +68,7 @@ def cost(price: float | None, seconds: float | None) -> float | None:
 
 
 def describe(seconds: float) -> str:
-    """Return a duration as text, like `1d 06h`, `6h 07m` or `12m`."""
+    """Return a duration in seconds as text for a person, like `1d 06h`, `6h 07m` or `12m`."""
     minutes = round(seconds / 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

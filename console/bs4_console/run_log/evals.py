@@ -50,8 +50,8 @@ _ADVICE = {
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one evaluation. The rates are shares from 0 to 1. `archetypes` has the mean
-    reward by archetype.
+    """The result of one evaluation of a model. The rates are shares from 0 to 1, or None if the
+    file does not state them. `archetypes` holds the mean reward of each kind of task, by its name.
     """
 
     pass_rate: float
@@ -62,9 +62,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A result compared with the baseline. `points` is the change of the pass rate in percentage
-    points. `word` is ahead, on-track, behind, worse, standstill, or measured if the step is no
-    milestone.
+    """The result of an evaluation at `step`, compared with the one before training. `points` is the
+    change of the pass rate in percentage points. `word` is ahead, on-track, behind, worse,
+    standstill, or measured if nothing is expected at this step. `advice` says what to do.
     """
 
     step: int
@@ -77,8 +77,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Truncation:
-    """Counts of log lines about tool calls that did not parse, by cause. `word` is the most
-    frequent cause: none, truncated, not-json or escape.
+    """Why tool calls failed to parse, as counts of lines in an evaluation's log. `malformed` counts
+    the failures, `unrepaired` those that could not be repaired, and `causes` the lines for each
+    cause. `word` is the most frequent cause (truncated, not-json or escape), or none.
     """
 
     malformed: int
@@ -89,9 +90,9 @@ class Truncation:
 
 
 def read(path: Path) -> Result:
-    """Return the result in a file that the environment's evaluation wrote: a JSON object with
-    pass_rate and perhaps perfect_rate, avg_reward and by_archetype. Raises UsageError if the file
-    is missing or something else.
+    """Read the result of an evaluation from a file that the environment wrote: a JSON object with
+    pass_rate, and optionally perfect_rate, avg_reward and by_archetype. Raises UsageError if the
+    file does not exist, has another form, or gives a pass rate outside 0 to 1.
     """
     try:
         data = json.loads(path.read_bytes())
@@ -123,8 +124,9 @@ def read(path: Path) -> Result:
 
 
 def judge(baseline: Result, step: int, result: Result, earlier: Result | None = None) -> Verdict:
-    """Return the verdict on the result at `step`, compared with the baseline. `earlier` is the
-    result at step 500, for a result at step 1000.
+    """Compare the result of an evaluation after `step` steps with `baseline`, the result before
+    training, and return the verdict. For step 1000, `earlier` is the result at step 500, which
+    shows whether the run stands still; None means that there is none.
     """
     points = 100 * (result.pass_rate - baseline.pass_rate)
     both = result.archetypes.keys() & baseline.archetypes.keys()
@@ -160,7 +162,9 @@ def _word(step: int, points: float, since_500: float | None) -> tuple[str, str]:
 
 
 def truncation(text: str) -> Truncation:
-    """Return why tool calls of an evaluation did not parse, from the text of its log."""
+    """Count in the text of an evaluation's log why tool calls failed to parse, and return the
+    counts with the most frequent cause.
+    """
     malformed = len(_MALFORMED.findall(text))
     relevant = []
     for line in text.split("\n"):

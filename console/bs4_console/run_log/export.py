@@ -20,8 +20,10 @@ def document(
     added: Mapping[str, tuple[Sequence[Note], Sequence[str]]],
     own: Sequence[RunRecord],
 ) -> str:
-    """Return the whole document as Markdown. `added` has the notes and the older versions of the
-    section by the run's name. `own` are the records that runs kept themselves; each gets a section.
+    """Return the whole run log as Markdown. `parts` are the chunks of the imported document.
+    `added` holds, by the run's name, the notes on the run and the older versions of its section.
+    `own` are records made from pods' journals; each gets a section, or is added to the section that
+    its run has.
     """
     kept = {run.name: run for run in own}
     out: list[str] = []

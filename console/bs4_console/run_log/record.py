@@ -15,8 +15,9 @@ FINAL = ("COMPLETED", "FINISHED", "ABANDONED", "POSTMORTEM", "FAILED", "STOPPED"
 
 @dataclass
 class Incident:
-    """One incident of a run. `text` is everything written about it, in Markdown. `playbooks` names
-    the playbooks that were run for it.
+    """One incident in the record of a run. `title` names it, `text` is all that is written about it
+    in Markdown, and `t` is its time in wall seconds or None. `playbooks` names the playbooks that
+    were run to repair it.
     """
 
     title: str
@@ -28,9 +29,10 @@ class Incident:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """One attempt of a run. `title` is as a person numbered it ("First attempt (OOM)"). The other
-    fields are known only for attempts that the agent saw. Times are wall seconds. `overrides` are
-    the further arguments of its command, and `phase` is its phase in a phased run.
+    """One attempt in the record of a run. `title` is a person's words for it ("First attempt
+    (OOM)"). The fields other than `title` and `text` are known only if an agent observed the
+    attempt. `resume` is the step from which it resumed, `overrides` are further arguments of its
+    command, and `phase` is its phase in a phased run. Times are wall seconds.
     """
 
     title: str
@@ -45,8 +47,8 @@ class Attempt:
 
 @dataclass
 class Note:
-    """One note that a person added to a run: when (wall seconds), who, and what. `lesson` is True
-    for a lesson learned.
+    """A note that a person added to a run: the time in wall seconds, the author and the text.
+    `lesson` is True if it is a lesson learned.
     """
 
     t: float
@@ -57,12 +59,14 @@ class Note:
 
 @dataclass(kw_only=True)
 class RunRecord:
-    """Everything known of one run. `source` is "log" for an imported record, or the name of the pod
-    whose journal it is folded from. `start` and `end` are times as text.
+    """What the run log knows of one run. `source` is "log" if the record comes from the imported
+    document, or else the name of the pod whose journal it was made from. `start` and `end` are
+    times as text.
 
-    `version` is that of the config in its registry, `lineage` what that version is based on, and
-    `phase` the present phase of a phased run. `price` is in US dollars an hour, `reward` the last
-    known one, and `pace_s` the seconds for a step. An unknown value is "" or None.
+    `version` is the config's version in the config registry, `lineage` names the version on which
+    that is based, and `phase` is the present phase of a phased run. `price` is in US dollars an
+    hour, `reward` is the newest known reward, and `pace_s` the seconds for a step. An unknown value
+    is "" or None.
     """
 
     name: str
@@ -98,9 +102,11 @@ class RunRecord:
 
     @property
     def final(self) -> bool:
-        """Return True if the run is over: its status is final or it has an end."""
+        """Return True if the run is over: its status is a final one (such as finished or failed),
+        or its end is known.
+        """
         return self.status in FINAL or bool(self.end)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields as a dictionary, for JSON output."""
+        """Return all fields of the record as a dictionary, for JSON output."""
         return asdict(self)

@@ -22,7 +22,9 @@ from bs4_console.run_log.text import utc
 
 
 def mirrored() -> Iterator[PodState]:
-    """Yield the last known state of every pod of which this console has a mirror."""
+    """Yield the state of every pod that has a mirror on this machine, as it was last read. No pod
+    is contacted.
+    """
     root = data_dir() / "pods"
     for directory in sorted(root.iterdir()) if root.is_dir() else []:
         if directory.is_dir():
@@ -38,7 +40,7 @@ def mirrored() -> Iterator[PodState]:
 
 
 def fold(pod: PodState, run: RunState) -> RunRecord:
-    """Return the record of one run of `pod`."""
+    """Make the run log's record of the run `run` from the state of its pod."""
     view = run.view
     launches = _launches(pod, view.name)
     newest = launches[max(launches)] if launches else {}

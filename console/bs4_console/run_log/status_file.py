@@ -16,8 +16,9 @@ HEALTHY, DEGRADED, DOWN = "Healthy", "Degraded", "Down"
 
 
 def entry(run: RunRecord, now: float) -> str:
-    """Return one entry as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` and six points. An
-    unknown value is written as unknown. `now` is in wall seconds.
+    """Return one entry for a status file as Markdown: the heading `## YYYY-MM-DD HH:MM UTC` with
+    the time `now` (wall seconds) and six points about the run. Values that are not known are
+    written as unknown.
     """
     still = [incident for incident in run.incidents if incident.state == "open"]
     step = left = "unknown"
@@ -43,8 +44,9 @@ def entry(run: RunRecord, now: float) -> str:
 
 
 def append(path: Path, text: str) -> None:
-    """Append an entry to the file and keep what others wrote. The entry is written in one write, so
-    that two writers do not mix their lines. Raises OSError.
+    """Append the text of an entry to a status file and leave what others wrote unchanged. One
+    single write is used, so that the lines of two writers do not mix. Raises OSError if the file
+    cannot be written.
     """
     before = path.read_bytes() if path.exists() else b""
     if not before or before.endswith(b"\n\n"):

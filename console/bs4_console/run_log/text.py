@@ -23,8 +23,9 @@ RUN_LEVEL = 3
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` includes its line end. A heading has a `level` above 0 and a `title`. `code`
-    is True in a fenced block, its fences included.
+    """One line of a Markdown document. `text` includes the line end. `level` is 1 or more for a
+    heading, whose text is `title`, and 0 for any other line. `code` is True within a fenced code
+    block and on its fences.
     """
 
     text: str
@@ -39,14 +40,14 @@ class Line:
 
     @property
     def prose(self) -> str:
-        """Return the line without its line end, or "" for a line of a fenced block."""
+        """Return the line without its line end, or "" if it belongs to a fenced code block."""
         return "" if self.code else self.bare
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """The text from one heading of level 1 to 3 to the next. The first chunk may be without a
-    heading.
+    """A piece of a Markdown document: a heading of level 1 to 3 and all text up to the next such
+    heading. `level` and `title` are those of the heading; the first chunk may have none (level 0).
     """
 
     text: str
@@ -55,7 +56,9 @@ class Chunk:
 
     @property
     def run(self) -> str:
-        """Return the name of the run that the heading opens, or "" if it opens none."""
+        """Return the name of the run whose section this chunk is, or "" if its heading is not that
+        of a run.
+        """
         found = run_heading(self.title)
         if found and self.level == RUN_LEVEL:
             return found["name"]
@@ -63,22 +66,24 @@ class Chunk:
 
     @property
     def heading(self) -> str | tuple[int, str]:
-        """Return what identifies the chunk: the name of its run, or the heading's level and
-        title.
+        """Return the key by which two versions of a document match this chunk: the name of its run,
+        or the level and title of its heading.
         """
         return self.run or (self.level, self.title)
 
 
 def run_heading(title: str) -> re.Match[str] | None:
-    """Match a heading `Run: NAME (DATE) - STATUS`. Return the match with the groups name, date and
-    status, or None. A name in brackets belongs to a template and does not match.
+    """Match the title of a run's section, `Run: NAME (DATE) - STATUS`. Return the match with the
+    groups name, date and status, or None if it is another title. A name in brackets does not match,
+    because it is a template's placeholder.
     """
     return _RUN.fullmatch(title)
 
 
 def lines(text: str) -> list[Line]:
-    """Return the text as lines, with headings and fenced code marked. A fence may stand at any
-    depth, as fences in lists do. A fence that is never closed hides no headings.
+    """Split a Markdown document into lines and mark its headings and fenced code blocks. Fences may
+    be indented, as in lists. An opening fence without a closing one is not taken as code, so that
+    it hides no headings.
     """
     raw: list[str] = _LINE.findall(text)
     marked: list[Line] = []
@@ -108,8 +113,8 @@ def _fence_end(raw: list[str], at: int) -> int | None:
 
 
 def chunks(text: str) -> list[Chunk]:
-    """Return the text cut at its headings. The texts of the chunks, joined, are the same text
-    again.
+    """Split a Markdown document at its headings of level 1 to 3. The texts of the chunks, joined,
+    give the document again.
     """
     found: list[Chunk] = []
     held: list[Line] = []
@@ -128,7 +133,9 @@ def _chunk(held: list[Line]) -> Chunk:
 
 
 def covers(text: str, other: str) -> bool:
-    """Return True if `text` contains every line of `other` that is not blank, at least as often."""
+    """Return True if every line of `other` that is not blank occurs in `text` at least as often.
+    Spaces around lines are ignored.
+    """
     return not _counted(other) - _counted(text)
 
 
@@ -142,7 +149,9 @@ def utc(t: float) -> str:
 
 
 def fenced(text: str) -> str:
-    """Return the text as a fenced Markdown block that no fence inside it can end."""
+    """Return the text as a fenced Markdown code block. The fence is chosen so that nothing in the
+    text can end the block.
+    """
     longest = max(re.findall(r"`+", text), default="")
     fence = longest.ljust(3, "`") + "`"
     return f"{fence}markdown\n{text.rstrip()}\n{fence}\n"

@@ -14,12 +14,14 @@ from bs4_agent.trainers.steps import EVAL
 
 @dataclass(kw_only=True)
 class Validation:
-    """The curve of one metric. `points` are [step, value], oldest first; a step that was done twice
-    has its later value. `lower` is True if less is better (a loss).
+    """The curve of one validation metric of a run. `points` are [step, value] pairs, oldest first;
+    for a step that was done twice, the later value is used. `lower` is True if a smaller value is
+    better (a loss).
 
     `checkpoint` is the state of the best step's checkpoint: complete, torn, gone (it does not
-    exist) or unknown (it could not be checked). `saved_step` is the best step whose checkpoint is
-    complete, and `saved` its value. Both are None if there is none or this could not be checked.
+    exist) or unknown (it could not be checked). `saved_step` is the best step among those with a
+    complete checkpoint, and `saved` its value; both are None if there is no such step or
+    checkpoints could not be checked.
     """
 
     metric: str
@@ -34,8 +36,9 @@ class Validation:
 
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
-    """Return the validation curves in the step records of a run. Only records whose `side` is an
-    evaluation's count. The metric with the most points comes first.
+    """Collect the validation curves from the step records of a run, the metric with the most points
+    first. Records of other sides (trainer, orchestrator) are ignored. The list is empty if there
+    was no validation.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -70,9 +73,9 @@ def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
 def add_to_report(
     curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = ""
 ) -> None:
-    """Fill in what is known of the checkpoints. `report` is the result of
-    `checkpoints.listing.of_pod`, or None with the reason in `why` if the checkpoints could not be
-    checked.
+    """Write into each curve, in place, whether the checkpoints of its steps are complete. `report`
+    is the pod's report of checkpoints (from `checkpoints.listing.of_pod`), or None if it could not
+    be read; `why` is then the reason.
     """
     for curve in curves:
         if report is None:
@@ -94,8 +97,8 @@ def add_to_report(
 
 
 def describe(curve: Validation, most: int = 12) -> list[str]:
-    """Return two lines: one on the best step and its checkpoint, and one with the newest `most`
-    points. Return an empty list if there are no points.
+    """Return two lines about a curve for a person: one about its best step and that step's
+    checkpoint, and one with the newest `most` points. The list is empty if the curve has no points.
     """
     if curve.best_step is None:
         return []

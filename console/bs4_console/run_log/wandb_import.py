@@ -19,8 +19,8 @@ _OFFLINE = re.compile(r"offline-run-\d{8}_\d{6}-(?P<id>[A-Za-z0-9_-]+)")
 
 @dataclass(frozen=True)
 class OfflineRun:
-    """One run that W&B recorded offline. `bytes` is the size of its record. `synced` is True if the
-    record was uploaded before.
+    """A W&B run that was recorded on this machine without a network. `path` is its directory,
+    `bytes` the size of its record file, and `synced` is True if it was uploaded before.
     """
 
     id: str
@@ -30,13 +30,14 @@ class OfflineRun:
 
     @property
     def argv(self) -> list[str]:
-        """Return the command that uploads the run."""
+        """Return the command, as a list of words, that uploads the run to W&B."""
         return ["wandb", "sync", self.path]
 
 
 def find(root: Path) -> list[OfflineRun]:
-    """Return every offline run below `root`, oldest first by the time in W&B's own directory names.
-    Directories without a record are skipped.
+    """Find every offline W&B run below the directory `root`. They are sorted by the time in W&B's
+    directory names, oldest first. Directories without a record file are skipped; the list is empty
+    if nothing is found.
     """
     found = []
     for directory in sorted(root.rglob("offline-run-*"), key=lambda path: path.name):
@@ -57,8 +58,8 @@ def find(root: Path) -> list[OfflineRun]:
 
 
 def sync(run: OfflineRun) -> int:
-    """Upload one run with this machine's wandb and its own login, and return the exit code. Raises
-    NotApplicableError if wandb is not installed.
+    """Upload one offline run with the `wandb` program and login of this machine, and return the
+    program's exit code. Raises NotApplicableError if wandb is not installed.
     """
     program = shutil.which(run.argv[0])
     if program is None:

@@ -38,29 +38,31 @@ _REMOTE_S, _RSYNC_S = 120.0, 3600.0
 
 @runtime_checkable
 class Machine(Protocol):
-    """The part of a transport that a code sync needs."""
+    """The pod to which code is sent, as far as a code sync needs it: commands can be run on it and
+    files uploaded.
+    """
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end, with `stdin` as its input, and return its exit status and
-        output. Raises a LinkError after `timeout` seconds or if the link fails.
+        """Run a command on the pod to its end, with `stdin` as its input, and return its exit
+        status and output. Raises a LinkError after `timeout` seconds or if the link fails.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write the new file `path` on the machine."""
+        """Write `data` to a new file `path` on the pod."""
 
 
 class SyncFailed(ConsoleError):
-    """Raised if a part of the sync failed. What was sent before stays on the pod, and the same
-    command sends the rest.
+    """Raised if files could not be sent or compared. Files that arrived before stay on the pod, and
+    running the same command again sends the rest.
     """
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file, or a symbolic link if `link` is not empty. `mtime` is in wall seconds, `mode` has the
-    permission bits.
+    """One file to send, or a symbolic link if `link` (its target) is not "". `size` is in bytes,
+    `mtime` in wall seconds, and `mode` has the permission bits.
     """
 
     size: int
@@ -71,9 +73,10 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class SyncPlan:
-    """The plan of one sync. `send` are the paths below `source` that are new or differ. `gone` are
-    files that only the pod has; they are moved to the trash there if `delete` is True, else they
-    stay. `skipped` has the reason for each path that is not sent.
+    """What a code sync would do. `send` are the paths below `source` that are new on the pod or
+    differ there, `new` is how many are new, and `same` counts those that are equal. `gone` are
+    files that only the pod has: they are moved to the directory `trash` there if `delete` is True,
+    else they stay. `skipped` holds the reason for each path that is not sent.
     """
 
     source: Path
@@ -94,13 +97,13 @@ class SyncPlan:
 
     @property
     def empty(self) -> bool:
-        """Return True if there is nothing to send and nothing to move."""
+        """Return True if there is nothing to do: no file to send and none to move to the trash."""
         return not self.send and not (self.delete and self.gone)
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms. It covers the source, the target, the files to
-        send and those to move.
+        """Return the SHA-256 by which a person confirms the plan. It covers the source, the target,
+        the files to send and the files to move.
         """
         told: list[list[str | float]] = []
         for name in self.send:
@@ -110,7 +113,9 @@ class SyncPlan:
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def lines(self) -> list[str]:
-        """Return the plan as lines for a person. Of each kind at most 20 paths are listed."""
+        """Return the plan as lines for a person. At most 20 paths are listed of those to send,
+        those to move and those skipped.
+        """
         text = [
             f"{self.source} -> {self.target}: {len(self.send)} files to send, {self.bytes} bytes "
             f"({self.new} new, {len(self.send) - self.new} changed); {self.same} are there already"
@@ -133,8 +138,9 @@ class SyncPlan:
 
 @dataclass(frozen=True)
 class Sent:
-    """The result of a sync. `how` is rsync or sftp. `why` is the reason why it was not rsync, or ""
-    if it was.
+    """The result of a code sync: how many files and bytes were sent, and how many files were moved
+    to the trash. `how` is rsync or sftp. `why` is the reason why rsync was not used, or "" if it
+    was.
     """
 
     how: str
@@ -146,8 +152,9 @@ class Sent:
 
 @dataclass(kw_only=True)
 class Sync:
-    """Brings one source to one target on one pod. A relative `target` starts at the home directory
-    there.
+    """Sends a directory of code from this machine (`source`) to a directory on a pod (`target`). A
+    relative target starts at the pod's home directory. With `delete`, files that only the pod has
+    are moved to a trash there.
     """
 
     pod: Pod
@@ -159,11 +166,12 @@ class Sync:
     excludes: list[str] = field(default_factory=lambda: excluded())
 
     async def plan(self) -> SyncPlan:
-        """Compare the source with the pod and return the plan.
+        """Compare the source on this machine with the target on the pod and return what has to be
+        sent. Nothing is changed.
 
-        Raises UsageError if the source is not a directory, or if the pod has a link in the place of
-        one of its directories, because links are not followed. Raises SyncFailed if the pod cannot
-        list its files.
+        Raises UsageError if the source is not a directory, or if the pod has a symbolic link where
+        the source has a directory, because links are not followed. Raises SyncFailed if the files
+        on the pod cannot be listed.
         """
         if not self.source.is_dir():
             raise UsageError(
@@ -198,9 +206,9 @@ class Sync:
     async def carry_out(
         self, plan: SyncPlan, progress: Callable[[str], None] = lambda text: None
     ) -> Sent:
-        """Send the files, move others aside if the plan says so, and compare again. Return what was
-        done. `progress` receives short phrases. Raises SyncFailed if a file is still missing on the
-        pod.
+        """Send the files of the plan to the pod, move files to the trash there if the plan says so,
+        and compare again. Return what was done. `progress` is called with short phrases. Raises
+        SyncFailed if a file on the pod still differs from the source.
         """
         how, why = "rsync", await self._why_not_rsync()
         await self._ask(op="prepare")
@@ -320,11 +328,11 @@ def excluded() -> list[str]:
 
 
 def local(source: Path, excludes: Sequence[str]) -> tuple[dict[str, Entry], dict[str, str]]:
-    """Return the files and links to send, by their path below `source`, and the reason for each
-    path that is skipped.
+    """List what a code sync would send from `source`: the files and links by their path below it,
+    and, by path, the reason for everything that is skipped.
 
-    Directories that are links are not entered. A link that leads out of the tree is skipped,
-    because it would point to something else on the pod.
+    Directories that are symbolic links are not entered. A link that leads out of `source` is
+    skipped, because on the pod it would point to something else.
     """
     entries: dict[str, Entry] = {}
     skipped: dict[str, str] = {}
@@ -365,8 +373,8 @@ def _same(entry: Entry, there: list[Any] | None) -> bool:
 
 
 def batches(plan: SyncPlan) -> Iterator[list[str]]:
-    """Yield the paths to send in groups of at most 16 MiB; a larger file is a group of its own.
-    Raises SyncFailed for a file above 1 GiB.
+    """Yield the paths of the plan's files in groups, so that each upload has at most 16 MiB. A
+    larger file is a group of its own. Raises SyncFailed for a file above 1 GiB.
     """
     batch: list[str] = []
     size = 0
@@ -387,7 +395,9 @@ def batches(plan: SyncPlan) -> Iterator[list[str]]:
 
 
 def packed(plan: SyncPlan, names: Sequence[str]) -> bytes:
-    """Return the files as one tar.gz archive with their modes and times, and without user names."""
+    """Return the files `names` of the plan's source as the bytes of one tar.gz archive. It keeps
+    their modes and times, and leaves out user names.
+    """
     buffer = io.BytesIO()
     root = plan.source.resolve()
     with tarfile.open(

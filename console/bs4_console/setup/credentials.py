@@ -24,8 +24,8 @@ VARIABLES: Mapping[str, tuple[str, str]] = {
 
 
 class Credentials:
-    """The keys that a pod is to get. Their names may be shown. Their values leave the object only
-    as `payload`.
+    """The keys (of W&B, Hugging Face, B2) that a pod is to receive. Their names may be shown. Their
+    values can be read only through `payload`.
     """
 
     def __init__(self, values: Mapping[str, Mapping[str, str]] | None = None) -> None:
@@ -39,12 +39,12 @@ class Credentials:
 
     @property
     def names(self) -> list[str]:
-        """Return the sorted names of the credentials, such as "wandb"."""
+        """Return the names of the services for which there is a key, sorted, such as "wandb"."""
         return sorted(self._values)
 
     def payload(self) -> bytes:
-        """Return the bytes that are sent to the agent with the action, or b"" if there are no
-        credentials.
+        """Return the keys as the JSON bytes that are sent to the agent together with the set-up
+        action, or b"" if there are none.
         """
         if self._values:
             return json.dumps(self._values).encode()
@@ -52,8 +52,9 @@ class Credentials:
 
 
 def read(lines: Iterable[str]) -> Credentials:
-    """Return the credentials in NAME=value lines. Lines with other names are ignored. Raises
-    UsageError if none is found, or like `collect`; the message never repeats a value.
+    """Read keys from lines of the form NAME=value. Empty lines, comments, and names that are not
+    known are ignored. Raises UsageError if a line has another form, if no known name is found, or
+    in the cases of `collect`. No message contains a value.
     """
     found: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
@@ -77,9 +78,9 @@ def read(lines: Iterable[str]) -> Credentials:
 
 
 def collect(found: Mapping[str, str]) -> Credentials:
-    """Return the credentials made from values by variable name. Empty values are ignored. Raises
-    UsageError if a credential lacks one of its variables, or if a value has spaces or a wrong
-    length.
+    """Make credentials from values by the name of their environment variable, such as
+    WANDB_API_KEY. Empty values are ignored. Raises UsageError if a service needs two variables and
+    one is missing, or if a value has spaces or is shorter than 4 or longer than 500 characters.
     """
     values: dict[str, dict[str, str]] = {}
     for variable, value in found.items():

@@ -27,7 +27,10 @@ NOFILE = 65536
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a pod is to be set up as. An empty field means the value of the trainer's stack."""
+    """What a pod is to be set up with: the trainer, its repository and revision, environments and
+    uv. An empty field means the value of the trainer's stack in configs/stacks.toml. `directory` is
+    where the trainer goes on the pod, and `nofile` the limit of open files.
+    """
 
     trainer: str
     directory: str = "prime-rl"
@@ -38,8 +41,9 @@ class Recipe:
     nofile: int = NOFILE
 
     def body(self, credentials: Credentials) -> dict[str, Any]:
-        """Return the recipe as it is sent to the agent. It has only the names of the credentials,
-        because it is journalled. Raises UsageError if the trainer has no stack.
+        """Return the recipe as the dictionary that is sent to the agent. It contains only the names
+        of the credentials, because the pod's journal keeps it. Raises UsageError if
+        configs/stacks.toml has no stack for the trainer.
         """
         stack = _stacks().get(self.trainer)
         if stack is None:
@@ -61,12 +65,14 @@ class Recipe:
 
 
 def trainers() -> tuple[str, ...]:
-    """Return the trainers for which a set-up can make an environment."""
+    """Return the names of the trainers that a pod can be set up for."""
     return tuple(_stacks())
 
 
 def variables(vllm: str) -> dict[str, str]:
-    """Return the environment variables that a launch needs with this version of vLLM."""
+    """Return the environment variables, with their values, that a launch needs with the vLLM
+    version `vllm`.
+    """
     version = _numbers(vllm)
     found = {}
     for name, rule in _rules().items():
@@ -77,8 +83,9 @@ def variables(vllm: str) -> dict[str, str]:
 
 
 def left_out(vllm: str) -> dict[str, str]:
-    """Return the variables that this version of vLLM does not know any more, or not yet, each with
-    the reason why it is in the list.
+    """Return the environment variables of configs/variables.toml that the vLLM version `vllm` does
+    not use, because it is too old or too new for them. The value of each is the reason for which
+    the variable is in that file.
     """
     known = variables(vllm)
     found = {}
@@ -89,13 +96,13 @@ def left_out(vllm: str) -> dict[str, str]:
 
 
 def stack_vllm(trainer: str) -> str:
-    """Return the version of vLLM in the trainer's stack."""
+    """Return the version of vLLM that a set-up for this trainer installs."""
     return str(_stacks()[trainer]["vllm"])
 
 
 async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> PlanView:
-    """Request a new plan from the pod and return it. Raises NotApplicableError with the agent's
-    reason if it makes no plan.
+    """Ask the pod for a plan of a set-up, and return the plan. Raises NotApplicableError with the
+    agent's reason if the agent makes no plan.
     """
     key = await live.submit("plan", setup=recipe.body(credentials))
     async for action in live.follow_action(key):
@@ -107,18 +114,20 @@ async def plan(live: PodSession, recipe: Recipe, credentials: Credentials) -> Pl
 
 
 async def begin(live: PodSession, plan_hash: str, credentials: Credentials) -> str:
-    """Confirm a plan, which starts the set-up. Return the key of the action."""
+    """Start the set-up whose plan a person has confirmed, and send the credentials with it. Return
+    the key of the action, by which it can be followed.
+    """
     return await live.submit("setup", payload=credentials.payload(), plan_hash=plan_hash)
 
 
 def under_way(live: PodSession) -> ActionView | None:
-    """Return the set-up that the pod is working on, or None."""
+    """Return the set-up that the pod has not finished yet, or None if there is none."""
     return next(iter(live.state.ledger.unfinished(NAME)), None)
 
 
 def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
-    """Return True if a running set-up has the same recipe, so that a person who was interrupted can
-    go on following it.
+    """Return True if the set-up `action` on the pod has this recipe and the same credential names,
+    so that a person can follow it instead of starting another.
     """
     asked, running = recipe.body(credentials), action.body.get("plan", {}).get("recipe", {})
     # Only the pod knows where its home directory is.
@@ -128,7 +137,9 @@ def same(action: ActionView, recipe: Recipe, credentials: Credentials) -> bool:
 
 
 def todo(steps: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the steps of a plan that are not done already."""
+    """Return the steps of a set-up plan that still have to be done. The list is empty if the pod is
+    set up already.
+    """
     return [step for step in steps if not step["shown"]["done"]]
 
 

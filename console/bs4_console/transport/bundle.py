@@ -53,12 +53,13 @@ _BUILD = "Run `python tools/build_bundle.py --fetch` in the checkout."
 
 @dataclass(frozen=True)
 class Bundle:
-    """One archive that can be put on a pod. `data` is the tar.gz, `sha256` its hash, which is
-    checked on the pod, and `unpacked` the bytes that it needs there.
+    """An archive of programs that can be installed on a pod, such as the agent. `data` is the
+    tar.gz and `sha256` its hash, which is checked on the pod. `unpacked` is the number of bytes
+    that it needs there.
 
-    `name` is the hash of the contents. It names the bundle's directory and the agent's socket, and
-    the handshake carries it. `version` and `build` order bundles: only a strictly newer bundle
-    replaces an agent.
+    `name` is the hash of the contents; the bundle's directory and the agent's socket on the pod are
+    named after it. `version` and `build` order bundles: an agent is replaced only by a strictly
+    newer bundle.
     """
 
     data: bytes
@@ -70,11 +71,13 @@ class Bundle:
 
     @property
     def order(self) -> tuple[tuple[int, ...], int]:
-        """Return the sort key of the bundle. A newer bundle has a greater key."""
+        """Return a key by which bundles can be sorted. The key of a newer bundle is greater."""
         return order(self.version, self.build)
 
     def describe(self) -> dict[str, str | int]:
-        """Return the contents of the bundle's description file, agent.json."""
+        """Return the bundle's description, which is saved beside the archive as agent.json: hash,
+        name, version, build, oldest Python and unpacked size in bytes.
+        """
         return {
             "sha256": self.sha256,
             "name": self.name,
@@ -86,16 +89,17 @@ class Bundle:
 
 
 def order(version: str, build: int) -> tuple[tuple[int, ...], int]:
-    """Return a sort key: the numbers of the version, then the build (the time of the newest source,
-    in seconds since 1970).
+    """Return a key by which versions can be sorted: the numbers in `version`, then `build`, which
+    is the time of the newest source in seconds since 1970.
     """
     return tuple(int(number) for number in re.findall(r"\d+", version)), build
 
 
 @functools.cache
 def shipped() -> Bundle:
-    """Return this console's bundle: the one in the wheel, or one built now from the checkout's
-    sources. Raises ConsoleError with the command to run if the bundle or a pinned wheel is missing.
+    """Return the agent bundle of this console: the one in its wheel, or, in a checkout, one built
+    now from the sources. Raises ConsoleError, which names the command to run, if the bundle or a
+    pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -104,8 +108,8 @@ def shipped() -> Bundle:
 
 
 def compiled_playbooks() -> bytes:
-    """Return the contents of playbooks.json: every playbook of this console, validated, in the form
-    that the agent reads.
+    """Validate every playbook of this console and return them as the bytes of playbooks.json, which
+    the agent reads.
     """
     # Imported here, because an installed console reads the finished file and should not load the
     # YAML and schema code (0.1 s).
@@ -115,8 +119,8 @@ def compiled_playbooks() -> bytes:
 
 
 def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION) -> Bundle:
-    """Return a built bundle from its two files in `directory`. Raises ConsoleError if they are
-    missing or do not belong together.
+    """Load a bundle that was saved in `directory` as two files, the archive and its description.
+    Raises ConsoleError if a file is missing or the two do not belong together.
     """
     try:
         data = (directory / archive).read_bytes()
@@ -144,8 +148,8 @@ def read(directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 def write(
     bundle: Bundle, directory: Path, archive: str = ARCHIVE, description: str = DESCRIPTION
 ) -> None:
-    """Save a bundle in `directory` as two files, which `read` reads: the archive and its
-    description.
+    """Save a bundle in `directory` as two files, the archive and its description, from which `read`
+    loads it.
     """
     directory.mkdir(parents=True, exist_ok=True)
     (directory / archive).write_bytes(bundle.data)
@@ -153,11 +157,11 @@ def write(
 
 
 def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the checkout's sources as they are now. A bundle that was built from the
-    same bytes before is used again.
+    """Build the agent bundle from the sources of the checkout `root` as they are now. An earlier
+    bundle of the same contents is used again. `playbooks` are the bytes of playbooks.json.
 
-    `work` (default: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier
-    bundles in `cache/`. Raises ConsoleError if a pinned wheel is missing or has another hash.
+    `work` (None: `build` in the checkout) holds the pinned wheels in `wheels/` and earlier bundles
+    in `cache/`. Raises ConsoleError if a pinned wheel is missing or has another hash.
     """
     work = work or root / "build"
     members = dict(contents(root, playbooks, work))
@@ -167,9 +171,9 @@ def from_checkout(root: Path, playbooks: bytes, *, work: Path | None = None) -> 
 def assemble(
     members: Mapping[str, bytes], version: str, build: int, *, cache: Path | None = None
 ) -> Bundle:
-    """Return the bundle of these files, given by their path in the bundle. `bundle.json` is added
-    for the agent: `{"version", "build", "hash", "python_min"}`. `cache` is a directory of earlier
-    archives.
+    """Pack files into a bundle. `members` are their bytes by path in the bundle. A file
+    `bundle.json` is added, in which the agent finds the bundle's version, build, hash and oldest
+    Python. `cache` is a directory of earlier archives that may be used again, or None.
     """
     digest = hashlib.sha256(f"{version} {build} slim\n".encode())
     for path, data in sorted(members.items()):
@@ -188,8 +192,9 @@ def assemble(
 
 
 def contents(root: Path, playbooks: bytes, work: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path in the bundle and the bytes of every file that a checkout contributes. Raises
-    ConsoleError if a pinned wheel is missing or has another hash.
+    """Yield the path in the bundle and the bytes of every file of the agent bundle: sources of the
+    checkout `root`, pinned wheels from `work`, and `playbooks`. Raises ConsoleError if a pinned
+    wheel is missing or has another hash.
     """
     yield "playbooks.json", playbooks
     for path in _sources(root):
@@ -211,8 +216,8 @@ def _cached(cache: Path, name: str, members: Mapping[str, bytes]) -> bytes:
 
 
 def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the members with empty docstrings in the agent's own modules. The agent may use 30 MB
-    on a pod, and its docstrings were 0.7 MB of what it used.
+    """Return the bundle's files with the docstrings of the agent's own modules emptied, which saves
+    0.7 MB of the 30 MB of memory that the agent may use on a pod.
     """
     slimmed = dict(members)
     for path, data in members.items():
@@ -222,8 +227,8 @@ def slim(members: Mapping[str, bytes]) -> dict[str, bytes]:
 
 
 def without_docstrings(source: bytes) -> bytes:
-    """Return Python source in which every docstring is "". The other lines keep their numbers. A
-    docstring with something behind it on its last line stays.
+    """Return the Python source with "" in the place of every docstring. Line numbers stay the same.
+    A docstring that has code behind it on its last line is left as it is.
     """
     lines = source.split(b"\n")
     for node in ast.walk(ast.parse(source)):
@@ -240,8 +245,8 @@ def without_docstrings(source: bytes) -> bytes:
 
 
 def pack(members: Mapping[str, bytes]) -> bytes:
-    """Return a tar.gz of `members`. Equal members give equal bytes, because the files are sorted
-    and have no times and no owners.
+    """Return the files as the bytes of a tar.gz archive. The same files always give the same bytes,
+    because they are sorted and have no times or owners.
     """
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -256,8 +261,9 @@ def pack(members: Mapping[str, bytes]) -> bytes:
 
 
 def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
-    """Return the paths of the wheels that a lock file pins, in `wheels/` of `work`. Raises
-    ConsoleError if any of them is missing or has another hash.
+    """Return the paths of the pinned wheels in the directory `wheels/` of `work`. `lock` is the
+    lock file that names them with their hashes. Raises ConsoleError if a wheel is missing or has
+    another hash.
     """
     directory = work / "wheels"
     found = {}
@@ -275,12 +281,12 @@ def wheels(root: Path, work: Path, lock: str = LOCK) -> list[Path]:
 
 
 def build_number(root: Path) -> int:
-    """Return when the newest source was changed, in seconds since 1970.
+    """Return the build number of a checkout: the time at which its newest source was changed, in
+    seconds since 1970.
 
-    If SOURCE_DATE_EPOCH is set, it is the answer. A source archive carries the number of the
-    checkout that it was made from, because its files have no times of their own. Otherwise the
-    answer is the time of the last commit of the sources, or of the newest change to a file if the
-    sources differ from that commit.
+    The environment variable SOURCE_DATE_EPOCH overrides it. A source archive holds the number of
+    the checkout that it was made from. Otherwise it is the time of the last commit of the sources,
+    or of the newest change to a file if the sources differ from that commit.
     """
     if epoch := os.environ.get("SOURCE_DATE_EPOCH"):
         return int(epoch)

@@ -24,8 +24,9 @@ _LEFT_OUT = re.compile(
 
 @functools.cache
 def shipped() -> Bundle:
-    """Return this console's second bundle: the one in the wheel, or one built now from the pinned
-    wheels. Raises ConsoleError with the command to run if the bundle or a pinned wheel is missing.
+    """Return this console's bundle of b2sdk, with which an agent talks to the object store: the one
+    in its wheel, or, in a checkout, one built now from the pinned wheels. Raises ConsoleError,
+    which names the command to run, if the bundle or a pinned wheel is missing.
     """
     root = assets.checkout()
     if root is None:
@@ -34,17 +35,17 @@ def shipped() -> Bundle:
 
 
 def from_checkout(root: Path, *, work: Path | None = None) -> Bundle:
-    """Return the bundle of the pinned wheels. `work` (default: `build` in the checkout) holds them
-    in `wheels/`, and earlier bundles in `cache-b2/`. Raises ConsoleError if a pinned wheel is
-    missing or has another hash.
+    """Build the bundle of b2sdk from the pinned wheels of the checkout `root`. `work` (None:
+    `build` in the checkout) holds the wheels in `wheels/` and earlier bundles in `cache-b2/`.
+    Raises ConsoleError if a pinned wheel is missing or has another hash.
     """
     work = work or root / "build"
     return bundle.assemble(dict(contents(root, work)), version(root), 0, cache=work / "cache-b2")
 
 
 def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield the path in the bundle and the bytes of every file. The packages stand side by side, as
-    on sys.path.
+    """Yield the path in the bundle and the bytes of every file of b2sdk and the packages that it
+    needs, from the pinned wheels. The packages stand side by side, as in a directory of sys.path.
     """
     for wheel in bundle.wheels(root, work, LOCK):
         with zipfile.ZipFile(wheel) as archive:
@@ -54,6 +55,8 @@ def contents(root: Path, work: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def version(root: Path) -> str:
-    """Return the version of b2sdk in the lock file, or "0" if it has none."""
+    """Return the version of b2sdk in the lock file of the checkout, or "0" if the lock file does
+    not name b2sdk.
+    """
     found = re.search(r"(?m)^b2sdk==([\d.]+)", (root / "agents" / LOCK).read_text())
     return found[1] if found else "0"

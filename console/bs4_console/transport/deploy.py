@@ -42,10 +42,12 @@ _CLEAN_UP = (
 async def attach(
     remote: Remote, progress: Progress, shipped: Callable[[], Bundle] | None
 ) -> Duplex:
-    """Return the pipe to the agent of `remote`. `shipped` returns the bundle to deploy if none as
-    new is there. If `shipped` is None, nothing is ever deployed.
+    """Connect to the agent on the machine `remote`, install or update it first if needed, and
+    return the pipe to it. `shipped` returns the bundle to install. If `shipped` is None nothing is
+    installed. `progress` is called with short phrases.
 
-    Raises NoAgent, NoPython, NoSpace or DeployFailed. After any of them nothing new is on the pod.
+    Raises NoAgent if nothing may be installed and no agent runs, and NoPython, NoSpace or
+    DeployFailed if the installation is not possible. The pod is then as it was before.
     """
     if shipped is None:
         return await _attach_existing(remote)
@@ -123,15 +125,18 @@ async def _install(
 
 
 def install_argv(python: str, token: str, archive: str, bundle: Bundle, *command: str) -> list[str]:
-    """Return the command that installs an uploaded archive. `command` has the arguments for the
-    agent that is started then, or is "library" if nothing is started.
+    """Return the command that installs an uploaded bundle on a pod with the interpreter `python`.
+    `token` marks its lines of output. `command` are the arguments with which the agent is started
+    afterwards, or only "library" to start nothing.
     """
     about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}"]
     return [python, "-IS", "-c", installer(), *about, *command]
 
 
 def installer() -> str:
-    """Return the program installer.py as one line of Python without single quotes."""
+    """Return the source of installer.py packed into one line of Python code without single quotes,
+    so that it fits on a command line.
+    """
     packed = zlib.compress((Path(__file__).parent / "installer.py").read_bytes(), 9)
     return (
         "import base64,zlib;"

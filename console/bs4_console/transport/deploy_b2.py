@@ -30,10 +30,12 @@ _SECONDS = 300.0
 
 
 async def bring(remote: Remote, progress: Progress, bundle: Callable[[], Bundle] = shipped) -> bool:
-    """Make sure that the second bundle is on the pod. Return True if it had to be sent. `bundle`
-    returns the bundle, and `progress` receives short phrases.
+    """Install b2sdk on the machine `remote` if it is missing, so that the agent can use the object
+    store. Return True if it was installed now, and False if it was there already. `progress` is
+    called with short phrases, and `bundle` returns the bundle.
 
-    Raises NoAgent, NoSpace or DeployFailed. After any of them nothing new is on the pod.
+    Raises NoAgent if the machine has no agent, and NoSpace or DeployFailed if the installation
+    fails. The pod is then as it was before.
     """
     wanted, token = bundle(), f"bs4-{secrets.token_hex(6)}"
     done = await remote.run(["sh", "-c", _LOOK, "bs4", token, wanted.name])

@@ -35,8 +35,9 @@ _NO_ROUTE = {
 def connecting(
     error: Exception, hop: Hop, *, greeted: bool, tried: Sequence[str], via: Hop | None
 ) -> ConsoleError:
-    """Return the error that says why there is no connection to `hop`. `greeted` is True if the
-    server spoke SSH. `tried` names the keys that were offered. `via` is the hop before, or None.
+    """Turn an error of asyncssh into the error that tells a person why there is no connection to
+    the server `hop`, and return it. `greeted` is True if the server answered with an SSH greeting.
+    `tried` names the keys that were offered. `via` is the jump host before this server, or None.
     """
     where = f"{hop.label} ({hop.address} port {hop.at})"
     said = printable(str(error)).rstrip(".")
@@ -112,7 +113,9 @@ def connecting(
 
 
 def no_answer(hop: Hop, seconds: float) -> Unreachable:
-    """Return the error for an address that did not answer within `seconds`."""
+    """Make the error for a server that did not answer within `seconds`. The error is returned and
+    not raised.
+    """
     return Unreachable(
         f"{hop.label} ({hop.address} port {hop.at}) did not answer within {seconds:g} s.",
         "Check that the pod runs, and its address.",
@@ -120,8 +123,8 @@ def no_answer(hop: Hop, seconds: float) -> Unreachable:
 
 
 def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
-    """Return the error for a login that the server refused. `tried` names the keys that were
-    offered.
+    """Make the error for a server that refused the login. `tried` names the keys that were offered.
+    The error is returned and not raised.
     """
     keys = ", ".join(tried) or "none: there is no key in ~/.ssh and none in an ssh-agent"
     return AuthFailed(
@@ -132,8 +135,9 @@ def denied(hop: Hop, tried: Sequence[str]) -> AuthFailed:
 
 
 def lost(label: str, error: BaseException | None) -> ChannelLost:
-    """Return the error for a connection that ended while it was in use. It says nothing about what
-    runs on the pod. `error` may be None.
+    """Make the error for a connection to `label` that ended while it was in use, for the reason
+    `error` (None: unknown). The runs on the pod may still be alive. The error is returned and not
+    raised.
     """
     detail = ""
     if error is not None and str(error):
@@ -145,7 +149,9 @@ def lost(label: str, error: BaseException | None) -> ChannelLost:
 
 
 def no_session(label: str, error: asyncssh.ChannelOpenError) -> SessionRefused:
-    """Return the error for a server that refuses a further session on an open connection."""
+    """Make the error for a server that accepts no further session on a connection that is already
+    open. The error is returned and not raised.
+    """
     return SessionRefused(
         f"{label} refuses a further SSH session: {printable(error.reason)}.",
         "Close other sessions to it, or raise MaxSessions in its sshd_config.",

@@ -48,32 +48,35 @@ def fingerprint(key: str) -> str:
 
 
 def key_line(key: asyncssh.SSHKey) -> str:
-    """Return an asyncssh key as `type base64`, without its comment."""
+    """Return an asyncssh key as the text `type base64`, the form in which keys are pinned, without
+    its comment.
+    """
     return " ".join(key.export_public_key("openssh").decode().split()[:2])
 
 
 class HostKeys:
-    """The pinned host keys. The file has one line for each key, `<entry> <type> <base64>`. The
-    entry is the pod's name, or `host` or `[host]:port` for a jump host.
+    """The trusted (pinned) SSH host keys on this machine. The file has one line for each key,
+    `<entry> <type> <base64>`. The entry is the pod's name, or `host` or `[host]:port` for a jump
+    host.
 
-    OpenSSH reads the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
+    OpenSSH can read the same file: `ssh -o UserKnownHostsFile=FILE -o HostKeyAlias=POD host`.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or locations.data_dir() / "known_hosts"
 
     def pinned(self, entry: str) -> tuple[str, ...]:
-        """Return the keys pinned for an entry as `type base64`, oldest first. Empty if there is
-        none.
+        """Return the trusted keys of an entry, each as `type base64`, oldest first. The tuple is
+        empty if no key is trusted yet.
         """
         return tuple(f"{kind} {blob}" for name, kind, blob in self._lines() if name == entry)
 
     def pin(self, entry: str, key: str) -> None:
-        """Trust `key`, and no other key, for this entry. The key is `type base64 [comment]`; it
-        comes from a person's consent, a provider's API or the inventory.
+        """Save `key` as the only trusted key of this entry. It is a text `type base64 [comment]`
+        that a person has accepted or that a provider or the inventory has given.
 
-        Raises HostKeyChanged if another key is pinned: only `forget` makes room for it. Raises
-        UsageError if the text is not a key.
+        Raises HostKeyChanged if another key is trusted for the entry; call `forget` first to
+        replace it. Raises UsageError if the text is not a public key.
         """
         kind, blob = _parse(key)
         if not _ENTRY.fullmatch(entry):
@@ -87,8 +90,8 @@ class HostKeys:
             self._write([*self._lines(), (entry, kind, blob)])
 
     def forget(self, entry: str) -> bool:
-        """Delete the keys of an entry, whose pod was removed from the inventory. Return True if
-        there were any.
+        """Delete the trusted keys of an entry, for example after its pod was removed from the
+        inventory. Return True if there were any.
         """
         with files.exclusive(self.path):
             lines = self._lines()
@@ -99,12 +102,15 @@ class HostKeys:
             return True
 
     def trusted(self, entry: str) -> list[asyncssh.SSHKey]:
-        """Return the pinned keys of an entry as asyncssh objects."""
+        """Return the trusted keys of an entry as asyncssh objects, or an empty list if no key is
+        trusted yet.
+        """
         return list(map(asyncssh.import_public_key, self.pinned(entry)))
 
     def algorithms(self, entry: str) -> list[str]:
-        """Return the host key algorithms to offer to a server. Those of the pinned key come first,
-        because an ed25519 pin must be compared with an ed25519 key.
+        """Return the host key algorithms to request from a server, in order. Those of the entry's
+        trusted key come first, because a trusted ed25519 key can be compared only with the server's
+        ed25519 key.
         """
         first: list[str] = []
         for key in self.pinned(entry):
@@ -115,10 +121,11 @@ class HostKeys:
     def verdict(
         self, entry: str, shown: asyncssh.SSHKey, *, jump: bool = False
     ) -> HostKeyUnknown | HostKeyChanged:
-        """Return the error that says why the host key `shown` was not accepted. asyncssh has one
-        error for "never seen" and "another key", which mean opposite things.
+        """Return the error for a host key `shown` by a server that was not accepted: HostKeyUnknown
+        if no key is trusted for the entry yet, HostKeyChanged if another one is. asyncssh raises
+        the same error in both cases.
 
-        `jump` is True if the entry is a jump host, which no inventory has, instead of a pod.
+        `jump` is True if the entry is a jump host and not a pod of the inventory.
         """
         line = key_line(shown)
         known = self.pinned(entry)

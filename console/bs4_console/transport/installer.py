@@ -31,7 +31,9 @@ _ABANDONED_S = 3600
 
 
 class Failed(Exception):
-    """Raised if the installation failed. The console receives `kind` and the message."""
+    """Raised on the pod if the installation failed. `kind` is a short code, and the text is the
+    detail; both are printed for the console.
+    """
 
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(detail)
@@ -39,8 +41,9 @@ class Failed(Exception):
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Install the bundle, print `<token> ready`, and become the agent's `attach` command. For a
-    library, return after `ready`. After a failure, print `<token> failed KIND DETAIL` and return.
+    """Install an uploaded bundle on the pod, print `<token> ready`, and turn this process into the
+    agent's `attach` command. For the command "library" nothing is started after `ready`. If the
+    installation fails, print `<token> failed KIND DETAIL` and return.
     """
     token, archive, sha256, name, about, *command = arguments
     library = command == ["library"]
@@ -60,8 +63,9 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Install an agent bundle and return its directory, complete and current. `archive` is removed
-    in any case. Raises Failed.
+    """Check and unpack an uploaded agent bundle on the pod, make it the current one, and return its
+    directory. The file `archive` is removed in any case. Raises Failed if the archive is damaged,
+    the disk has too little space, or the bundle cannot run on this pod.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles, bundles.parent) as half:
@@ -73,8 +77,9 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Install a bundle of pure Python below `<home>/b2/`, point `<home>/b2-current` to it, and
-    return its directory. `archive` is removed in any case. Raises Failed.
+    """Check and unpack an uploaded bundle of pure Python below `<home>/b2/` on the pod, point
+    `<home>/b2-current` to it, and return its directory. The file `archive` is removed in any case.
+    Raises Failed if the archive is damaged or the disk has too little space.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:

@@ -21,8 +21,9 @@ _CLOSE_S = 2.0
 
 
 class LocalTransport:
-    """The transport (pods.port.Transport) for this machine. `environment` is added to ours;
-    BS4_HOME in it puts the agent elsewhere than ~/.bs4.
+    """The transport for a pod that is this machine itself; it runs subprocesses instead of SSH.
+    `environment` holds variables that are added to the console's own. BS4_HOME among them sets
+    another home for the agent than ~/.bs4.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class LocalTransport:
         return "this machine"
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Bring the agent to its place if needed, attach, and return the pipe to it. With
-        deploy=False nothing is deployed, and NoAgent is raised if there is no agent.
+        """Install the agent on this machine if needed, start its `attach` command, and return the
+        pipe to it. If `deploy` is False nothing is installed, and NoAgent is raised if no agent
+        runs here.
         """
         progress("starting")
         return await deployment.attach(self, progress, self._bundle if deploy else None)
@@ -51,8 +53,9 @@ class LocalTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end and return its exit status and output. After `timeout` seconds
-        it is killed and Unreachable is raised. Raises LinkError if it cannot be started.
+        """Run a command on this machine to its end and return its exit status and output. After
+        `timeout` seconds the command is killed and Unreachable is raised. Raises LinkError if it
+        cannot be started.
         """
         process = await self._spawn(argv)
         try:
@@ -68,15 +71,17 @@ class LocalTransport:
         return Completed(_status(process), out, err)
 
     async def close(self) -> None:
-        """Do nothing: there is no connection to close."""
+        """Do nothing, because the transport on this machine has no connection."""
 
     async def start(self, argv: Sequence[str]) -> LocalPipe:
-        """Start a command and return it as a pipe. Raises LinkError if it cannot be started."""
+        """Start a command on this machine and return the pipe to it. Raises LinkError if it cannot
+        be started.
+        """
         return LocalPipe(await self._spawn(argv))
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write the new file `path` with mode 0600. Raises NoSpace on a full disk, and DeployFailed
-        for any other error.
+        """Write `data` to a new file `path` on this machine, with mode 0600. Raises NoSpace if the
+        disk is full, and DeployFailed for any other error.
         """
         try:
             await asyncio.to_thread(_write, Path(path), data)
@@ -109,7 +114,9 @@ class LocalTransport:
 
 
 class LocalPipe:
-    """A running command on this machine (transport.remote.Pipe)."""
+    """A command that runs on this machine, with its input and output (the local form of
+    transport.remote.Pipe).
+    """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -123,8 +130,8 @@ class LocalPipe:
         return await self._out.read(_CHUNK)
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to the command's input. If the command has ended nothing happens; the reader
-        gets its exit status.
+        """Send bytes to the command's input. If the command has ended the bytes are dropped without
+        an error; `ending` then shows why it ended.
         """
         # If the command has ended, the reader gets its output and exit status, which say why.
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):

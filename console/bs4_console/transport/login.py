@@ -26,8 +26,8 @@ _DEFAULTS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")
 
 
 class Passphrases:
-    """Asks for the passphrase of a key file once and keeps the answer in memory, because nobody is
-    there to answer when a link reconnects at night.
+    """Asks a person once for the passphrase of each key file and remembers it in memory, so that a
+    link can reconnect later without anybody there.
     """
 
     def __init__(self, ask: Ask | None = None) -> None:
@@ -35,8 +35,8 @@ class Passphrases:
         self._known: dict[str, str] = {}
 
     async def get(self, file: str) -> str | None:
-        """Return the passphrase of a key file. Return None if nobody can be asked or the person
-        declined.
+        """Return the passphrase of a key file, asking for it if it is not known yet. Return None if
+        there is no way to ask or the person declined.
         """
         if file not in self._known and self._ask is not None:
             answer = self._ask(file)
@@ -48,14 +48,17 @@ class Passphrases:
         return self._known.get(file)
 
     def wrong(self, file: str) -> None:
-        """Forget the passphrase of a key file, because it was wrong."""
+        """Forget the passphrase of a key file because it did not fit, so that `get` asks for it
+        again.
+        """
         self._known.pop(file, None)
 
 
 @dataclass
 class Keys:
-    """The keys that a login offers, in order, and the name of each for a person. `skipped` has a
-    sentence for each key that could not be used.
+    """The private keys that a login offers to an SSH server, in order. `names` describes each of
+    them for a person. `skipped` has a sentence for each key that could not be used. `agent` is the
+    connection to the ssh-agent, or None.
     """
 
     pairs: list[asyncssh.SSHKeyPair] = field(default_factory=list)
@@ -64,7 +67,7 @@ class Keys:
     agent: asyncssh.SSHAgentClient | None = None
 
     def add(self, pair: asyncssh.SSHKeyPair, name: str) -> None:
-        """Add a key with its name."""
+        """Append a key to those offered. `name` describes it for a person, such as its file."""
         self.pairs.append(pair)
         self.names.append(f"{name} (certificate)" if b"-cert-" in pair.algorithm else name)
 
@@ -76,12 +79,12 @@ class Keys:
 
 
 async def gather(hop: Hop, passphrases: Passphrases) -> Keys:
-    """Return the keys for one hop. Passphrases are asked for here, before the connection is made,
-    because its timeouts do not wait for a person.
+    """Collect the keys to offer to one SSH server. Passphrases are asked for now, before the
+    connection is made, because its time limits do not wait for a person.
 
-    Keys that were named for the pod come first and must be usable. Raises KeyUnusable if one of
-    them is missing, is not a key, or needs a passphrase that is not known. Other keys that cannot
-    be read are skipped, as ssh does. A key that the ssh-agent holds is never decrypted here.
+    Raises KeyUnusable if a key that was named for this pod is missing, is not a key, or needs a
+    passphrase that nobody gave. Other keys that cannot be read are skipped, as ssh does. For a key
+    that the ssh-agent holds no passphrase is needed.
     """
     keys = Keys()
     held = await _agent_keys(keys, hop)

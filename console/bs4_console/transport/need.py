@@ -60,9 +60,10 @@ ATTACH = " ".join(_ATTACH.split("\n")).strip()
 
 @dataclass(kw_only=True)
 class Need:
-    """What the pod reported when the agent was not there. `pythons` are (100 * major + minor, path)
-    and `broken` are paths of Pythons that do not run. `free_kib` is the free space where the agent
-    would be. `current` is the installed bundle: name, version and build.
+    """What a pod reported because the wanted agent bundle did not run there. `pythons` are (100 *
+    major + minor, path) of its Pythons, and `broken` the paths of those that do not run. `free_kib`
+    is the free disk space for the agent in KiB, or None. `unwritable` is the error if its home
+    cannot be written, else None. `current` is the installed bundle (name, version, build) or None.
     """
 
     pythons: list[tuple[int, str]] = field(default_factory=list)
@@ -76,7 +77,9 @@ class Need:
 
     @property
     def python(self) -> str | None:
-        """Return the path of the first Python that is new enough for the agent, or None."""
+        """Return the path of the first Python on the pod that is new enough for the agent, or None
+        if it has none.
+        """
         for version, path in self.pythons:
             if version >= _WANTED:
                 return path
@@ -84,15 +87,16 @@ class Need:
 
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
-    """Return the command that attaches to the bundle `name` (or ANY), or reports what is there.
-    `mode` is LOOK, which changes nothing, or the KiB that deploying needs.
+    """Return the shell command that attaches to the installed agent bundle `name`, or else reports
+    what the pod has. With the name ANY, any installed bundle will do. `mode` is LOOK, which changes
+    nothing on the pod, or the KiB that an installation needs. `token` marks the output's lines.
     """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 
 
 def parse(lines: Sequence[str]) -> Need:
-    """Return what the script reported. `lines` are its lines without the token. The pod is not
-    trusted, so a line that makes no sense is skipped.
+    """Read the report of the command from `script`. `lines` are its output lines, without the token
+    in front. Lines that make no sense are skipped, because the pod is not trusted.
     """
     need = Need()
     for line in lines:
@@ -119,8 +123,9 @@ def parse(lines: Sequence[str]) -> Need:
 
 
 def check(label: str, need: Need, bundle: Bundle) -> str:
-    """Return the path of the Python to use. Raises NoPython, NoSpace or DeployFailed if the report
-    shows that the agent cannot be installed, before anything is sent.
+    """Return the path of the Python on the pod with which to install the agent. Before anything is
+    sent, raises NoPython, NoSpace or DeployFailed if the report shows that the agent cannot be
+    installed. `label` names the pod in messages.
     """
     if need.system and (need.system != "Linux" or need.machine not in MACHINES):
         raise DeployFailed(
@@ -160,12 +165,14 @@ def check(label: str, need: Need, bundle: Bundle) -> str:
 
 
 def wanted_kib(bundle: Bundle) -> int:
-    """Return the disk space that deploying the bundle needs, in KiB."""
+    """Return the disk space that installing the bundle needs on a pod, in KiB."""
     return (len(bundle.data) + bundle.unpacked) // 1024 + 1
 
 
 def no_space(label: str, bundle: Bundle, free_kib: int) -> NoSpace:
-    """Return the error for a disk with only `free_kib` KiB free."""
+    """Make the error for a disk that has only `free_kib` KiB free, which is too little for the
+    bundle. The error is returned and not raised.
+    """
     return NoSpace(
         f"The home directory of {label} has {free_kib} KiB free; the agent needs "
         f"{wanted_kib(bundle)} KiB.",

@@ -15,8 +15,8 @@ _SAID = 300
 
 @dataclass(frozen=True)
 class Ending:
-    """How a remote command ended. `exit_status` is None if a signal ended the command or its link
-    ended first; neither is a success.
+    """How a remote command ended: its exit status and the end of its stderr. `exit_status` is None
+    if a signal ended the command or its link was lost first; neither is a success.
     """
 
     exit_status: int | None
@@ -24,38 +24,44 @@ class Ending:
 
 
 class Pipe(Duplex, Protocol):
-    """A running command: its input and output, and how it ended."""
+    """A command that is running on a machine, with its input, its output, and a way to learn how it
+    ended.
+    """
 
     async def ending(self) -> Ending:
-        """Wait for the command's end and return it. Call this after `read` has returned b""."""
+        """Wait for the end of the command and return how it ended. Call this only after `read` has
+        returned b"", when all output was read.
+        """
 
 
 class Remote(Protocol):
-    """A machine that runs commands and takes files."""
+    """A machine (a pod or this one) on which commands can be run and files written."""
 
     @property
     def label(self) -> str:
         """Return the name of the machine in messages: "pod NAME" or "this machine"."""
 
     async def start(self, argv: Sequence[str]) -> Pipe:
-        """Start a command and return it as a pipe. Raises LinkError if it cannot be started."""
+        """Start a command on the machine and return the pipe to it. Raises LinkError if it cannot
+        be started.
+        """
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end, with `stdin` as its input, and return its exit status and
-        output. Raises Unreachable after `timeout` seconds.
+        """Run a command on the machine to its end, with `stdin` as its input, and return its exit
+        status and output. Raises Unreachable after `timeout` seconds.
         """
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write the new file `path` (absolute) with mode 0600. Raises NoSpace or DeployFailed; the
-        caller removes what was written by then.
+        """Write `data` to a new file `path` (absolute) on the machine, with mode 0600. Raises
+        NoSpace or DeployFailed; the caller then removes the unfinished file.
         """
 
 
 def printable(text: str) -> str:
-    """Return the words of a pod or a server in a form fit for a message: on one line, at most 300
-    characters, and without control characters, which would reach the terminal.
+    """Make a text from a pod or a server fit for a message: one line of at most 300 characters,
+    without control characters that a terminal would act on.
     """
     clean = "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}"
@@ -65,10 +71,10 @@ def printable(text: str) -> str:
 
 
 def command(argv: Sequence[str]) -> str:
-    """Return the command line for an argv. No other place makes one.
+    """Quote the words of a command for the remote login shell and return them as one command line.
+    All command lines for pods are made here.
 
-    The login shell of the pod's user reads it, which may be sh, zsh, fish or csh. Words are put in
-    single quotes, which all of these read alike as long as there is no newline and no history mark
-    inside.
+    The shell of the pod's user may be sh, zsh, fish or csh. Words are put in single quotes, which
+    all of these read alike as long as a word contains no newline and no history mark.
     """
     return shlex.join(argv)

@@ -23,12 +23,12 @@ _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One SSH server to log in to. `entry` is its name in our known_hosts.
+    """One SSH server to log in to on the way to a pod: a jump host, or the pod itself. `entry` is
+    its name in the console's known_hosts.
 
-    `host`, `port` and `user` are the values from the inventory or the jump (ssh config applies to
-    `host`); `address`, `at` (the port) and `login` are what they resolve to. `identities` are
-    private key files. `required` is True if they were named for this pod, so that each must be
-    usable.
+    `host`, `port` and `user` come from the inventory or a ProxyJump; `address`, `at` (the port) and
+    `login` are what ssh config makes of them. `identities` are private key files. `required` is
+    True if the person named them for this pod, so that each must be usable.
     """
 
     entry: str
@@ -51,10 +51,10 @@ class Hop:
 
 
 def route(pod: Pod, config: Path | None = None) -> tuple[Hop, ...]:
-    """Return the hops to `pod` in the order in which they are connected. The pod is the last.
+    """Return the SSH servers to log in to, in order: the jump hosts, then the pod itself.
 
-    `config` replaces ~/.ssh/config. The file may run programs (`Match exec`), so call this in a
-    thread. Raises UsageError if the file is wrong.
+    `config` replaces ~/.ssh/config. An SSH config may run programs (`Match exec`), so call this in
+    a thread. Raises UsageError if the config has a mistake.
     """
     path = config or ssh_aliases.default_path()
     paths = (path,) if pod.ssh_config and path.is_file() else ()

@@ -51,11 +51,11 @@ _STDERR_KEPT = 8192
 
 
 class SshTransport:
-    """The transport (pods.port.Transport) over SSH. `hostkeys` has the trusted host keys, and
-    `passphrases` asks for a key's passphrase.
+    """The transport that reaches a pod over SSH. `hostkeys` are the trusted host keys, and
+    `passphrases` asks a person for the passphrase of a key.
 
-    `config` replaces ~/.ssh/config, and `bundle` the bundle that this console ships. Several tasks
-    may use it at once. After a lost connection `open` reconnects.
+    `config` replaces ~/.ssh/config, and `bundle` the agent bundle of this console. Several tasks
+    may use the transport at once. After a lost connection, `open` connects again.
     """
 
     def __init__(
@@ -81,8 +81,9 @@ class SshTransport:
         return f"pod {self.pod.name}"
 
     async def open(self, progress: Callable[[str], None], *, deploy: bool = True) -> Duplex:
-        """Connect, bring the agent to the pod if needed, attach, and return the pipe to it. With
-        deploy=False nothing is deployed, and NoAgent is raised if there is no agent.
+        """Connect to the pod, install the agent there if needed, start its `attach` command, and
+        return the pipe to it. If `deploy` is False nothing is installed, and NoAgent is raised if
+        no agent runs there.
         """
         progress("connecting")
         await self.connect()
@@ -91,8 +92,8 @@ class SshTransport:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0
     ) -> Completed:
-        """Run a command to its end and return its exit status and output. Raises Unreachable after
-        `timeout` seconds; what the command started may go on.
+        """Run a command on the pod to its end and return its exit status and output. Raises
+        Unreachable after `timeout` seconds; processes that the command started may then still run.
         """
         pipe = await self.start(argv)
         try:
@@ -113,8 +114,8 @@ class SshTransport:
             await _hang_up(connection)
 
     async def start(self, argv: Sequence[str]) -> SshPipe:
-        """Start a command on the pod and return it as a pipe. Raises SessionRefused if the server
-        refuses another session, and ChannelLost if the connection is lost.
+        """Start a command on the pod and return the pipe to it. Raises SessionRefused if the server
+        accepts no further session, and ChannelLost if the connection is lost.
         """
         connection = await self.connect()
         try:
@@ -136,9 +137,9 @@ class SshTransport:
         return SshPipe(process, connection, self.label)
 
     async def upload(self, path: str, data: bytes) -> None:
-        """Write the new file `path` with mode 0600 over SFTP. A server without SFTP (minimal
-        images, dropbear) gets the file through `cat`; the caller checks the hash in both cases.
-        Raises NoSpace, DeployFailed or ChannelLost.
+        """Write `data` to a new file `path` on the pod over SFTP, with mode 0600. If the server has
+        no SFTP (minimal images, dropbear), `cat` on the pod writes it. The caller checks the file's
+        hash. Raises NoSpace, DeployFailed or ChannelLost.
         """
         connection = await self.connect()
         try:
@@ -175,8 +176,8 @@ class SshTransport:
             )
 
     async def connect(self) -> asyncssh.SSHClientConnection:
-        """Return the live connection to the pod, and make it first if there is none. Raises a
-        LinkError or a UsageError that says why there is no connection.
+        """Return the open connection to the pod, connecting first if there is none. Raises a
+        LinkError, or a UsageError for a wrong setting, that says why there is no connection.
         """
         async with self._connecting:
             if self._connections and not self._connections[-1].is_closed():
@@ -273,7 +274,9 @@ class SshTransport:
 
 
 class SshPipe:
-    """A running command on the pod (transport.remote.Pipe)."""
+    """A command that runs on the pod over SSH, with its input and output (the SSH form of
+    transport.remote.Pipe).
+    """
 
     def __init__(
         self,
@@ -301,8 +304,8 @@ class SshPipe:
         return data
 
     async def write(self, data: bytes) -> None:
-        """Send bytes to the command's input. If the command has ended nothing happens; the reader
-        gets its exit status. Raises ChannelLost if the connection is lost.
+        """Send bytes to the command's input. If the command has ended the bytes are dropped without
+        an error; `ending` then shows why it ended. Raises ChannelLost if the connection is lost.
         """
         try:
             self._process.stdin.write(data)
@@ -325,7 +328,9 @@ class SshPipe:
         return Completed(ending.exit_status, b"".join(out), ending.stderr.encode())
 
     async def ending(self) -> Ending:
-        """Wait for the command's end. Return its exit status and the last 8 KiB of its stderr."""
+        """Wait until the command has ended. Return its exit status (None if a signal or the end of
+        the connection ended it) and the last 8 KiB of its stderr.
+        """
         await self._drain
         await self._process.wait_closed()
         status = self._process.exit_status  # -1: ended by a signal
@@ -335,7 +340,9 @@ class SshPipe:
         )
 
     async def close(self) -> None:
-        """Close the command's channel and wait at most 0.5 seconds for its end."""
+        """Close the SSH channel of the command, and wait at most 0.5 seconds for it to close. The
+        connection to the pod stays open.
+        """
         self._drain.cancel()
         self._process.close()
         with contextlib.suppress(TimeoutError):

@@ -31,7 +31,9 @@ _EXACT = 1 << 53
 
 
 class RecordRefused(ValueError):
-    """Raised for a record that no agent writes. Its text names the field and what is wrong."""
+    """Raised for a record or an answer from a pod that does not have the fields and types that an
+    agent writes. Its text names the field and what is wrong with it.
+    """
 
 
 def number(value: Any) -> bool:
@@ -132,15 +134,17 @@ def torn(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields that a record must have, and those that it may have, each with its rule. A field
-    that may be absent may also be null.
+    """The fields that a record from a pod must have (`must`) and may have (`may`), each with the
+    rule that its value has to pass. A field of `may` can be missing or null.
     """
 
     must: Mapping[str, Rule]
     may: Mapping[str, Rule] = field(default_factory=dict)
 
     def check(self, record: Mapping[str, Any]) -> None:
-        """Raise RecordRefused for the first field that is not as it must be."""
+        """Raise RecordRefused for the first field of `record` that is missing or does not pass its
+        rule. Fields that the shape does not name are accepted.
+        """
         for key, rule in self.must.items():
             if key not in record:
                 raise RecordRefused(f"{key} is missing")
@@ -359,8 +363,9 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def check(stream: str, record: Any) -> Record:
-    """Return a record of `journal`, `telemetry` or `steps/<run>`. Its texts are made harmless in
-    place (see `one_line_each`). Raises RecordRefused if it is not such a record.
+    """Check a record from the stream `journal`, `telemetry` or `steps/<run>`, and return it. Its
+    texts are changed in place so that each is one line without characters that a terminal acts on.
+    Raises RecordRefused if an agent would not write such a record to that stream.
     """
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
@@ -384,8 +389,8 @@ def check(stream: str, record: Any) -> Record:
 
 
 def one_line_each(value: Any) -> Any:
-    """Return a JSON value whose texts stay on one line and hold nothing that a terminal acts on. It
-    is the value itself if that is so already.
+    """Return a JSON value in which every text, at any depth, is one line without characters that a
+    terminal acts on. If nothing has to change, the same object is returned.
     """
     if isinstance(value, str):
         return one_line(value)

@@ -86,8 +86,10 @@ _CHECKS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], None]] = {
 
 
 def check(stream: str, op: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a query with its texts made harmless. Raises RecordRefused if a field is
-    not what an agent sends.
+    """Return a pod's answer to the query `op` on `stream`. A report of checkpoints (`checkpoints`,
+    `list`) is checked, and its texts become single lines without characters that a terminal acts
+    on; other answers are returned as they are, for the caller to check. Raises RecordRefused if a
+    field of the report is not what an agent sends.
     """
     rule = _CHECKS.get((stream, op))
     if rule is None:
