@@ -11,8 +11,8 @@ USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code. An unknown command prints the usage, with exit code
-    2.
+    """Run the agent's command line (attach, daemon, shim, boot or version) and return its exit
+    code. An unknown command prints the usage to standard error and returns 2.
     """
     command, *rest = arguments or [""]
     if command == "attach":

@@ -11,8 +11,8 @@ from bs4_agent.ledger import Ledger
 
 
 class Book:
-    """The journal together with its fold: `append` writes one record and applies it to `ledger`.
-    Thread-safe.
+    """The journal together with the state that follows from it: `append` writes one record to the
+    journal and updates `ledger`. It may be called from any thread.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -22,8 +22,9 @@ class Book:
         self.ledger = Ledger(journal.records())
 
     def append(self, type_: str, /, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record and return it. docs/wire.md has the types. With `sync`, the record is on
-        disk before this returns. Raises SpoolFull if it cannot be written.
+        """Write one record of the type `type_` to the journal, update the ledger, and return the
+        record. docs/wire.md lists the types. With `sync`, the record is on disk before the call
+        returns. Raises SpoolFull if it cannot be written.
         """
         with self._lock:
             record = self._journal.append(type_, sync=sync, **fields)
@@ -35,8 +36,8 @@ class Book:
     __call__ = append
 
     def append_unless_ended(self, action: str, /, **fields: Any) -> bool:
-        """Write a synced record of `action` and return True. Return False, and write nothing, if
-        the action is unknown or has ended.
+        """Write a record about the action with the key `action`, wait until it is on disk, and
+        return True. If the action is unknown or has ended, write nothing and return False.
         """
         with self._lock:
             known = self.ledger.actions.get(action)
@@ -46,11 +47,11 @@ class Book:
             return True
 
     def listen(self, listener: Callable[[dict[str, Any]], None]) -> None:
-        """Call `listener(record)` after each record, on the thread that wrote it. The listener must
-        be quick.
+        """Register `listener`: it is called with each record that is written from now on, on the
+        thread that wrote it. So it must be quick.
         """
         self._listeners.append(listener)
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that the journal holds, oldest first."""
+        """Yield every record that the journal still has, oldest first."""
         return self._journal.records()

@@ -25,8 +25,9 @@ class Unusable(Exception):
 
 
 def library_paths(bundle: Path, name: str) -> list[str]:
-    """Return the paths to put in front of sys.path. `name` is the bundle's hash. Raises Unusable if
-    the bundle is not made for this kind of machine, or if code cannot be loaded from any place.
+    """Return the paths of the bundle's libraries to put in front of sys.path. `name` is the
+    bundle's hash. Raises Unusable if the bundle is not made for this kind of machine, or if no
+    directory allows that compiled code is loaded from it (noexec).
     """
     machine = os.uname().machine
     native = bundle / f"lib-{machine}"
@@ -40,8 +41,9 @@ def library_paths(bundle: Path, name: str) -> list[str]:
 
 
 def fallback_directories(name: str) -> Iterator[Path]:
-    """Yield the directories that may hold a bundle's libraries if its own place is noexec.
-    Directories on a disk come first, because they outlive a reboot.
+    """Yield the directories that may hold a copy of the bundle's compiled libraries if the bundle
+    itself is on a file system that forbids running code (noexec). `name` is the bundle's hash.
+    Directories on a disk come first, because they survive a reboot.
     """
     runtime = os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{os.getuid()}"
     # The directory below is 0700 and checked to be ours.
@@ -92,8 +94,8 @@ def _can_be_mapped(native: Path) -> bool:
 
 
 def is_ours(directory: Path) -> bool:
-    """Return True if `directory` is a directory (no link) of our own user with mode 0700. Its
-    parent can be written by everybody. Raises OSError if it does not exist.
+    """Return True if `directory` is a real directory (not a link) of our own user with mode 0700,
+    so that no other user can have put code into it. Raises OSError if it does not exist.
     """
     found = directory.lstat()
     return (
@@ -121,8 +123,8 @@ def _copy(native: Path, target: Path) -> Path:
 
 
 def main() -> int:
-    """Put the bundle's libraries on sys.path, run the command line and return its exit code.
-    Returns 69 if the bundle cannot run here.
+    """Put the bundle's libraries on sys.path, run the agent's command line, and return its exit
+    code. Return 69 if the bundle cannot run on this machine.
     """
     bundle = Path(__file__).resolve().parents[1]
     try:

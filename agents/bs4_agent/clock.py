@@ -11,8 +11,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Stamp(TypedDict):
-    """When a record was made. `t` is wall seconds since 1970, `m` is monotonic seconds since some
-    point of this boot, and `b` is the boot id.
+    """The time at which a record was made. `t` is the wall-clock time in seconds since 1970, `m` is
+    in seconds of the monotonic clock of this boot, and `b` is the boot's id.
     """
 
     t: float
@@ -22,7 +22,9 @@ class Stamp(TypedDict):
 
 @functools.lru_cache(maxsize=1)
 def boot_id() -> str:
-    """Return this boot's id, or "unknown" if the kernel has none (macOS)."""
+    """Return the id of the machine's present boot, or "unknown" if the kernel has no such id
+    (macOS).
+    """
     try:
         return _BOOT_ID.read_text().strip()
     except OSError:
@@ -30,7 +32,7 @@ def boot_id() -> str:
 
 
 def stamp() -> Stamp:
-    """Return the present time. Deadlines, hold times and ages use `m`; `t` is for people and for
-    merging the records of several pods.
+    """Return the present time. Use its `m` for deadlines, hold times and ages; its `t` is for
+    people, and for merging the records of several pods.
     """
     return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": boot_id()}

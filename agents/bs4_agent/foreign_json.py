@@ -24,15 +24,15 @@ _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
 
 
 class ForeignJsonError(ValueError):
-    """Raised for a text that is not JSON or nests too deeply. It is a ValueError, so that one
-    handler takes both.
+    """Raised if a text is not JSON or is nested too deeply. It is a ValueError, as json's own error
+    is.
     """
 
 
 def loads(raw: bytes | str) -> Any:
-    """Return the value of a JSON text. Bytes that are not UTF-8 are replaced, and so are halves of
-    surrogate pairs, which UTF-8 cannot hold. Raises ForeignJsonError if the text is not JSON within
-    the limits.
+    """Return the value of a JSON text that another program wrote. Bytes that are not UTF-8, and
+    halves of surrogate pairs (which UTF-8 cannot represent), are replaced by a placeholder
+    character. Raises ForeignJsonError if the text is not JSON or is nested too deeply.
     """
     text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
     check_nesting(text)
@@ -57,8 +57,8 @@ def _encodable(value: Any) -> Any:
 
 
 def check_nesting(text: str) -> None:
-    """Raise ForeignJsonError if a JSON text nests deeper than NESTING_LIMIT. Brackets in strings do
-    not count.
+    """Raise ForeignJsonError if a JSON text has more than NESTING_LIMIT levels of brackets.
+    Brackets inside strings do not count.
     """
     if text.count("[") + text.count("{") <= NESTING_LIMIT:
         return
@@ -70,8 +70,8 @@ def check_nesting(text: str) -> None:
 
 
 def finite(value: Any) -> float | None:
-    """Return a JSON number as a float. Returns None for anything else, for NaN and infinities, and
-    for integers beyond a float's range.
+    """Return a JSON number as a float. Return None if `value` is anything else, NaN or infinite, or
+    an integer that is too large for a float.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -83,7 +83,9 @@ def finite(value: Any) -> float | None:
 
 
 def number(value: Any) -> float | str | None:
-    """Return a JSON number as a record holds it (see `recorded`), or None for anything else."""
+    """Return a JSON number in the form in which the agent's records hold it (see `recorded`), or
+    None if `value` is no number.
+    """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
@@ -93,8 +95,8 @@ def number(value: Any) -> float | str | None:
 
 
 def recorded(value: float) -> float | str:
-    """Return a number as a record holds it: NaN and infinities, which JSON lacks, as "nan", "inf"
-    and "-inf".
+    """Return a number in the form in which the agent's records hold it: the number itself, but
+    "nan", "inf" or "-inf" for values that JSON cannot represent.
     """
     if math.isfinite(value):
         return value
@@ -102,7 +104,9 @@ def recorded(value: float) -> float | str:
 
 
 def integer(value: Any) -> int | None:
-    """Return a JSON number as an integer, or None if it is not a whole number or is not exact."""
+    """Return a JSON number as an int. Return None if `value` is no number, not a whole number, or
+    too large for a float to be exact.
+    """
     found = finite(value)
     if found is None or abs(found) > EXACT_INTEGER or found != int(found):
         return None

@@ -14,11 +14,11 @@ _M_ARENA_MAX = -8
 
 
 def one_arena() -> bool:
-    """Keep glibc from giving every thread a heap of its own. Call it before the first thread
-    starts. Return False if libc is not glibc.
+    """Make all threads share one heap, and return True. Return False if the C library is not glibc,
+    which alone has a heap for each thread. Call it before the first thread starts.
 
-    The agent's threads sleep nearly all the time, so they never compete for the heap. Seven heaps
-    cost about 3 MB of the 30 it may use.
+    The agent's threads sleep nearly all the time, so they do not compete for the heap. Seven heaps
+    would cost about 3 MB of the 30 MB that the agent may use.
     """
     try:
         return bool(ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1))
@@ -27,8 +27,11 @@ def one_arena() -> bool:
 
 
 def no_library_search() -> None:
-    """Replace ctypes.util before pynvml is imported. pynvml imports `find_library` and never calls
-    it (nvidia-ml-py 13.580), and that import brings shutil, tempfile, random, bz2 and lzma: 1.2 MB.
+    """Put an empty stand-in in the place of the module ctypes.util, which saves 1.2 MB of memory.
+    Call it before pynvml is imported.
+
+    pynvml (nvidia-ml-py 13.580) imports `find_library` from ctypes.util and never calls it, and
+    that import loads shutil, tempfile, random, bz2 and lzma.
     """
 
     def find_library(name: str) -> NoReturn:

@@ -16,8 +16,9 @@ from bs4_agent.clock import boot_id
 
 @dataclass(frozen=True)
 class Identity:
-    """One life of a process. `start_ticks` is field 22 of /proc/PID/stat (clock ticks since boot).
-    `pidns` is the inode of its pid namespace.
+    """What identifies one process, also after its pid was given to another process. `start_ticks`
+    is its start time, field 22 of /proc/PID/stat (clock ticks since boot). `pidns` is the inode of
+    its pid namespace.
     """
 
     pid: int
@@ -27,8 +28,8 @@ class Identity:
 
     @classmethod
     def of(cls, pid: int) -> Identity | None:
-        """Return the identity of a live pid, or None if there is no such process. Zombies still
-        have an identity.
+        """Return the identity of the process `pid`, or None if there is no such process. A zombie
+        (ended, but not yet reaped) still has an identity.
         """
         ticks = start_ticks(pid)
         if ticks is None:
@@ -37,13 +38,13 @@ class Identity:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Identity:
-        """Return the identity that `as_dict` made."""
+        """Return the identity in a dictionary that `as_dict` has made."""
         return cls(
             int(data["pid"]), int(data["start_ticks"]), str(data["boot_id"]), int(data["pidns"])
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the identity as a record holds it."""
+        """Return the identity as a dictionary for the journal."""
         return {
             "pid": self.pid,
             "start_ticks": self.start_ticks,
@@ -52,8 +53,8 @@ class Identity:
         }
 
     def alive(self) -> bool:
-        """Return True if this very process still runs. A zombie counts as ended, because it holds
-        no memory, no files and no GPU.
+        """Return True if exactly this process still runs. A zombie counts as ended, because it has
+        no memory, no open files and no GPU.
         """
         if self.boot_id != boot_id() or self.pidns != own_pidns():
             return False
@@ -65,11 +66,11 @@ class Identity:
         )
 
     def send(self, signum: int) -> bool:
-        """Send a signal to this process and to no other. Return False if it has ended.
+        """Send the signal `signum` to exactly this process and return True. Return False if it has
+        ended.
 
-        The pidfd is opened first and the identity is compared afterwards. A pid that is reused in
-        between is another process, and the descriptor then still points to the process that was
-        compared (or to nothing).
+        A pidfd is opened first, and the identity is compared after that. So the signal cannot reach
+        another process to which the kernel has given the same pid in between.
         """
         try:
             fd = os.pidfd_open(self.pid)
@@ -90,8 +91,8 @@ class Identity:
 
 
 def stat_fields(pid: int) -> list[str] | None:
-    """Return the fields of /proc/PID/stat from the state (field 3) on, so that the index is the
-    field number - 3. Returns None if the process has ended or may not be read.
+    """Return the fields of /proc/PID/stat from field 3 (the state) on, so field N is at index N -
+    3. Return None if the process has ended or may not be read.
     """
     # A plain descriptor, because a file object doubles the cost, and every scan reads this for
     # every process of every run.
@@ -112,7 +113,9 @@ def stat_fields(pid: int) -> list[str] | None:
 
 
 def start_ticks(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the boot, or None if it has ended."""
+    """Return the time at which the process `pid` started, in clock ticks since the boot, or None if
+    it has ended or may not be read.
+    """
     fields = stat_fields(pid)
     if fields is None:
         return None
@@ -120,8 +123,8 @@ def start_ticks(pid: int) -> int | None:
 
 
 def own_pidns() -> int:
-    """Return the inode of our pid namespace, or 0 if it cannot be read. Pids of another namespace
-    mean nothing here.
+    """Return the inode of the agent's own pid namespace, or 0 if it cannot be read. Pids of another
+    namespace do not mean the same processes here.
     """
     try:
         return Path("/proc/self/ns/pid").stat().st_ino

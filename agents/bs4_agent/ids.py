@@ -14,19 +14,21 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def ulid() -> str:
-    """Return a new key, made of 48 bits of milliseconds and 80 random bits."""
+    """Return a new, unique action key: a text of 26 letters and digits (a ULID), made of the
+    present time in ms (48 bits) and 80 random bits.
+    """
     value = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
     return "".join(_ALPHABET[value >> shift & 31] for shift in range(125, -1, -5))
 
 
 def is_key(key: object) -> bool:
-    """Return True for a text of 26 letters and digits, as every action key is."""
+    """Return True if `key` has the form of an action key: a text of 26 letters and digits."""
     return isinstance(key, str) and _KEY.fullmatch(key) is not None
 
 
 def made_t(key: str) -> float:
-    """Return the wall second, exact to the millisecond, at which an action key was made. Raises
-    ValueError for a text that is no key.
+    """Return the wall-clock time, in seconds with ms precision, at which an action key was made.
+    Raises ValueError if the text is no key.
     """
     value = 0
     for sign in key[:10].upper():

@@ -29,9 +29,10 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 
 class Jobs:
-    """Runs the long commands of set-ups. `log` is the stream to which their output is added,
-    `restart` the command with which a shim restarts the agent, and `rest` a context in which a
-    newer agent may take over the waiting (a safe point).
+    """Runs commands that take minutes, for set-ups, merges and restores. Each has a shim of its
+    own, so it survives the agent. `log` is the stream to which their output is added. `restart` is
+    the command with which a shim restarts the agent. `rest` is a safe point: while the agent waits
+    for a command, a newer agent may take over.
     """
 
     def __init__(
@@ -41,8 +42,8 @@ class Jobs:
         self._pause = threading.Event()
 
     def refuse_strangers(self, key: str) -> None:
-        """Raise Busy if a command of another action than `key` still runs. The agent that started
-        it may have died before this agent learned of the action.
+        """Raise Busy if a command of any action other than `key` still runs on the pod. The agent
+        that started it may have died before this agent learned of that action.
         """
         for directory in self._commands():
             spec = read_json(directory / "spec.json") or {}
@@ -53,8 +54,9 @@ class Jobs:
                 )
 
     def end(self, say: Callable[[str], None]) -> str:
-        """End the running command and every process below it, by process identity: SIGTERM first,
-        then SIGKILL. Return a sentence about how many processes ended.
+        """End all running commands and every process below them: SIGTERM first, then SIGKILL.
+        Processes are identified by pid and start time. Return a sentence with the number of
+        processes ended.
 
         `say` receives progress messages. Raises NotApplicable if no command runs, and StepFailed if
         a process survives SIGKILL.
@@ -89,11 +91,12 @@ class Jobs:
         environment: Mapping[str, str],
         say: Callable[[str], None],
     ) -> None:
-        """Run a command until it ends. Raises StepFailed if its exit code is not 0.
+        """Run a command for the action `key` until it ends. Raises StepFailed if its exit code is
+        not 0.
 
-        If the action `key` has started the same argv before, no second command is started: the
-        result of the first one counts. `environment` is what the command gets besides the agent's
-        own environment; `say` receives the last line of output from time to time.
+        If the same action has started the same argv before, no second command is started; the end
+        of the first one counts. `environment` has variables besides the agent's own environment.
+        `say` receives the last line of the output from time to time.
         """
         directory = self.find(key, argv) or self._prepare(key, argv, cwd, environment)
         if not (directory / "shim.json").exists():
@@ -109,9 +112,9 @@ class Jobs:
             )
 
     def find(self, key: str, argv: Sequence[str]) -> Path | None:
-        """Return the directory of the command that the action `key` started with this argv. Return
-        None if there is none, or if its shim was killed before the command ended; the command must
-        then be started again.
+        """Return the directory of the command that the action `key` has started with this argv,
+        whether it still runs or has ended. Return None if the command must be started: it never
+        was, or its shim was killed before the command ended.
         """
         for directory in reversed(self._commands()):
             spec = read_json(directory / "spec.json") or {}
@@ -187,8 +190,8 @@ class Jobs:
 
 
 def last_words(path: Path, lines: int) -> str:
-    """Return the last non-empty lines of a log as one line of at most 300 characters, without
-    terminal control sequences. `lines` is the number of lines to take.
+    """Return the last `lines` non-empty lines of a log, joined to one line of at most 300
+    characters, without terminal control sequences. Return "" if the log is empty.
     """
     from bs4_agent.trainers.lines import strip_ansi
 

@@ -18,11 +18,12 @@ GENESIS = "0" * 64
 
 
 class Journal:
-    """The journal of a pod: records `{"t","m","b","seq","prev","type",...}` in a SegmentStream.
-    Thread-safe.
+    """The journal of a pod: an append-only stream of records
+    `{"t","m","b","seq","prev","type",...}`. It may be called from any thread.
 
-    `prev` is the SHA-256 (hex) of the previous line without its LF, so an edit of any line shows in
-    the next one. `seq` counts from 1. Both continue after a restart.
+    `prev` is the SHA-256 (hex) of the previous line without its newline, so that a changed line
+    shows in the next one. `seq` counts the records from 1. Both continue after a restart of the
+    agent.
     """
 
     def __init__(self, stream: SegmentStream) -> None:
@@ -35,8 +36,9 @@ class Journal:
             self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record and return it. With `sync`, the record is on disk before this returns,
-        as every intent must be. Raises SpoolFull if nothing could be written.
+        """Write one record of the type `type_` and return it. With `sync`, the record is on disk
+        before the call returns, as the record of every intent must be. Raises SpoolFull if it
+        cannot be written.
         """
         with self._lock:
             record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}
@@ -47,13 +49,13 @@ class Journal:
         return record
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield every record that is held, oldest first."""
+        """Yield every record that is still on the disk, oldest first."""
         return self.stream.records()
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the chain: one sentence with a cursor for each problem, or an
-        empty list. The `prev` of the oldest held line cannot be checked if older lines have been
-        deleted.
+        """Check by the `prev` and `seq` of the records that none was changed or removed, and return
+        one sentence with a cursor for each problem, or an empty list. If the oldest records have
+        been deleted, the `prev` of the first one left cannot be checked.
         """
         problems = []
         prev: str | None = None
@@ -80,7 +82,7 @@ class Journal:
 
 
 def digest(line: bytes) -> str:
-    """Return the SHA-256 of a line as hex digits."""
+    """Return the SHA-256 digest of a journal line, in hex."""
     return sha256(line).hexdigest()
 
 

@@ -52,9 +52,10 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 
 @dataclass(kw_only=True)
 class AttemptView:
-    """One attempt of a run as journalled. `good` is None while it runs. `code` and `signal` are the
-    launcher's. `overrides` are the further arguments that it was started with. `container` is the
-    container that it ran in, or "" for the pod itself.
+    """One attempt of a run, as the journal tells it. `resume` is the step from which it was
+    started, or None. `good` is True if it ended well, None while it runs. `code` and `signal` are
+    how its launcher ended. `overrides` are the further arguments with which it was started.
+    `container` is the container in which it ran, or "".
     """
 
     number: int
@@ -72,7 +73,9 @@ class AttemptView:
 
 @dataclass(kw_only=True)
 class RunView:
-    """One run as journalled: how it was registered, and its attempts by number."""
+    """One run, as the journal tells it: how it was registered, and its attempts by number.
+    `adopted` is True if it was started by hand and not by the agent.
+    """
 
     name: str
     trainer: str = ""
@@ -93,7 +96,7 @@ class RunView:
 
     @property
     def attempt(self) -> AttemptView | None:
-        """Return the newest attempt, or None."""
+        """Return the newest attempt, or None if the run was never started."""
         if self.attempts:
             return self.attempts[max(self.attempts)]
         return None
@@ -101,8 +104,9 @@ class RunView:
 
 @dataclass(kw_only=True)
 class IncidentView:
-    """One incident as journalled. `state` is open while the finding holds, cleared once the finding
-    went away by itself, and resolved once a playbook's verification passed.
+    """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
+    after the finding has gone by itself, and "resolved" after the verification of a playbook has
+    passed.
     """
 
     id: str
@@ -124,7 +128,9 @@ class IncidentView:
 
 @dataclass
 class StepView:
-    """One step of an action as journalled. `state` is waiting, running, done, skipped or failed."""
+    """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
+    failed.
+    """
 
     title: str
     command: str = ""
@@ -136,8 +142,8 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """One action as journalled. `state` is its last event. `result` is what it leaves for a person
-    (plan hash, recovered, message).
+    """One action, as the journal tells it. `state` is the name of its last event. `result` has what
+    the action gives back to the person, for example `plan_hash`, `recovered` or a message.
     """
 
     key: str
@@ -162,7 +168,7 @@ class ActionView:
 
     @property
     def ended(self) -> bool:
-        """Return True if the action has ended and nothing follows."""
+        """Return True if the action has ended, whether well or not."""
         return self.state in ACTION_ENDS
 
     @property
@@ -177,8 +183,9 @@ class ActionView:
 
 @dataclass(kw_only=True)
 class PlanView:
-    """A plan as journalled. It expires at `expires_m` on the monotonic clock of boot `boot`, which
-    is about wall second `expires_t`. `refused` says why no plan could be made, or is "".
+    """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
+    clock of the boot with the id `boot`; `expires_t` is about the same moment by the wall clock.
+    `refused` says why no plan could be made, or is "".
     """
 
     action: str
@@ -195,7 +202,9 @@ class PlanView:
 
 
 class Ledger:
-    """The fold of a journal. Apply its records in order, and then read the attributes."""
+    """The present state of a pod as it follows from its journal. Apply the journal's records in
+    order; then read the attributes, for example `runs` or `incidents`.
+    """
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.runs: dict[str, RunView] = {}
@@ -223,8 +232,8 @@ class Ledger:
             self.apply(record)
 
     def apply(self, record: Record) -> None:
-        """Apply one record. Unknown types are skipped, so that an older console can read a newer
-        agent's journal.
+        """Update the state by one journal record. A record of an unknown type is ignored, so that
+        an older console can read a newer agent's journal.
         """
         self.last_seq = record.get("seq", self.last_seq)
         self.last_t = record.get("t", self.last_t)
@@ -233,14 +242,16 @@ class Ledger:
             getattr(self, f"_{kind}")(record)
 
     def open_incidents(self, run: str | None = None) -> list[IncidentView]:
-        """Return the open incidents, of one run if it is given: root causes first, then the oldest
-        first.
+        """Return the open incidents, only those of `run` unless it is None. Root causes come first,
+        then the older before the newer.
         """
         found = [i for i in self.incidents.values() if i.state == "open" and run in (None, i.run)]
         return sorted(found, key=lambda i: (i.role != "root", i.opened_t))
 
     def unfinished(self, kind: str) -> list[ActionView]:
-        """Return the actions of this kind that have not ended, oldest first."""
+        """Return the actions of this kind (for example "launch") that have not ended, oldest first;
+        empty if there are none.
+        """
         found = []
         for a in self.actions.values():
             if a.kind == kind and not a.ended:
@@ -248,7 +259,9 @@ class Ledger:
         return found
 
     def actions_of(self, kind: str, run: str) -> list[ActionView]:
-        """Return the actions of this kind on this run, oldest first."""
+        """Return the actions of this kind (for example "launch") on this run, oldest first, ended
+        ones included.
+        """
         found = []
         for a in self.actions.values():
             if a.kind == kind and a.run == run:
@@ -256,7 +269,9 @@ class Ledger:
         return found
 
     def mode(self, run: str, playbook: str) -> str:
-        """Return the mode of a playbook for a run: "observe" unless it was set."""
+        """Return the mode of a playbook for a run: "observe", "ask" or "auto". It is "observe"
+        until somebody has set it.
+        """
         return self.modes.get((run, playbook), "observe")
 
     def _agent(self, record: Record) -> None:

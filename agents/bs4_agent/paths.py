@@ -13,8 +13,8 @@ _SAFE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 
 
 def safe_name(name: str, what: str) -> str:
-    """Return `name` if it can be a file name everywhere. Raises BadRequest otherwise. `what` is the
-    kind of thing that has the name, for the message.
+    """Return `name` unchanged if it can be used as a file name on every system. Raises BadRequest
+    otherwise; `what` says in the message what has the name, for example "run".
     """
     if not name or len(name) > 100 or name[0] in "-." or not _SAFE.issuperset(name):
         raise BadRequest(
@@ -26,18 +26,21 @@ def safe_name(name: str, what: str) -> str:
 
 @dataclass(frozen=True)
 class Home:
-    """The agent's directory, `~/.bs4` with mode 0700, and the path of everything in it."""
+    """The agent's home directory on the pod, `~/.bs4` with mode 0700, with the path of everything
+    in it.
+    """
 
     root: Path
 
     @classmethod
     def from_environment(cls) -> Home:
-        """Return the home that BS4_HOME names, or `~/.bs4`."""
+        """Return the home directory that the environment variable BS4_HOME names, or `~/.bs4`."""
         return cls(Path(os.environ.get("BS4_HOME") or Path.home() / ".bs4"))
 
     def id(self) -> str:
-        """Return the random name of this directory. A directory that was wiped gets a new one, so a
-        console does not mix old bytes with new.
+        """Return the random id of this home directory, which is made on the first call. If the
+        directory was deleted and made again, its id is another one, so that a console does not mix
+        old bytes with new ones.
         """
         path = self.root / "id"
         try:
@@ -47,63 +50,67 @@ class Home:
             return path.read_text()
 
     def create(self) -> None:
-        """Create the directory and its parts, readable by its user only."""
+        """Create the home directory and its main subdirectories, accessible to their user only."""
         for directory in (self.root, self.sockets, self.state, self.runs):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.root.chmod(0o700)
 
     @property
     def bundles(self) -> Path:
-        """Return the directory of the unpacked bundles."""
+        """Return the directory with the unpacked bundles (the releases of the agent's code)."""
         return self.root / "agent"
 
     @property
     def current(self) -> Path:
-        """Return the link to the bundle that is in use."""
+        """Return the path of the symbolic link to the bundle that is in use."""
         return self.root / "current"
 
     @property
     def sockets(self) -> Path:
-        """Return the directory of the agents' sockets."""
+        """Return the directory of the sockets on which agents accept consoles."""
         return self.root / "sock"
 
     def socket(self, bundle: str) -> Path:
-        """Return the path of the socket of one bundle's agent."""
+        """Return the path of the socket of the agent whose bundle has the hash `bundle`."""
         return self.sockets / f"{bundle[:12]}.sock"
 
     @property
     def state(self) -> Path:
-        """Return the directory of the record streams."""
+        """Return the directory of the record streams, for example the journal."""
         return self.root / "state"
 
     @property
     def runs(self) -> Path:
-        """Return the directory of all runs."""
+        """Return the directory with the agent's records of all runs."""
         return self.root / "runs"
 
     def run(self, name: str) -> Path:
-        """Return the directory of one run. Raises BadRequest if the name cannot be a file name."""
+        """Return the directory with the agent's records of one run. Raises BadRequest if the run's
+        name cannot be a file name.
+        """
         return self.runs / safe_name(name, "run")
 
     def attempt(self, run: str, number: int) -> Path:
-        """Return the directory of one attempt of a run."""
+        """Return the directory with the agent's records of one attempt of a run. Raises BadRequest
+        if the run's name cannot be a file name.
+        """
         return self.run(run) / "attempts" / str(number)
 
     @property
     def setup(self) -> Path:
-        """Return the directory of set-ups: one numbered directory for each command, as a shim
-        leaves it.
+        """Return the directory of the long commands that set-ups run. Each command has a numbered
+        directory in it, with its output and its exit code.
         """
         return self.root / "setup"
 
     @property
     def credentials(self) -> Path:
-        """Return the directory of credentials."""
+        """Return the directory in which the agent stores credentials."""
         return self.root / "credentials"
 
     def variables(self, project: Path) -> Path:
-        """Return the file of environment variables for every launch in `project`: lines of
-        NAME=value that a shell can read.
+        """Return the path of the file with the environment variables of every launch in the
+        directory `project`: lines of NAME=value that a shell can read.
         """
         return (
             self.root
@@ -113,37 +120,39 @@ class Home:
 
     @property
     def limits(self) -> Path:
-        """Return the file of the limits that were set for the whole pod. Limits of a run take
-        precedence.
+        """Return the path of the file with the limits (of open files) that were ordered for all
+        runs on the pod.
         """
         return self.root / "limits.json"
 
     def holds(self, run: str) -> Path:
-        """Return the directory of locks on the run's steps. An upload holds its step."""
+        """Return the directory of the lock files of the run's checkpoint steps. An upload locks a
+        step so that it is not removed.
+        """
         return self.run(run) / "holds"
 
     @property
     def reports(self) -> Path:
-        """Return the directory of crash reports."""
+        """Return the directory of crash reports, each one compressed archive about one attempt."""
         return self.root / "reports"
 
     @property
     def agent_record(self) -> Path:
-        """Return the file that names the live agent."""
+        """Return the path of the file that names the agent process that is alive."""
         return self.root / "agent.json"
 
     @property
     def agent_log(self) -> Path:
-        """Return the log of the agent itself."""
+        """Return the path of the agent's own log."""
         return self.root / "agent.log"
 
 
 def storage(output_dir: Path, run: str) -> Path:
-    """Return the directory for a run's trash and archived logs: beside `output_dir`, on the same
-    device, under a name that no trainer touches.
+    """Return the agent's own directory for a run's trash and archived logs: beside `output_dir`, on
+    the same file system, under a name that no trainer uses.
 
-    If the parent is another filesystem or cannot be written, it is inside `output_dir`; then the
-    trainer's own clean must be refused.
+    If the parent of `output_dir` is on another file system or cannot be written, the directory is
+    inside `output_dir`; then the trainer must not be allowed to clean it.
     """
     parent = output_dir.parent
     home = output_dir if output_dir.exists() else parent

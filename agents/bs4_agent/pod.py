@@ -66,8 +66,8 @@ _PARTS = (
 
 
 class Pod:
-    """The live pod: it makes the facts for detectors and carries out the steps of playbooks.
-    Implements `playbooks.world.World`. Thread-safe as far as its parts are.
+    """The living pod: it collects the facts for detectors, and carries out what the steps of
+    playbooks order. It implements `playbooks.pod_actions.PodActions`.
     """
 
     boot_id = boot_id()
@@ -98,13 +98,15 @@ class Pod:
         """Returns the state of the syncs of this pod's runs and the listing of the store."""
 
     def on_resolved(self, listener: Callable[[str], None]) -> None:
-        """Call `listener(incident)` whenever a playbook's verification has passed."""
+        """Register `listener`: it is called with the id of each incident that is resolved, because
+        a playbook's verification has passed.
+        """
         self._resolved = listener
 
     # Facts
 
     def collect_facts(self) -> Facts:
-        """Return all present facts of the pod."""
+        """Collect and return the present facts of the pod and all its runs, for the detectors."""
         gpus = self._gpu_facts(self.table.snapshot(SHARED_PASS_S))
         runs = [self._run_facts(run) for run, _ in self._started()]
         coverage = self.blind()
@@ -130,20 +132,22 @@ class Pod:
         )
 
     def run_facts(self, run: str) -> RunFacts:
-        """Return the present facts of one run. Raises UnknownRun, or LaunchFailed if the run was
-        never started.
+        """Return the present facts of one run. Raises UnknownRun if there is no such run, and
+        LaunchFailed if the run was never started.
         """
         self.table.refresh()
         self.runs.poll()
         return self._run_facts(self.runs.get(run))
 
     def gpu_facts(self) -> GpuFacts:
-        """Return the present facts of the GPUs, with every process that holds one."""
+        """Return the present facts of the GPUs, with every process that uses one."""
         self.runs.poll()
         return self._gpu_facts(self.table.refresh(), thorough=True)
 
     def watched_processes(self) -> set[Identity]:
-        """Return the living processes whose end must be noticed at once."""
+        """Return those living processes of runs (for example the trainer) whose end must be noticed
+        at once.
+        """
         found = set()
         for run, attempt in self._started():
             for member in self.runs.membership.members(run.name, attempt.number):
@@ -158,8 +162,8 @@ class Pod:
                 yield run, run.attempt
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
-        """Journal which of the run's processes have ended, with the exit code if the shim reaped
-        the process.
+        """Write to the journal which of the processes in `gone` belonged to a run, with the exit
+        code if the shim reaped the process.
         """
         for run, attempt in self._started() if gone else ():
             ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
@@ -178,8 +182,8 @@ class Pod:
                     )
 
     def run_members(self) -> list[RunMembers]:
-        """Return, for telemetry, the living processes of every run and the ended ones of its newest
-        attempt.
+        """Return the processes of each run, living and ended, that telemetry measures. Only the
+        newest attempt's ended processes are included.
         """
         found = []
         for run, attempt in self._started():
@@ -190,12 +194,16 @@ class Pod:
         return found
 
     def paths(self) -> list[Path]:
-        """Return the directories whose disks matter: the agent's home and every run's output."""
+        """Return the directories whose disks are watched: the agent's home and the output directory
+        of every run. For a directory that does not exist yet, the nearest one above it is returned.
+        """
         found = [self.runs.home.root, *(run.spec.output_dir for run in self.runs.all())]
         return [next(p for p in (path, *path.parents) if p.exists()) for path in found]
 
     def last_step_t(self, run: str) -> float:
-        """Return the wall second of the run's newest step, or 0.0 if it never made one."""
+        """Return the wall-clock time of the run's newest step, in seconds, or 0.0 if it has made no
+        step.
+        """
         recent = self.follower.recent(run)
         return max((side.last_step_t or 0.0 for side in recent.sides.values()), default=0.0)
 
@@ -318,13 +326,16 @@ class Pod:
     # Actions
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """Stop the run by its trainer's rules and return a sentence about how it ended. `say` is
-        called with a sentence for each stage.
+        """Stop the run in the way that its trainer needs and return a sentence about how it ended.
+        `say` receives a sentence for each stage. Raises StepFailed if a process or its GPU memory
+        remains.
         """
         return StopRun(self.runs, run, gpu_holders=self._members_on_gpus).execute(say).sentence
 
     def stop_command(self, run: str) -> str:
-        """Return the first command of a stop as text, or "" if nothing runs."""
+        """Return a text with the first command of a stop and what follows it, or "" if no process
+        runs.
+        """
         steps = StopRun(self.runs, run, gpu_holders=self._members_on_gpus).plan()
         if steps:
             return f"{steps[0].command}, then TERM and KILL for what is left of it"
@@ -340,13 +351,13 @@ class Pod:
         return found
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the living processes of the run's attempts that have ended."""
+        """Return the processes of the run's ended attempts that are still alive."""
         self.runs.poll()
         return self.runs.leftovers(run)
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
-        """End these processes, each by its identity, and return a sentence. Raises StepFailed if
-        one survives SIGKILL.
+        """End these processes, each identified by pid and start time, and return a sentence about
+        the result. Raises StepFailed if one survives SIGKILL.
         """
         _, left = ending.end(targets, say=say)
         if left:
@@ -357,18 +368,22 @@ class Pod:
         return f"{len(targets)} processes ended"
 
     def archive_logs(self, run: str) -> str:
-        """Save the logs of the run's last attempt and return a sentence about it."""
+        """Keep a copy of the logs of the run's last attempt in the run's archive on the pod, and
+        return a sentence about it.
+        """
         return archive.archive_logs(self.runs, run).sentence
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
-        """Move `path` into the run's trash under `key` by one rename and return its new path.
-        Raises Refused.
+        """Move `path` with one rename into the run's trash directory, under the action's key, and
+        return its new path. `everything` permits the newest complete checkpoint too. Raises Refused
+        if a rule forbids the move, and StepFailed if the file system reports an error.
         """
         return trash.trash(self.runs, run, path, stamp_as=key, everything=everything)
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt and return its number. The same action key again returns the attempt
-        that it started before. Raises RunExists, BadConfig, BadRequest or LaunchFailed.
+        """Start an attempt under the action key `key` and return its number. If this key has
+        started an attempt before, return the number of that attempt and start nothing. Raises
+        RunExists, BadConfig, BadRequest or LaunchFailed.
         """
         # Children inherit the limit. The agent itself never opens nearly as many files.
         limit = min(self.nofile(spec.run), self.hard_nofile())
@@ -381,15 +396,17 @@ class Pod:
         return attempt.number
 
     def launched(self, run: str, key: str) -> int | None:
-        """Return the number of the attempt that the action `key` has started, or None."""
+        """Return the number of the attempt that was started under the action key `key`, or None if
+        there is no such attempt.
+        """
         attempt = self.runs.launched(run, key)
         if attempt is None:
             return None
         return attempt.number
 
     def claimed(self, run: str, key: str) -> bool:
-        """Return True if an attempt of the run was prepared under the action key `key`, started or
-        not.
+        """Return True if an attempt of the run was prepared under the action key `key`, whether or
+        not it was started then.
         """
         for number in attempt_numbers(self.runs.home.run(run)):
             spec = read_json(self.runs.attempt_directory(run, number) / "spec.json")
@@ -398,18 +415,20 @@ class Pod:
         return False
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        """Return the argv that a launch of `spec` executes."""
+        """Return the command line (argv) that a launch of `spec` would execute."""
         if spec.container:
             return composed(self.runs, spec)[0]
         return spec.argv or self.runs.trainer(spec).command(spec)
 
     def command_line(self, spec: LaunchSpec) -> str:
-        """Return the argv that a launch of `spec` executes, quoted for a shell."""
+        """Return the command line that a launch of `spec` would execute, as text quoted for a
+        shell.
+        """
         return shlex.join(self.command(spec))
 
     def companion(self, run: str) -> RunFacts | None:
         """Return the facts of the separately started inference server that this run uses, or None
-        if no run of this pod serves its port.
+        if no run of this pod serves its port. The server is a run of its own.
         """
         me = self.runs.get(run)
         port = urlsplit(self.runs.trainer(me).inference_url(me.spec)).port
@@ -423,13 +442,15 @@ class Pod:
         return None
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
-        """Return the processes that listen on the ports of this run's servers."""
+        """Return the processes that listen on the ports of this run's servers; empty if all ports
+        are free.
+        """
         me = self.runs.get(run)
         return self.port_openers(self.runs.trainer(me).serves(me.spec))
 
     def port_openers(self, ports: Collection[int]) -> Sequence[PortHolder]:
-        """Return the processes that listen on any of `ports`. An entry without a process means that
-        the port's holder is not visible.
+        """Return the processes that listen on any of `ports`. An entry with `identity` None is a
+        port that is in use by a process that the agent cannot see.
         """
         found = listening(ports)
         snapshot = self.table.refresh()
@@ -455,23 +476,25 @@ class Pod:
         return holders
 
     def server_answers(self, run: str) -> bool:
-        """Return True if the run's inference server answers within 5 seconds."""
+        """Return True if the run's inference server answers GET /health with HTTP status 200 within
+        5 seconds.
+        """
         me = self.runs.get(run)
         return health(self.runs.trainer(me).inference_url(me.spec), 5.0).ok
 
     def shared_memory(self) -> Path:
-        """Return the directory of shared memory."""
+        """Return the path of the pod's shared-memory directory."""
         return self.scope.dev / "shm"
 
     def nofile(self, run: str) -> int:
-        """Return the limit of open files with which the run is started."""
+        """Return the soft limit of open files with which the run's next attempt would start."""
         highest = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         for path in (self.runs.home.limits, self.runs.home.run(run) / "limits.json"):
             highest = max(highest, int((read_json(path) or {}).get("nofile", 0)))
         return highest
 
     def hard_nofile(self) -> int:
-        """Return the highest limit of open files that can be set on this pod."""
+        """Return the hard limit of open files on this pod, which no process can raise."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         highest = int(Path("/proc/sys/fs/nr_open").read_text())
         try:
@@ -482,15 +505,15 @@ class Pod:
         return highest
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Set the limit of open files for later attempts of the run."""
+        """Order a soft limit of open files for later attempts of the run."""
         write_json(self.runs.home.run(run) / "limits.json", {"nofile": limit})
 
     def note(self, run: str, text: str, key: str) -> None:
-        """Journal a note of a playbook about the run."""
+        """Write a note about the run to the journal, under the action key `key`."""
         self.book.append("note", sync=True, run=run, text=text, who="playbook", action=key)
 
     def noted(self, run: str, text: str, key: str) -> bool:
-        """Return True if this action has already written this note."""
+        """Return True if the action `key` has already written the note `text` about the run."""
         view = self.book.ledger.runs.get(run)
         return view is not None and any(
             note.get("action") == key and note.get("text") == text for note in view.notes
@@ -499,16 +522,20 @@ class Pod:
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
     ) -> plan.LaunchPlan:
-        """Return the plan of a launch. Raises an AgentError that says why there is none."""
+        """Return the plan of a launch. `asked` is the request, and `tries` the number of launches
+        of this run that have ended, so that a further try has a plan with another hash. Raises an
+        AgentError that says why no plan can be made.
+        """
         self.runs.poll()
         return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Move the paths that a start of `spec` must not find into the run's trash, one rename for
-        each, and return a sentence. What was moved under `key` before stays moved.
+        """Move the paths that must be gone before a start of `spec` into the run's trash, each with
+        one rename, and return a sentence about it. Paths that were moved under the action key `key`
+        before stay moved.
 
-        A plan that takes checkpoints away was confirmed with the run's name, so no directory is
-        spared here.
+        Checkpoints may be among the paths, even the newest complete one: a person has confirmed
+        such a plan by typing the run's name.
         """
         if any(run.name == spec.run and run.attempts for run in self.runs.all()):
             archive.archive_logs(self.runs, spec.run)
@@ -521,8 +548,9 @@ class Pod:
         )
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return the newest restorable step of the run in its object store, as described by
-        `Restoring.described`, or None if the run is not synced.
+        """Return the newest step of the run in its object store that can be restored, in the form
+        of `Restoring.described`. Return None if no store of the run is known. Raises NotApplicable
+        if the store has no complete step, and StepFailed if it does not answer.
         """
         spec, synced = self.runs.get(run).spec, self.book.ledger.syncs.get(run)
         if synced is None or not synced.place:
@@ -539,16 +567,18 @@ class Pod:
         return self.restoring().described(asked)
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the checkpoint that `parameters` name is already in place."""
+        """Return True if the checkpoint that a planned restore names in its `parameters` is
+        complete where the trainer looks for it.
+        """
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
-        """Fetch the checkpoint that `parameters` name, put it in place, and return a sentence.
-        Raises an AgentError, for example if the disk has too little space. `say` is called with the
-        progress.
+        """Fetch the checkpoint that a planned restore names in its `parameters`, put it where the
+        trainer looks for it, and return a sentence about the result. `say` receives progress
+        messages. Raises an AgentError, for example if the disk has too little space.
         """
         restoring = self.restoring()
         prepared = restoring.of(parameters)
@@ -563,12 +593,13 @@ class Pod:
         say: Callable[[str], None] = lambda text: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> int | None:
-        """Wait for the first finished step of the attempt and return its number. Return None for a
-        server that answers, or an evaluation with a result.
+        """Wait until the attempt has finished its first step and return the number of the step. For
+        an inference server or an evaluation, wait until it answers or has a result, and return
+        None.
 
-        Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S. `say`
-        is called with each phase of the start-up. `pause` sleeps between two polls; an error that
-        it raises ends the wait.
+        Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S
+        seconds. `say` receives each phase of the start-up. `pause` sleeps between two polls; an
+        error that it raises ends the wait.
         """
         deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
@@ -618,7 +649,9 @@ class Pod:
         )
 
     def adopt_new(self) -> None:
-        """Adopt every run that was started by hand since the last call."""
+        """Adopt every run that was started by hand since the last call: take it under the agent's
+        watch.
+        """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}
         if seen != self._searched:
@@ -626,8 +659,11 @@ class Pod:
             self.adopt()
 
     def adopt(self, pid: object = None, name: str = "") -> list[dict[str, Any]]:
-        """Adopt runs that were started by hand: all, or the run whose launcher has `pid`. Return
-        one dictionary for each candidate, with `adopted` and, if it cannot be adopted, `why`.
+        """Adopt runs that were started by hand, which takes them under the agent's watch. With
+        `pid`, only the run with that launcher is adopted, under `name` if one is given.
+
+        Return one dictionary for each such process that was found: `pid`, `trainer`, `command`,
+        `run` (its name), `adopted` (True if it was adopted) and, if it cannot be adopted, `why`.
         """
         found = []
         for candidate in adopt.candidates(self.runs, self.table.snapshot(1.0)):
@@ -656,8 +692,8 @@ class Pod:
         return found
 
     def resolved(self, run: str, playbook: str, incident: str) -> None:
-        """Journal that a playbook's verification has passed, so that its incidents of the run are
-        over.
+        """Write to the journal that the run's open incidents of this playbook, and the incident
+        with the id `incident`, are resolved, because the playbook's verification has passed.
         """
         for view in self.book.ledger.open_incidents(run):
             if view.id == incident or view.playbook == playbook:

@@ -13,9 +13,10 @@ from bs4_agent.identity import Identity, own_pidns
 
 @dataclass(frozen=True)
 class Scope:
-    """The part of a machine that the agent may see. Processes of users other than `uid` are shown
-    and never signalled. With `root`, only descendants of this process exist for the agent (a
-    practice pod). `dev` is the directory of the device nodes of GPUs, shm and the kernel log.
+    """The part of the machine that the agent may see. Processes of users other than `uid` are shown
+    but never signalled. If `root` is a process (on a practice pod), only its descendants exist for
+    the agent; `root` is None for the whole machine. `dev` is the directory with the devices of the
+    GPUs, shared memory and the kernel's log.
     """
 
     uid: int
@@ -25,8 +26,9 @@ class Scope:
 
     @classmethod
     def from_environment(cls) -> Scope:
-        """Return the scope that BS4_SCOPE_ROOT (a pid) and BS4_DEV (a directory) set, or the whole
-        machine. Raises RuntimeError if that process does not run.
+        """Return the scope that the environment variables BS4_SCOPE_ROOT (a pid) and BS4_DEV (a
+        directory) set; without them, the scope is the whole machine. Raises RuntimeError if the
+        process with that pid does not run.
         """
         root = None
         if text := os.environ.get("BS4_SCOPE_ROOT"):

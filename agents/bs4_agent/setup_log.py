@@ -15,7 +15,9 @@ KEPT = 50
 
 
 def numbers(directory: Path) -> list[int]:
-    """Return the numbers of the commands that set-ups ran, oldest first."""
+    """Return the numbers of the set-up commands that have a directory in `directory`, oldest first;
+    empty if `directory` does not exist.
+    """
     try:
         return sorted(int(entry.name) for entry in directory.iterdir() if entry.name.isdigit())
     except FileNotFoundError:
@@ -23,12 +25,14 @@ def numbers(directory: Path) -> list[int]:
 
 
 def output(directory: Path) -> Path:
-    """Return the path of one command's output file."""
+    """Return the path of the output file in the directory of one set-up command."""
     return directory / "launcher.log"
 
 
 def open_setup_log(home: Home) -> LogStream:
-    """Return the stream of everything that set-ups printed; each command is a generation."""
+    """Return the stream of what the newest set-up commands printed. Each command is a generation of
+    the stream.
+    """
     stream = LogStream(NAME, None, home.state / "setup.json")
     for number in numbers(home.setup)[-KEPT:]:
         stream.follow(output(home.setup / str(number)), number)

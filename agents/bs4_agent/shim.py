@@ -47,8 +47,8 @@ CANNOT_EXECUTE = 127
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the attempt in `--attempt DIR` and become its reaper. Returns an exit code only if the
-    attempt could not be started.
+    """Start the attempt in the directory DIR of `--attempt DIR`, and stay until its last process
+    has ended. Return an exit code only if the attempt was started already or could not be started.
     """
     import argparse  # the daemon imports this module too, and never parses a command line
 

@@ -26,22 +26,22 @@ _LENGTHS = struct.Struct(">II")
 
 @dataclass(frozen=True)
 class Frame:
-    """One message: a JSON header and raw bytes."""
+    """One message between console and agent: a JSON header and a payload of raw bytes."""
 
     header: dict[str, Any]
     payload: bytes
 
 
 def encode(header: Mapping[str, Any], payload: bytes = b"") -> bytes:
-    """Return one frame as bytes. Raises ProtocolError if it is larger than the other side accepts
-    or the header is not JSON.
+    """Return one message as the bytes to send. Raises ProtocolError if it is larger than the other
+    side accepts, or if the header cannot be written as JSON.
     """
     return encode_head(header, len(payload)) + payload
 
 
 def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
-    """Return everything of a frame before its payload, so that the payload can be sent without
-    another copy.
+    """Return all bytes of a message that come before its payload, so that the payload can be sent
+    apart without another copy.
     """
     try:
         text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -54,8 +54,8 @@ def encode_head(header: Mapping[str, Any], payload_length: int) -> bytes:
 
 
 class Decoder:
-    """Turns a byte stream, however it was cut, into frames. It holds at most one incomplete frame,
-    and stays broken after an error.
+    """Splits a stream of bytes, which may arrive in pieces of any size, into messages. It holds at
+    most one incomplete message. After an error it cannot be used any more.
     """
 
     def __init__(self) -> None:
@@ -64,14 +64,14 @@ class Decoder:
 
     @property
     def buffered(self) -> int:
-        """Return how many bytes of an incomplete frame are held: at most 8 + HEADER_LIMIT +
-        PAYLOAD_LIMIT.
+        """Return the number of bytes of an incomplete message that are held: at most 8 +
+        HEADER_LIMIT + PAYLOAD_LIMIT.
         """
         return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Return the frames that `data` completes. Raises ProtocolError for a frame that is too
-        large or whose header is not a JSON object.
+        """Add `data` and return the messages that are complete now; empty if none is. Raises
+        ProtocolError if a message is too large or its header is not a JSON object.
         """
         if self._broken:
             raise self._broken

@@ -14,7 +14,9 @@ STACK_BYTES = 256 * 1024
 
 
 class Workers:
-    """At most `limit` threads that run jobs. They start when needed and stay until `close`."""
+    """A pool of at most `limit` threads that run jobs. A thread is started when it is needed and
+    stays until `close`.
+    """
 
     def __init__(self, limit: int, name: str) -> None:
         self._limit, self._name = limit, name
@@ -25,8 +27,8 @@ class Workers:
         self._closed = False
 
     def put(self, job: Callable[[], None]) -> bool:
-        """Run `job` soon on one of the threads and return True. Return False if all threads are
-        busy or after `close`.
+        """Run `job` on one of the threads and return True. Return False, without running it, if all
+        threads are busy or the pool is closed.
         """
         with self._changed:
             if self._closed:
@@ -43,7 +45,7 @@ class Workers:
         return True
 
     def close(self) -> None:
-        """Let each thread end after its job. No further job is accepted."""
+        """Let each thread end after its present job. No further job is accepted."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

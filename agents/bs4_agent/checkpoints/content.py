@@ -28,12 +28,12 @@ _INDEX = "model.safetensors.index.json"
 
 
 def wanting(part: str, directory: Path) -> str:
-    """Return what is missing in a part whose markers are there, as a phrase. Return "" if its files
-    show that it can be loaded.
+    """Return what is missing in the files of one part of a checkpoint, as a phrase, or "" if the
+    files show that the part can be loaded. The caller has already checked the part's marker files.
 
-    `part` is trainer, orchestrator, broadcast or weights, or verl's actor, critic or model; the
-    content of other parts is not known and counts as complete. Raises OSError from the disk, except
-    for files that vanish in the meantime, which count as missing.
+    `part` is the name of the part: trainer, orchestrator, broadcast or weights, or verl's actor,
+    critic or model. A part of any other name counts as complete, because its content is not known.
+    Raises OSError if the disk fails; a file that vanishes during the check only counts as missing.
     """
     checks = {
         "trainer": _shards,

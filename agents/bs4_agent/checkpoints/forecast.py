@@ -24,11 +24,12 @@ _RECENT = 9
 
 @dataclass(frozen=True)
 class Limits:
-    """The rules that remove old sets.
+    """The rules by which old checkpoints of a run are removed. A set is the files of one step.
 
-    The retention order keeps `keep` sets of every part, and also the steps that are a multiple of
-    `milestones` (0 for none). The trainer itself keeps `own_keep` sets of the `own_parts` that it
-    cleans, and no milestones. None means that there is no such rule.
+    Our retention order keeps the newest `keep` sets, and also the steps that are a multiple of
+    `milestones` (0 for no milestones). The trainer itself keeps the newest `own_keep` sets of the
+    parts in `own_parts`, and no milestones. `keep` is None if there is no retention order,
+    `own_keep` is None if the trainer deletes nothing.
     """
 
     keep: int | None = None
@@ -37,7 +38,9 @@ class Limits:
     own_parts: frozenset[str] = frozenset()
 
     def of(self, part: str) -> int | None:
-        """Return how many sets of this part stay, or None if no rule limits them."""
+        """Return how many sets of this part (for example "trainer" or "weights") stay on the disk,
+        or None if nothing removes old ones.
+        """
         if self.own_keep is None or part not in self.own_parts:
             return self.keep
         if self.keep is None:
@@ -45,20 +48,24 @@ class Limits:
         return min(self.keep, self.own_keep)
 
     def stays(self, part: str, step: int) -> bool:
-        """Return True if this part of a step stays although the step is old."""
+        """Return True if this part of `step` stays on the disk as a milestone of the retention
+        order, however old it is. Return False also for a milestone of a part that the trainer
+        itself cleans.
+        """
         cleaned = self.own_keep is not None and part in self.own_parts
         return self.milestones > 0 and step > 0 and step % self.milestones == 0 and not cleaned
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forecast:
-    """A prediction about the disk of one run. None means that a value is not known.
+    """A prediction of when checkpoints will fill the disk of one run. None means that a value is
+    not known.
 
     `set_bytes` is the size of one checkpoint. A checkpoint comes every `every_steps` steps or
     `every_s` seconds, the next one at wall-clock time `next_t`. `room` is how many more checkpoints
-    fit on the disk, and `to_come` how many will come until max_steps. `full_t` is the wall-clock
-    time of the first save that does not fit, and `full_step` its step. `lasts` is True if every
-    save that is to come fits.
+    fit on the disk, and `to_come` how many the run will save until max_steps. `full_t` is the
+    wall-clock time of the first save that does not fit, and `full_step` its step. `lasts` is True
+    if every save that is to come fits.
     """
 
     set_bytes: int | None = None
@@ -72,7 +79,7 @@ class Forecast:
     lasts: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the forecast as a dictionary."""
+        """Return the forecast as a dictionary of its fields."""
         return asdict(self)
 
 
@@ -86,12 +93,13 @@ def forecast(
     goal: int | None = None,
     live: bool = True,
 ) -> Forecast:
-    """Predict the saves of a run from the sets that it has now.
+    """Predict when the run will save its next checkpoints, and when they no longer fit on its disk.
+    `sets` are the checkpoints on the disk now.
 
     `free` is the number of free bytes on the disk, or None if it is not known. `interval` is the
-    number of steps between two saves by the config and `step_s` the median seconds of a step by the
-    log; if they are None, they are measured from the sets. `goal` is max_steps. `live` is False for
-    a run that saves nothing any more.
+    number of steps between two saves by the config, and `step_s` the median seconds of a step by
+    the log; a value of None is measured from `sets`. `goal` is max_steps. `live` is False for a run
+    that saves nothing any more.
     """
     recent = complete_sets(sets)[:_RECENT]
     if not recent:

@@ -26,8 +26,9 @@ _KEPT = 20_000
 
 @dataclass(frozen=True)
 class Stamp:
-    """The state of a file when it was read. Times are in ns; `changed` is the time of the inode,
-    which no program can set back.
+    """The size, times and inode of a file at the moment when it was hashed; if they are the same
+    later, the file has not changed. Times are in ns. `modified` is the mtime. `changed` is the
+    ctime of the inode, which no program can set back.
     """
 
     size: int
@@ -37,14 +38,15 @@ class Stamp:
 
     @classmethod
     def of(cls, path: Path) -> Stamp:
-        """Return the stamp of the file. Raises OSError if it is gone."""
+        """Return the present stamp of the file. Raises OSError if the file does not exist."""
         found = path.stat()
         return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 class Hashes:
-    """SHA-1 digests by path. They are remembered in the file `memory` in the agent's home, so that
-    13 GB are not read again after the sync was killed.
+    """A cache of SHA-1 digests of files, by path. It is saved in the file `memory` in the agent's
+    home, so that an upload that was killed does not have to read all files (13 GB, for example)
+    again.
     """
 
     def __init__(self, memory: Path) -> None:
@@ -58,9 +60,10 @@ class Hashes:
     def of(
         self, paths: Iterable[Path], progress: Callable[[int], None] | None = None
     ) -> dict[Path, tuple[Stamp, str]]:
-        """Return the stamp and the SHA-1 digest of every path. `progress` receives the number of
-        bytes of each block that was read. Raises StepFailed if a file is written to while it is
-        read, and OSError if a file is gone.
+        """Return the stamp and the SHA-1 digest of every path. Only files that have changed since
+        the cache was written are read; `progress` receives the number of bytes of each block that
+        was read. Raises StepFailed if a file is written to while it is read, and OSError if a file
+        does not exist.
         """
         wanted = list(paths)
         with ThreadPoolExecutor(THREADS, "hash") as pool:

@@ -26,11 +26,12 @@ _PATIENCE_S = 1.0
 
 @contextmanager
 def hold(home: Home, run: str, step: int, who: str) -> Iterator[None]:
-    """Keep the disk guard away from `step` while the block runs; others may hold it too. `who` is a
-    text for people ("upload to b2://...").
+    """Prevent retention from removing the checkpoint `step` of `run` while the block runs. Several
+    callers may hold the same step. `who` is a text for people that says what holds it ("upload to
+    b2://...").
 
-    Raises Busy if the guard has the step: it is being moved away, so take another one. Raises
-    OSError if the file system of the home has no locks.
+    Raises Busy if retention is removing the step at this moment; choose a newer step then. Raises
+    OSError if the file system of the agent's home has no locks.
     """
     fd = _shared(home, run, step)
     try:
@@ -72,8 +73,9 @@ def _same(fd: int, path: Path) -> bool:
 
 @contextmanager
 def alone(home: Home, run: str, step: int) -> Iterator[str]:
-    """Take `step` for its removal. Yield "" if nobody holds it and nobody can hold it until the
-    block ends; otherwise yield who holds it.
+    """Try to lock the checkpoint `step` of `run` exclusively, so that it can be removed. Yield ""
+    if the lock was obtained: until the block ends, nobody can `hold` the step. If somebody holds it
+    already, yield the text that says who; the step must then not be removed.
     """
     fd = _open(home, run, step)
     try:
@@ -91,7 +93,9 @@ def alone(home: Home, run: str, step: int) -> Iterator[str]:
 
 
 def holder(home: Home, run: str, step: int) -> str:
-    """Return who holds `step`, or "" if nobody does. The check itself takes no lasting lock."""
+    """Return the text that says who holds the checkpoint `step` of `run` (see `hold`), or "" if
+    nobody does. The call leaves no lock behind.
+    """
     try:
         fd = os.open(_path(home, run, step), os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

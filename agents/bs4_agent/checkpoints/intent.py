@@ -31,12 +31,13 @@ NAME = "intent.json"
 def write(
     home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
 ) -> list[dict[str, Any]]:
-    """Write one entry for each living run and return the entries. What is in memory is written
-    first, then what a scan of the files finds.
+    """Save how far each living run has come, because the agent was ordered to leave by a signal,
+    and return one entry for each run. The entries are saved twice: first with what the agent has in
+    memory, then with what a scan of the checkpoint files finds.
 
-    An entry has `run`, `attempt`, `local_step` (the newest step whose files verify), `local_known`
-    (False if the disk did not answer in time) and `remote_step` (the newest step that was verified
-    in the store). `signal` is the name of the signal.
+    An entry has `run`, `attempt`, `local_step` (the newest step on the pod whose files verify),
+    `local_known` (False if the disk did not answer in time) and `remote_step` (the newest step that
+    was verified in the store). `signal` is the name of the signal.
     """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
@@ -53,8 +54,9 @@ def write(
 
 
 def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
-    """Return the entry of this attempt from the last time that the agent was told to leave, with
-    its wall-clock time `t`. Return None if the record is about another attempt.
+    """Return the entry that `write` saved for this attempt when the agent last left, with the
+    wall-clock time `t` and the `signal`. Return None if nothing was saved, or only entries of other
+    attempts.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():

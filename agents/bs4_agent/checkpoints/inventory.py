@@ -30,16 +30,19 @@ _SETTLED_S = 60.0
 
 
 def inventory(trainer: Trainer, spec: LaunchSpec) -> list[Checkpoint]:
-    """Return every step of the run that any part has, newest last. This is cheap enough for every
-    few seconds: markers are read each time (a resume depends on them), sizes only if they can have
-    changed.
+    """Return the checkpoints of the run on the pod's disk, oldest step first. A step is included if
+    any part of it exists, complete or not.
+
+    The call is cheap enough to be repeated every few seconds: marker files are checked each time,
+    because a resume depends on them, but sizes are measured again only if they can have changed.
     """
     return scan(trainer.parts(spec))
 
 
 def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
-    """Return the checkpoints that consist of the parts in `rules`. A directory that vanishes in the
-    meantime (by a trainer's keep_last) counts as absent.
+    """Return the checkpoints in the directories that `rules` name, oldest step first; each rule
+    describes one part of a checkpoint. A directory that vanishes during the scan (the trainer's own
+    keep_last deletes it) counts as absent.
     """
     roots: dict[Path, dict[int, Path]] = {}
     named: dict[Path, int | None] = {}
@@ -52,8 +55,8 @@ def scan(rules: Sequence[PartRule]) -> list[Checkpoint]:
 
 
 def pointed(pointer: Path) -> int | None:
-    """Return the step that a pointer file names. Return None if there is no such file, and -1 if it
-    names no step (a kill or a full disk while it was written leaves it empty).
+    """Return the step that a pointer file of a trainer names. Return None if the file does not
+    exist, and -1 if it names no step (it is empty after a kill or a full disk during its writing).
     """
     try:
         with pointer.open("rb") as handle:
@@ -69,23 +72,27 @@ def nearest(path: Path) -> Path:
 
 
 def texts(paths: Iterable[Path]) -> list[str]:
-    """Return the paths as texts."""
+    """Return each path as a string, in the same order."""
     return [str(path) for path in paths]
 
 
 def complete_steps(checkpoints: Iterable[Checkpoint]) -> list[int]:
-    """Return the steps that are complete on every side, oldest first."""
+    """Return the steps of these checkpoints that are complete on every side (for prime-rl, trainer
+    and orchestrator), oldest first.
+    """
     return sorted(c.step for c in checkpoints if c.complete)
 
 
 def newest_resumable(checkpoints: Iterable[Checkpoint]) -> Checkpoint | None:
-    """Return the newest checkpoint that is complete on every side, or None."""
+    """Return the newest checkpoint that is complete on every side (for prime-rl, trainer and
+    orchestrator), so that a run can resume from it, or None if there is no such checkpoint.
+    """
     return max((c for c in checkpoints if c.complete), key=lambda c: c.step, default=None)
 
 
 def step_directories(root: Path) -> dict[int, Path]:
-    """Return {N: path} of every `root/step_N` (verl: `root/global_step_N`), whatever is inside. A
-    step directory that is a link to another disk counts too, because the trainers follow it.
+    """Return {N: path} of every directory `root/step_N` (verl: `root/global_step_N`), complete or
+    not. A step directory that is a link to another disk counts too, because the trainers follow it.
     """
     found: dict[int, Path] = {}
     try:
@@ -170,8 +177,10 @@ def _behind(
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """Return (bytes, newest modification time, why it does not count or "") of one part. Its
-    markers are checked each time, its files only if they can have changed.
+    """Return (size in bytes, newest modification time, reason) of one part of a checkpoint, for
+    example `trainer`. The reason says why the part is incomplete, and is "" if it is complete. The
+    marker files are checked each time; the other files are measured again only if they can have
+    changed.
     """
     try:
         stamp = part.stat().st_mtime_ns
@@ -193,7 +202,9 @@ def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, 
 
 
 def lacks_marker(part: Path, markers: Sequence[str]) -> str:
-    """Return which of its markers the part lacks, as a phrase, or ""."""
+    """Return the first of the marker files `markers` that the directory `part` lacks, as a phrase
+    ("no STABLE"), or "" if all exist.
+    """
     for marker in markers:
         if not (part / marker).exists():
             return f"no {marker}"
@@ -201,8 +212,8 @@ def lacks_marker(part: Path, markers: Sequence[str]) -> str:
 
 
 def size_of(directory: Path) -> tuple[int, float]:
-    """Return the bytes of all files below `directory` and the newest modification time. Links are
-    counted as links, because their targets do not belong to the run.
+    """Return (bytes of all files below `directory`, newest modification time). A symbolic link is
+    counted as a link, because what it points to does not belong to the run.
     """
     total, newest = 0, 0.0
     pending = [str(directory)]

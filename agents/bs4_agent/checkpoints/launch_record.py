@@ -34,7 +34,11 @@ _FILE_BYTES, _FILES = 1 << 20, 64
 
 
 def record_of(spec: LaunchSpec) -> Launched:
-    """Return the record of the launch that `spec` describes. Its files come from `config_files`."""
+    """Return the record of the launch that `spec` describes, as a manifest in the store holds it.
+    The options and environment variables in it are without secrets, without W&B ids and without
+    what belongs only to this machine. Its field `files` stays empty; `config_files` finds the
+    files.
+    """
     words, given = tracking.untracked(spec)
     overrides, left_out = without_keys(words)
     env, bound = {}, []
@@ -52,8 +56,8 @@ def record_of(spec: LaunchSpec) -> Launched:
 
 
 def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (the options that hold nothing that looks like a key, a phrase for each option that
-    was left out).
+    """Return (the words of all options that hold no secret, one phrase for each option that was
+    left out because it looks as if it holds a secret key).
     """
     kept: list[str] = []
     left_out = []
@@ -83,11 +87,12 @@ def _options(words: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True)
 class ConfigFiles:
-    """The config files of a launch.
+    """The config files with which a run was launched.
 
-    `main` is the name of the config in a manifest, "" if it does not exist. `files` has the path of
-    every file by its name in the manifest, including the config. `named` and `left_out` are the
-    `files` and the `left_out` of Launched.
+    `files` maps the name of each file in a manifest to its path on the pod, including the main
+    config. `main` is the manifest's name of the main config, "" if that file does not exist.
+    `named` maps the word behind an `@` of the command line to the manifest's name of the file.
+    `left_out` has a phrase for each file that could not be included.
     """
 
     main: str = ""
@@ -97,10 +102,11 @@ class ConfigFiles:
 
 
 def config_files(spec: LaunchSpec, output_dir: Path) -> ConfigFiles:
-    """Return the config files of a launch: the config, the files behind each `@` of the options,
-    and those that they include (`toml_files`), with the same relative positions.
+    """Return the config files of a launch: the main config, the file behind each `@` of the command
+    line, and every file that these include (`toml_files`). Their names keep their relative
+    positions, so that the includes still work after a restore.
 
-    Raises BadRequest if the config itself has a name that no store takes.
+    Raises BadRequest if the main config has a name that no store accepts.
     """
     main = None if spec.config == UNKNOWN_CONFIG else _lexical(spec.cwd, spec.config)
     words = {}

@@ -17,12 +17,13 @@ LEAST = 2
 
 @dataclass(frozen=True)
 class Order:
-    """A retention order.
+    """A retention order: which checkpoints of a run stay on the pod's disk.
 
-    `last` is the number of complete sets that stay. `at_least` is how many stay while the next save
-    does not fit on the disk (the same number, unless the user allowed fewer). Steps that are a
-    multiple of `milestones` stay too; 0 means none. If `synced` is True, a complete set goes only
-    after it was verified in the store. `who` is the person who gave the order, as claimed.
+    The newest `last` complete sets (a set is the files of one step) stay. While the next save does
+    not fit on the disk, only `at_least` stay, which equals `last` unless the user allowed fewer.
+    Steps that are a multiple of `milestones` stay too; 0 means no milestones. If `synced` is True,
+    a complete set is removed only after it was verified in the store. `who` is the person who gave
+    the order, by their own statement.
     """
 
     last: int
@@ -33,7 +34,9 @@ class Order:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
-        """Return the order in a journal record, or None if the order was taken back."""
+        """Return the order in a journal record. Return None if there is no record or it takes the
+        order back.
+        """
         if record is None or record.get("last") is None:
             return None
         return cls(
@@ -45,13 +48,16 @@ class Order:
         )
 
     def milestone(self, step: int) -> bool:
-        """Return True if the step is a milestone."""
+        """Return True if the order keeps this step for good because it is a multiple of
+        `milestones`.
+        """
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, int | bool | None]:
-    """Return the fields of the `order` record for an action's body. All are None if the order is
-    taken back. Raises BadRequest if the body is malformed.
+    """Check the body of an action that gives or takes back a retention order, and return the fields
+    for the journal's `order` record. All fields are None if the order is taken back. Raises
+    BadRequest if the body is malformed.
     """
     if body.get("off"):
         return {"last": None, "at_least": None, "milestones": None, "synced": None}

@@ -34,9 +34,9 @@ _SWAPPED_MOST = 100
 
 @dataclass(frozen=True)
 class Move:
-    """One step directory that is to be moved aside. `source` is its path with links resolved,
-    `trash` a directory on the same file system, and `name` its path below the trash and the
-    action's key.
+    """One step directory of a checkpoint that is to be moved into the run's trash. `source` is its
+    path with links resolved and `trash` a trash directory on the same file system. The directory
+    goes to `trash`/ACTION KEY/`name`.
     """
 
     step: int
@@ -46,8 +46,8 @@ class Move:
 
 
 def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
-    """Return the move of each directory of `sets`. Raises Refused if a directory is not the run's
-    own, is a link, or is a mount.
+    """Return one Move for each directory of `sets`; nothing is moved yet. Raises Refused if a
+    directory is not the run's own, is a link, or is a file system of its own.
     """
     output_dir = runs.trainer(run.spec).layout(run.spec).output_dir
     found = []
@@ -60,7 +60,7 @@ def moves(runs: Runs, run: Run, sets: Sequence[StepSet]) -> list[Move]:
 
 
 def trashes(wanted: Sequence[Move]) -> list[Path]:
-    """Return the trash directories of the moves, each once."""
+    """Return the trash directories into which `wanted` moves, without repeats."""
     return list(dict.fromkeys(one.trash for one in wanted))
 
 
@@ -84,8 +84,10 @@ def _device(path: Path) -> int:
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all directories aside, under the action's key. Raises StepFailed if the file system
-    reports an error; what was moved before stays aside.
+    """Move all directories into their trash, under the action's key. A directory that the trainer
+    has deleted in the meantime is passed over. Raises StepFailed if the file system reports an
+    error or something is mounted below a directory; directories that were moved before stay in the
+    trash.
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -120,9 +122,10 @@ def _mounted_below(directory: Path) -> str | None:
 
 
 def free(trashes: Sequence[Path], key: str) -> int:
-    """Delete for good what the action `key` has moved aside, and return the number of bytes that
-    this freed. It can be repeated. Raises StepFailed if the disk reports an error, and Refused if a
-    path is not the trash of a run.
+    """Delete for good what the action `key` has moved into these trash directories, and return the
+    number of bytes that this freed. The call can be repeated after an interruption. Raises
+    StepFailed if the disk reports an error, and Refused if `key` is no action's key or a path is
+    not the trash of a run.
     """
     if not is_key(key):
         raise Refused(f"{key!r} is no action's key; nothing was deleted.")
@@ -205,7 +208,9 @@ def _empty(parent: int, name: str, device: int) -> int:
 
 
 def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, Any]]:
-    """Return the directories with their sizes in bytes, as an intent names them."""
+    """Return [{"path", "bytes"}] for each directory in `wanted`, as the journal records it before
+    the directories are moved. `sets` are the checkpoints to which the directories belong.
+    """
     sizes = {}
     for one in sets:
         for part in one.parts.values():
@@ -218,12 +223,13 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, A
 
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Return {directory: pid} with one of `processes` that has something below the directory open
-    or mapped. Directories that no process uses are left out.
+    """Return {directory: pid} for each directory that is in use: the process `pid`, one of
+    `processes`, has a file below it open or mapped into memory. A directory that no process uses is
+    left out.
 
-    Weights may be mapped although their descriptor is closed, so both are checked. This costs some
-    milliseconds for a hundred processes, so it is meant for the moment before something is moved
-    and not for every scan. Processes of other users hide both.
+    A mapped file counts although its descriptor is closed, because weights are read so. The check
+    costs some milliseconds for a hundred processes, so it is meant for the moment before a
+    directory is moved, not for every scan. Files of other users' processes cannot be seen.
     """
     found: dict[Path, int] = {}
     for pid in processes:

@@ -26,12 +26,12 @@ _PAGE = 40
 
 @dataclass(frozen=True)
 class Shape:
-    """How a run saves, by its settings.
+    """How a run saves its checkpoints, by the trainer's settings.
 
-    `known` is False if the trainer's settings could not be read. `interval` is the number of steps
-    between two saves, `goal` is max_steps, `own_keep` is the trainer's own keep_last (None if it
-    deletes nothing). `own_roots` and `own_parts` are the directories and parts that the trainer
-    cleans.
+    `known` is False if the settings could not be read. `interval` is the number of steps between
+    two saves, `goal` is max_steps, and `own_keep` is the trainer's own keep_last (None if the
+    trainer deletes nothing). `own_roots` and `own_parts` are the directories and the parts of a
+    checkpoint that the trainer deletes when they are old.
     """
 
     known: bool
@@ -42,8 +42,8 @@ class Shape:
     own_parts: frozenset[str]
 
     def limits(self, order: Order | None) -> Limits:
-        """Return the rules that remove old sets: those of the retention order, if there is one, and
-        the trainer's own.
+        """Return the rules by which old checkpoints are removed: the trainer's own, and those of
+        the retention order unless `order` is None.
         """
         if order is None:
             return Limits(own_keep=self.own_keep, own_parts=self.own_parts)
@@ -51,8 +51,9 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """Return how a run saves, from the settings of this launch or from the configs that its
-    launcher resolved. `argv` is the command line of the launcher.
+    """Find out how a run saves its checkpoints. The settings come from the launch, or from the
+    config files that the launcher wrote after it had resolved them. `argv` is the command line of
+    the launcher.
     """
     layout = trainer.layout(spec)
     flat = environment_probes.flat_settings(spec, argv)
@@ -132,7 +133,9 @@ def report(
 
 
 def as_dict(one: StepSet) -> dict[str, Any]:
-    """Return the set as a dictionary for the wire."""
+    """Return the checkpoint set as a dictionary for the console, with all its parts, its size in
+    bytes and its age in seconds.
+    """
     return {
         "step": one.step,
         "complete": one.complete,
@@ -154,9 +157,10 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer the query `checkpoints`/`list`, which takes `run` and `after` (a step), with one page
-    of `report`. `next` has the arguments for the next page, or None. Raises BadRequest if `op` or
-    `after` is malformed.
+    """Answer a console's query `checkpoints`. The only kind is `op` "list", with the arguments
+    `run` and `after` (a step; the answer begins with the next one). Return one page of `report`, in
+    which `next` has the arguments for the next page, or None. Raises BadRequest if `op` or `after`
+    is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")

@@ -76,8 +76,9 @@ class _Look:
 
 
 class Retention:
-    """Carries out the retention orders; one per pod. `run` works on a thread of its own until it is
-    stopped; call `wake` after an order has changed.
+    """Removes old checkpoints from the pod's disk by the retention orders of the runs; one object
+    per pod. `run` works on a thread of its own until it is stopped. Call `wake` after an order has
+    changed.
     """
 
     def __init__(self, pod: Pod, book: Book, actions: Actions) -> None:
@@ -88,18 +89,20 @@ class Retention:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Start the next scan now."""
+        """Make the thread in `run` start its next scan now."""
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the runs again and again until `stop` is set."""
+        """Scan the runs that have a retention order, and remove old checkpoints, again and again
+        until `stop` is set.
+        """
         while not stop.is_set():
             self._woken.wait(self.round())
             self._woken.clear()
 
     def finish(self) -> None:
-        """Finish removals that were begun and not ended, because an earlier agent was killed or the
-        journal was full for a moment.
+        """Finish removals that an earlier agent began and did not end, or that stopped because the
+        journal could not be written.
         """
         for action in self._book.ledger.unfinished("rotate"):
             trashes = [Path(place) for place in action.body.get("trash", ())]
@@ -114,8 +117,8 @@ class Retention:
                 )
 
     def round(self) -> float | None:
-        """Scan every run that has an order and free what may go. Return the seconds until the next
-        scan, or None if there is no order.
+        """Scan every run that has a retention order once, and remove the checkpoints that the order
+        does not keep. Return the seconds until the next scan is due, or None if there is no order.
         """
         pauses = []
         self._rounds += 1

@@ -13,11 +13,12 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer deletes by itself while it lives. To remove such a directory would end the
-    trainer, because its rmtree would find nothing there.
+    """What the trainer itself deletes while it runs. We must not remove such a directory before it:
+    its rmtree would find nothing there, and the trainer would end with an error.
 
-    `keep` is its keep_last, None if it deletes nothing. `saved` has the steps that it has saved
-    completely in its present life, oldest first. `roots` are the directories that it cleans.
+    `keep` is the trainer's keep_last, None if it deletes nothing. `saved` has the steps that the
+    present attempt has saved completely, oldest first. `roots` are the directories in which the
+    trainer deletes.
     """
 
     keep: int | None
@@ -25,20 +26,23 @@ class OwnCleaning:
     roots: frozenset[str] = frozenset()
 
     def leaves_to_us(self, step: int) -> bool:
-        """Return True if the trainer will not delete `step` any more. It deletes what it found at
-        its start after its first save, which is certainly over once it has saved again. What it has
-        saved itself is its own to delete.
+        """Return True if the trainer will certainly not delete `step` itself any more, so that
+        retention may remove it.
+
+        A trainer deletes the old steps that it found at its start once, after its first save; this
+        is certainly over after its second save. The steps that it has saved itself it deletes
+        itself.
         """
         return self.keep is None or (len(self.saved) > 1 and step < self.saved[0])
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The steps that may go and those that stay.
+    """The answer to which checkpoints of a run may be removed from the disk.
 
-    `free` has the sets that may go, oldest first. `kept` has the complete steps that stay and were
-    verified. `spared` maps an old step that is left alone for now to the reason. `refused` is the
-    reason why nothing at all is freed, or "".
+    `free` has the checkpoints that may be removed, oldest first. `kept` has the complete steps that
+    stay and were verified. `spared` maps each other old step to the reason why it is not removed
+    for now. `refused` says why nothing at all may be removed, or is "".
     """
 
     free: Sequence[StepSet] = ()
@@ -56,12 +60,12 @@ def decide(
     *,
     emergency: bool = False,
 ) -> Decision:
-    """Decide what `order` permits to remove now: steps that are older than the newest sets that
-    verify.
+    """Decide which checkpoints the retention `order` allows to remove now, and return the decision;
+    nothing is removed. Only checkpoints that are older than the newest verified ones may go.
 
-    `verified(set)` returns why a complete set cannot be relied on, `busy(set)` why a set must be
-    left alone; both return "" if nothing is wrong. `emergency` is True if the next checkpoint does
-    not fit on the disk.
+    `verified(set)` returns why a complete checkpoint cannot be relied on, and `busy(set)` why a
+    checkpoint is in use; both return "" if nothing is wrong. `emergency` is True if the next
+    checkpoint does not fit on the disk; then only `order.at_least` sets stay.
     """
     wanted = max(LEAST, order.at_least if emergency else order.last)
     whole = complete_sets(sets)

@@ -20,8 +20,8 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a step. `why` is the reason why it does not count, "" if it is complete. `t` is
-    the wall-clock time of its newest file.
+    """One part of a checkpoint step on the disk, for example the trainer's. `why` is the reason why
+    the part is incomplete, "" if it is complete. `t` is the wall-clock time of its newest file.
     """
 
     name: str
@@ -38,11 +38,12 @@ class Part:
 
 @dataclass(frozen=True)
 class StepSet:
-    """All parts of one step on the disk.
+    """Everything that the disk has of one step of a run.
 
-    `complete` is True if a resume of its generation can start from it. `missing` maps each needed
-    part that is absent or incomplete to the reason. `directories` are the step directories
-    themselves, each once; these are what is moved.
+    `complete` is True if a resume by the run's trainer generation can start from it. `parts` maps
+    the name of each part to it. `missing` maps each part that a resume needs and that is absent or
+    incomplete to the reason. `directories` are the step directories, without repeats; these are
+    moved when the step is removed.
     """
 
     step: int
@@ -53,24 +54,26 @@ class StepSet:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all parts, in bytes."""
+        """Return the size of all parts of the step on the disk, in bytes."""
         return sum(part.bytes for part in self.parts.values())
 
     @property
     def t(self) -> float:
-        """Return the wall-clock time at which the set was finished or last written to, 0 if it
-        holds nothing.
+        """Return the wall-clock time at which the step was last written to, or 0 if no part has a
+        file.
         """
         return max((part.t for part in self.parts.values()), default=0.0)
 
     @property
     def checkpoint(self) -> bool:
-        """Return True if somebody began to save the step, and did not only publish its weights."""
+        """Return True if the trainer began to save a checkpoint of this step, and False if it only
+        published the step's weights.
+        """
         return self.complete or not LOOSE.issuperset(self.parts) or not self.parts
 
 
 def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
-    """Return every step of the run that has anything on the disk, oldest first."""
+    """Return every step of the run that has any file on the disk, complete or not, oldest first."""
     rules = {rule.name: rule for rule in trainer.parts(spec)}
     needed = [rule.name for rule in rules.values() if rule.required]
     known = {c.step: c for c in inventory(trainer, spec)}
@@ -96,12 +99,12 @@ def step_sets(trainer: Trainer, spec: LaunchSpec) -> list[StepSet]:
 
 
 def numbers(sets: Iterable[StepSet]) -> list[int]:
-    """Return the numbers of the steps."""
+    """Return the step numbers of these sets, in the same order."""
     return [one.step for one in sets]
 
 
 def set_of(sets: Iterable[StepSet], step: int) -> StepSet | None:
-    """Return the set of this step, or None."""
+    """Return the set of `step`, or None if `sets` does not contain it."""
     return next((one for one in sets if one.step == step), None)
 
 
@@ -111,8 +114,8 @@ def complete_sets(sets: Iterable[StepSet]) -> list[StepSet]:
 
 
 def verify(one: StepSet) -> str:
-    """Return why a set that counts as complete cannot be relied on, or "". Its files are read
-    again; no cached result is used.
+    """Read the files of a complete checkpoint again and return why it cannot be relied on after
+    all, as a phrase, or "" if it is good. No cached result is used.
     """
     if not one.complete:
         name, why = next(iter(one.missing.items()))
@@ -128,7 +131,9 @@ def verify(one: StepSet) -> str:
 
 
 def resolved_configs(layout: RunLayout) -> list[Path]:
-    """Return the configs that the launcher of the run has resolved."""
+    """Return the paths of the config files in which the run's launcher wrote the settings that are
+    really in force, after it had merged files and options; empty if there are none.
+    """
     configs = layout.run_dir / "configs"
     return sorted([*configs.glob("*.json"), *configs.glob("*.toml")])
 

@@ -60,8 +60,8 @@ _LINE_MOST = 1 << 20
 
 
 class Syncs:
-    """Carries out the sync orders; one per pod. `run` works on a thread of its own until it is
-    stopped; call `wake` after an order has changed.
+    """Uploads checkpoints to the object store by the sync orders of the runs; one object per pod.
+    `run` works on a thread of its own until it is stopped. Call `wake` after an order has changed.
     """
 
     def __init__(self, pod: Pod, book: Book) -> None:
@@ -72,12 +72,16 @@ class Syncs:
         self._not_before: dict[str, float] = {}
 
     def wake(self) -> None:
-        """Start the next scan now, without waiting after earlier failures."""
+        """Make the thread in `run` start its next scan now. Runs whose upload failed before do not
+        wait for their pause any more.
+        """
         self._not_before.clear()
         self._woken.set()
 
     def run(self, stop: threading.Event) -> None:
-        """Scan the orders every `LOOK_S` seconds until `stop` is set, then end the workers."""
+        """Scan the sync orders every `LOOK_S` seconds until `stop` is set, then end the upload
+        processes.
+        """
         try:
             while not stop.is_set():
                 self.round()
@@ -87,15 +91,17 @@ class Syncs:
             self.close()
 
     def close(self) -> None:
-        """End every worker. What it has uploaded stays, and the next agent goes on with it."""
+        """End every upload process. What it has uploaded stays in the store, and the next agent
+        continues from there.
+        """
         with self._lock:
             jobs = list(self._jobs.values())
         for job in jobs:
             job.end()
 
     def round(self) -> None:
-        """Scan every order: start a worker for new checkpoints, and end workers whose order has
-        changed or that are silent.
+        """Scan every sync order once: start an upload process if there are new checkpoints, and end
+        the processes whose order has changed or that no longer report progress.
         """
         for run, view in list(self._book.ledger.syncs.items()):
             order = SyncOrder.of(view.order)
@@ -126,8 +132,8 @@ class Syncs:
                 )
 
     def told(self) -> ConsoleFacts | None:
-        """Return what is known from the store and the workers, as facts for the detectors. Return
-        None if there is no order.
+        """Return, as facts for the detectors, the state of all syncs of this pod and the last
+        listing of the store. Return None if no run has a sync order.
         """
         syncs, remote = self._ordered(), None
         for run, view in syncs:
@@ -146,8 +152,9 @@ class Syncs:
         return syncs
 
     def facts(self) -> list[dict[str, Any]]:
-        """Return one row for each synced run: `run`, `alive` (False if it keeps failing),
-        `pointer`, `interval_s` and the fields of `SyncView.told`.
+        """Return one row for each run with a sync order: `run`, `alive` (False if its uploads keep
+        failing), `pointer` (the step that latest.json names), `interval_s` (how often an upload is
+        expected) and the fields of `SyncView.told`.
         """
         rows = []
         for run, view in self._ordered():
@@ -383,8 +390,10 @@ _EVENTS = frozenset(
 
 
 def present(whole: Sequence[StepSet], attempt: Attempt | None) -> StepSet | None:
-    """Return the step that saves the run: the newest step, or None. If `attempt` was resumed below
-    steps that an earlier attempt has left, return the newest step that `attempt` has saved itself.
+    """Return the checkpoint that would save the run if the pod were lost now, or None if there is
+    none. This is the newest complete step. But if the living attempt was resumed from an older
+    step, newer steps of earlier attempts do not count, once the living attempt has saved a step of
+    its own.
 
     `whole` has the complete sets, newest first. `attempt` is the living attempt, or None.
     """
@@ -404,11 +413,13 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """Return the sets to upload in the next job: first `newest`, which saves the run, then
-    milestones that were passed over, newest first.
+    """Return the sets that the next upload job shall send: first `newest`, which saves the run,
+    then milestones that were not uploaded in their time, newest first. The list is empty if there
+    is nothing to upload.
 
-    `whole` has the complete sets, newest first. A set counts as uploaded while nothing was written
-    to it since.
+    `whole` has the complete sets, newest first. A set that was uploaded before counts again if it
+    was written to since. `live` is True while the run is running: then the milestones wait while
+    `newest` is due.
     """
     missing = []
     for one in whole:

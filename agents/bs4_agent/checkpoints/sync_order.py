@@ -16,14 +16,14 @@ _MIB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class SyncOrder:
-    """An order to copy a run's checkpoints to a store.
+    """A standing order to upload a run's checkpoints to an object store.
 
-    `to` is the place in the store. `every` is the least number of steps between two uploads (0:
-    upload each newest complete step). Steps that are a multiple of `milestones` are uploaded and
-    stay. `keep_remote` is the number of complete steps that stay in the store, None to remove
+    `to` is the place in the store. `every` is the least number of steps between two uploads (0
+    uploads each newest complete step). Steps that are a multiple of `milestones` are uploaded and
+    stay in the store. `keep_remote` is the number of complete steps that stay there, None to remove
     nothing. `limit_mib` is the bandwidth in MiB/s, None for no limit. With `weights`, parts that no
-    resume needs are copied too. With `once`, the order ends with the first upload. `who` is the
-    person who gave the order, as claimed.
+    resume needs are uploaded too. With `once`, the order ends with the first upload. `who` is the
+    person who gave the order, by their own statement.
     """
 
     to: str
@@ -37,7 +37,9 @@ class SyncOrder:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
-        """Return the order in a journal record, or None if the order was taken back."""
+        """Return the order in a journal record. Return None if there is no record or it takes the
+        order back.
+        """
         if record is None or not record.get("to"):
             return None
         limit, keep = record.get("limit_mib"), record.get("keep_remote")
@@ -54,19 +56,22 @@ class SyncOrder:
 
     @property
     def rate(self) -> int | None:
-        """Return the bandwidth in bytes per second, or None for no limit."""
+        """Return the bandwidth limit in bytes per second, or None for no limit."""
         if self.limit_mib is None:
             return None
         return max(1, int(self.limit_mib * _MIB))
 
     def milestone(self, step: int) -> bool:
-        """Return True if the step is a milestone."""
+        """Return True if the step is a multiple of `milestones`, so that it is uploaded and stays
+        in the store.
+        """
         return self.milestones > 0 and step > 0 and step % self.milestones == 0
 
 
 def order_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the journal's record for an action's body. All are None if the order is
-    taken back. Raises BadRequest if the body is malformed.
+    """Check the body of an action that gives or takes back a sync order, and return the fields for
+    the journal's record. All fields are None if the order is taken back. Raises BadRequest if the
+    body is malformed.
     """
     fields: dict[str, Any] = dict.fromkeys(
         ("to", "every", "milestones", "keep_remote", "limit_mib", "weights", "once")

@@ -25,7 +25,9 @@ OPTIONAL = frozenset({"weights"})
 
 @dataclass(frozen=True)
 class LocalFile:
-    """One file to upload. `name` is its name in a manifest, relative to the output directory."""
+    """One file on the pod to upload. `name` is its name in a manifest, relative to the run's output
+    directory. `size` is in bytes.
+    """
 
     path: Path
     name: str
@@ -34,11 +36,12 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class LocalSet:
-    """The files of one step to upload.
+    """The files of one checkpoint step on the pod that are to be uploaded.
 
-    `t` is the wall-clock time at which the set was last written to. `parts` maps a part to its path
-    in the manifest. `data` has the files of these parts, `beside` the configs. `configs` names the
-    config files with which the run was started; they are in `beside` or `data`.
+    `t` is the wall-clock time at which the step was last written to. `parts` maps the name of a
+    part to its directory, as a manifest names it. `data` has the files of these parts, and `beside`
+    the config files that lie in no part. `configs` describes the config files with which the run
+    was started.
     """
 
     step: int
@@ -50,31 +53,33 @@ class LocalSet:
 
     @property
     def config(self) -> str:
-        """Return the name of the config with which the run was started, or "" if unknown."""
+        """Return the manifest's name of the config with which the run was started, or "" if it is
+        not known.
+        """
         return self.configs.main
 
     @property
     def files(self) -> list[LocalFile]:
-        """Return all files of the set."""
+        """Return all files of the step: those of its parts and the configs."""
         return [*self.data, *self.beside]
 
     @property
     def paths(self) -> dict[str, Path]:
-        """Return the path of every file by its name."""
+        """Return {name in the manifest: path on the pod} of all files."""
         return {file.name: file.path for file in self.files}
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files, in bytes."""
+        """Return the size of all files of the step that are to be uploaded, in bytes."""
         return sum(file.size for file in self.files)
 
 
 def local_set(
     trainer: Trainer, spec: LaunchSpec, one: StepSet, *, weights: bool = False
 ) -> LocalSet:
-    """Return the files of the set `one`, which must be complete. `weights` includes parts that no
-    resume needs. Raises Refused if a part is outside the output directory or holds something that
-    is no file.
+    """Return the files to upload of the checkpoint `one`, which must be complete. With `weights`,
+    parts that no resume needs are included. Raises Refused if there are no files, or if a part is
+    outside the output directory or contains something other than files and directories.
     """
     layout = trainer.layout(spec)
     needed = {rule.name for rule in trainer.parts(spec) if rule.required}
@@ -105,8 +110,9 @@ def local_set(
 
 
 def wandb_ids(trainer: Trainer, spec: LaunchSpec) -> dict[str, str]:
-    """Return the W&B run ids by side, as each side's own log has them. If a log has none (offline,
-    or not yet started), the id from the launch is used.
+    """Return {side: W&B run id} for the sides "trainer" and "orchestrator", from each side's own
+    log. If a log has no id (offline, or not yet started), the id in the launch is used; a side
+    without any id is left out.
     """
     found = tracking.given(spec)
     for source in trainer.log_sources(spec):

@@ -33,13 +33,13 @@ FOLDED = frozenset(
 
 @dataclass(kw_only=True)
 class SyncView:
-    """The state of one run's sync.
+    """The state of one run's uploads, as the journal tells it.
 
-    `order` is the record of the last order (its `to` is None if the order was taken back). `done`
-    maps an uploaded step to the wall-clock time of the set that was verified. `pointer` is the step
-    that latest.json was last seen to name. `last` is the newest record, `failed` the last failure
-    since the last success, or None. `logs` has the names of other files that were uploaded.
-    `failures` counts failures in a row.
+    `order` is the record of the last sync order (its `to` is None if the order was taken back).
+    `done` maps each uploaded step to the wall-clock time of the set that was verified in the store.
+    `pointer` is the step that latest.json was last seen to name. `last` is the newest record of
+    this run's sync, `failed` the last failure since the last success, or None, and `failures` the
+    number of failures in a row. `logs` has the names of logs and crash reports that were uploaded.
     """
 
     order: Record = field(default_factory=dict)
@@ -76,15 +76,19 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
-        """Fold one record into the view. A record of an unknown event only becomes `last`."""
+        """Update the state by one journal record. A record with an unknown event only becomes
+        `last`.
+        """
         self.last = record
         event = record.get("event")
         if event in FOLDED:
             getattr(self, "_" + event.replace("-", "_"))(record)
 
     def told(self) -> Record:
-        """Return the fields for the row that detectors get: how the sync failed, what it skipped,
-        what vanished, and whether the store was listed.
+        """Return the fields about this run's uploads for the detectors: the last failure (`detail`,
+        `error`, `failures`), the steps that were `skipped` with the reason `why`, the steps that
+        `vanished` during an upload or were `removed` from the store, and `listed` (True if the
+        store was listed).
         """
         failed, skipped = self.failed or {}, self.skipped
         return {
@@ -100,7 +104,9 @@ class SyncView:
         }
 
     def remote(self, run: str) -> list[Record]:
-        """Return one row for each step of the last listing, in the form of ConsoleFacts.remote."""
+        """Return one row for each step in the last listing of the store, in the form of
+        ConsoleFacts.remote; empty before the first listing.
+        """
         found = []
         for step, row in (self.listed or {}).items():
             found.append(

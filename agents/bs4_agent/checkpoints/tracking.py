@@ -15,10 +15,11 @@ _VARIABLE = "PRL_RUN_ID"
 
 
 def given(spec: LaunchSpec) -> dict[str, str]:
-    """Return the W&B ids that a launch of `spec` gives its run, by side. Ids in the config itself
-    are not included, because the config is saved anyway.
+    """Return {side: W&B run id} for the ids that the options or environment of `spec` give the run.
+    The sides are "trainer" and "orchestrator". Ids in the config file are not included, because the
+    config is saved anyway.
 
-    A run that is tracked offline, or has only just begun, has these ids nowhere else.
+    For a run that is tracked offline or has only just begun, these ids are recorded nowhere else.
     """
     if spec.trainer == launcher.CURRENT:
         identity = spec.env.get(_VARIABLE)
@@ -34,16 +35,17 @@ def given(spec: LaunchSpec) -> dict[str, str]:
 
 
 def untracked(spec: LaunchSpec) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return (options, environment variables) of `spec` without the ids of `given`. verl's ids
-    stay, because nothing else has them.
+    """Return (options, environment variables) of `spec` without the W&B ids that `given` returns.
+    The ids of a verl run stay in the options, because no other record has them.
     """
     words = settings.without(spec.overrides, [f"{side}.wandb.id" for side in SIDES])
     return tuple(words), {name: value for name, value in spec.env.items() if name != _VARIABLE}
 
 
 def with_tracking(spec: LaunchSpec, wandb: Mapping[str, str]) -> LaunchSpec:
-    """Return the spec with the ids in `wandb`, in the form of its generation. Ids in its config or
-    its options take precedence.
+    """Return a copy of `spec` that starts the run with the W&B ids in `wandb` ({side: id}), as
+    options or an environment variable, depending on the trainer generation. An id that the config
+    or the options already set is left as it is.
     """
     if spec.trainer == launcher.CURRENT:
         identity = next((wandb[side] for side in SIDES if wandb.get(side)), "")

@@ -25,11 +25,14 @@ FAMILIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Playbook:
-    """One compiled playbook.
+    """One playbook, as compiled from its file: how one known failure is recognised and what repairs
+    it.
 
-    `applies` has the ids of the trainers for which it works. `fix` has the typed steps as (kind,
-    parameters), in order. `automatic` is False if the fix must not run without a person. `sha256`
-    is the digest of the compiled file.
+    `applies` has the ids of the trainers for which it works. `detect` says how the failure is
+    recognised, and `explains` has the failures that are consequences of it. `fix` has the repair's
+    steps as (kind, parameters), in order, and `verify` the check that the repair worked.
+    `automatic` is False if the fix must not run without a person. `typed_name` is True if that
+    person must type the run's name. `sha256` is the digest of the compiled file.
     """
 
     id: str
@@ -50,7 +53,7 @@ class Playbook:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Playbook:
-        """Return the playbook in one entry of the compiled JSON."""
+        """Return the playbook in one entry of playbooks.json, which has all compiled playbooks."""
         return cls(
             id=data["id"],
             title=data["title"],
@@ -74,23 +77,25 @@ class Playbook:
         )
 
     def applies_to(self, trainer: str) -> bool:
-        """Return True if the playbook works for runs of the trainer with this id."""
+        """Return True if the playbook is for runs of the trainer with the id `trainer`."""
         return trainer in self.applies
 
     @property
     def detector(self) -> str | None:
-        """Return the name of the playbook's detector, or None if it is detected by log lines."""
+        """Return the name of the detector that recognises the playbook's failure, or None if log
+        lines recognise it (see `signatures`).
+        """
         return self.detect.get("detector")
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return the parameters with which the detector is called."""
+        """Return the parameters with which the playbook calls its detector; {} if it has none."""
         return dict(self.detect.get("with", {}))
 
     @property
     def signatures(self) -> Sequence[Mapping[str, Any]]:
-        """Return the log signatures by which the playbook is detected, an empty list if it has
-        none.
+        """Return the log signatures (descriptions of log lines) by which the failure is recognised,
+        or an empty list.
         """
         return list(self.detect.get("logs", ()))
 
@@ -101,12 +106,14 @@ class Playbook:
 
     @property
     def keep_s(self) -> float:
-        """Return how many seconds an incident stays open after its finding has gone."""
+        """Return how many seconds an incident stays open after its finding was last seen."""
         return float(self.detect.get("keep_firing_for", 0.0))
 
     @property
     def until_attempt_ends(self) -> bool:
-        """Return True if a finding, once seen, stays valid until the attempt ends."""
+        """Return True if a finding of this playbook, once seen, stays valid until the run's attempt
+        ends, although it is not seen again.
+        """
         return bool(self.detect.get("until_attempt_ends", False))
 
 
@@ -121,7 +128,7 @@ def digest(value: Any) -> str:
 
 
 class Library:
-    """All playbooks of a bundle or of a checkout, by id."""
+    """All playbooks of a bundle or of a checkout, by id. Iterating over it yields the playbooks."""
 
     def __init__(self, raw: bytes) -> None:
         self._by_id = {

@@ -15,7 +15,7 @@ from bs4_agent.runs.files import sync_directory
 
 
 def read(path: Path) -> bytes:
-    """Return the file's bytes. Raises NotApplicable if it cannot be read."""
+    """Return the bytes of the config file. Raises NotApplicable if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -25,18 +25,20 @@ def read(path: Path) -> bytes:
 
 
 def fingerprint(raw: bytes) -> str:
-    """Return the SHA-256 digest of the config, in hex."""
+    """Return the SHA-256 digest of a config's bytes, in hex."""
     return sha256(raw).hexdigest()
 
 
 def edited(
     raw: bytes, values: Mapping[str, Any], gone: Sequence[str]
 ) -> tuple[bytes, list[dict[str, Any]]]:
-    """Return the new bytes of a config, and [{"key", "before", "after"}] for each key that really
-    changes. A value of None means that the key does not exist.
+    """Set and remove keys in the TOML config `raw`. Return (the new bytes, [{"key", "before",
+    "after"}] for each key that really changes). A value of None in this list means that the key
+    does not exist. If nothing changes, the bytes are `raw` and the list is empty.
 
-    `values` are set by dotted key, the keys in `gone` are removed. Raises NotApplicable if the
-    config is no TOML, or has something else in the place of a table.
+    `values` maps the dotted keys to set to their values, and `gone` has the dotted keys to remove.
+    Raises NotApplicable if the config is no TOML file, or has another value where a table is
+    expected.
     """
     import tomlkit  # imported here, because the agent needs it only for this step
     from tomlkit.exceptions import ParseError, TOMLKitError
@@ -91,8 +93,9 @@ def _plain(value: Any) -> Any:
 
 
 def replace(path: Path, new: bytes, kept: Path) -> None:
-    """Replace the content of `path` by `new`, after its old content was saved at `kept`. The file
-    is complete at every instant, and a repeated call has no further effect.
+    """Save the present content of the file `path` at `kept`, unless a copy is there already, and
+    then replace it by `new`. A reader sees either the old file or the new one, and a repeated call
+    changes nothing more.
 
     Raises Refused if `path` is a symbolic link, and StepFailed if the file system reports an error.
     """

@@ -27,11 +27,11 @@ LIFETIME_S = 15 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The plan of one playbook for one run.
+    """The plan of one playbook for one run: the steps with everything that they will do.
 
-    `expires_m` is in seconds of this boot's monotonic clock. `resume` is the step from which the
-    run would resume, or None. The hash covers the playbook, the run, the attempt, the guards, and
-    the kind, parameters and targets of every step.
+    The plan is valid until `expires_m`, in seconds of this boot's monotonic clock. `resume` is the
+    step from which the run would resume, or None. `incident` is the id of the incident that it
+    repairs, or "".
     """
 
     playbook: Playbook
@@ -44,7 +44,10 @@ class Plan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms."""
+        """Return the hash of the plan; a person confirms exactly this plan by sending the hash
+        back. It covers the playbook, the run, the attempt, the `guards`, and the kind, parameters
+        and targets of every step.
+        """
         return digest(
             {
                 "playbook": self.playbook.sha256,
@@ -57,8 +60,9 @@ class Plan:
 
     @property
     def guards(self) -> dict[str, Any]:
-        """Return the values that guard the plan and are part of its hash: the danger, the resume
-        step, and whether a person must type the run's name.
+        """Return the further values that the plan's hash covers, so that a change of one makes the
+        plan invalid: how dangerous the playbook is, the step to resume from, and whether a person
+        must type the run's name.
         """
         return {
             "typed_name": self.playbook.typed_name,
@@ -67,7 +71,7 @@ class Plan:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled and shown."""
+        """Return the plan as the dictionary that the journal holds and a console shows."""
         return {
             "playbook": self.playbook.id,
             "title": self.playbook.title,
@@ -83,7 +87,9 @@ class Plan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], playbook: Playbook, expires_m: float) -> Plan:
-        """Return the plan that `as_dict` has written."""
+        """Return the plan that `as_dict` has written. `playbook` and `expires_m` are given apart,
+        because the dictionary does not contain them.
+        """
         return cls(
             playbook=playbook,
             run=data["run"],
@@ -96,15 +102,16 @@ class Plan:
 
 
 def resumable(facts: RunFacts) -> int | None:
-    """Return the newest step that is complete on every side, or None. A resume never moves a
-    complete step away.
+    """Return the newest step that is complete on every side, or None. A resume starts from it, and
+    never moves a complete step away.
     """
     return max(complete_steps(facts.checkpoints), default=None)
 
 
 def previous(facts: RunFacts) -> int | None:
-    """Return the newest complete step below the step from which the attempt was started. If the
-    attempt had no such step, return the second-newest complete step. Return None if there is none.
+    """Return the step from which a run goes back past a bad checkpoint: the newest complete step
+    below the one from which its last attempt was started. If that attempt names no such step,
+    return the second-newest complete step. Return None if no such step exists.
     """
     complete = complete_steps(facts.checkpoints)
     limit = facts.spec.resume
@@ -124,8 +131,11 @@ def _goes_back(playbook: Playbook) -> bool:
 def make(
     pod_actions: PodActions, playbook: Playbook, run: str, action: str, incident: str = ""
 ) -> Plan:
-    """Make a plan for the current state of the run. `action` is the action's key, `incident` the id
-    of the incident or "". Raises NotApplicable if the playbook has nothing to do for this run.
+    """Make a plan of the playbook for the present state of the run. `action` is the action's key,
+    `incident` the id of the incident or "".
+
+    Raises NotApplicable if the playbook is for other trainers, has no fix, or one of its steps does
+    not fit the run.
     """
     facts = pod_actions.run_facts(run)
     if not playbook.applies_to(facts.spec.trainer):

@@ -17,72 +17,85 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class PodActions(Protocol):
-    """The pod actions that steps can use. Every method reads the current state: a plan is made from
-    the current state, and preconditions are checked against it.
+    """Everything that the steps of playbooks may read and do on a pod. Every read returns the state
+    of this moment, because plans are made from it and a step's preconditions are checked against
+    it.
     """
 
     def run_facts(self, run: str) -> RunFacts:
-        """Return the facts of the run as they are now."""
+        """Return what is known of the run at this moment, in the form that detectors read."""
 
     def gpu_facts(self) -> GpuFacts:
-        """Return the facts of the GPUs as they are now."""
+        """Return what is known of the pod's GPUs at this moment, in the form in which detectors
+        read it.
+        """
 
     def stop(self, run: str, say: Callable[[str], None]) -> str:
-        """End every process of the run by the rules of its trainer generation, and return a
+        """End every process of the run in the way that its trainer generation needs, and return a
         sentence about the result. `say` receives progress messages. Raises StepFailed if a process
         or its GPU memory remains.
         """
         ...
 
     def stop_command(self, run: str) -> str:
-        """Return what `stop` would do, as the command that a person would type."""
+        """Return the command with which a person would do what `stop` does, as text."""
         ...
 
     def leftovers(self, run: str) -> Sequence[Member]:
-        """Return the living processes of attempts of `run` that have ended."""
+        """Return the processes of ended attempts of `run` that are still alive."""
         ...
 
     def end(self, targets: Sequence[Identity], say: Callable[[str], None]) -> str:
-        """End processes by their identity: SIGTERM, ten seconds, then SIGKILL. Return a sentence
-        about the result.
+        """End these processes: SIGTERM, after ten seconds SIGKILL. Each is identified by pid and
+        start time, so that no other process is hit. Return a sentence about the result.
         """
         ...
 
     def archive_logs(self, run: str) -> str:
-        """Archive the logs of the run and return a sentence about the result."""
+        """Keep a copy of the run's logs in its archive on the pod, and return a sentence about the
+        result.
+        """
 
     def trash(self, run: str, path: Path, key: str, *, everything: bool = False) -> Path:
-        """Move `path` with one rename into the run's trash, under the action's key, and return its
-        new path. Raises Refused if a rule forbids it.
+        """Move `path` with one rename into the run's trash directory on the same file system, under
+        the action's key, and return its new path. Raises Refused if `path` is not the run's own,
+        the run is running, or `path` has the newest complete checkpoint, and StepFailed if the disk
+        reports an error.
 
-        `everything` lifts the ban on the newest complete checkpoint. Only start-afresh may use it,
+        `everything` permits the newest complete checkpoint too. Only a fresh start may set it,
         after a person has typed the run's name.
         """
         ...
 
     def launch(self, spec: LaunchSpec, key: str) -> int:
-        """Start an attempt, or find the attempt that `key` has started, and return its number."""
+        """Start an attempt under the action key `key` and return its number. If this key has
+        started an attempt before, return the number of that attempt and start nothing.
+        """
         ...
 
     def launched(self, run: str, key: str) -> int | None:
-        """Return the number of the attempt that was started under `key`, or None."""
+        """Return the number of the attempt that was started under the action key `key`, or None if
+        there is no such attempt.
+        """
         ...
 
     def command(self, spec: LaunchSpec) -> Sequence[str]:
-        """Return the argv of a launch."""
+        """Return the command line (argv) that a launch of `spec` would execute."""
 
     def companion(self, run: str) -> RunFacts | None:
-        """Return the facts of the inference server that was started apart and that `run` uses, or
-        None if the agent has not seen it.
+        """Return the facts of the inference server that was started separately and that `run` uses,
+        or None if the agent has not seen such a server. The server is a run of its own.
         """
         ...
 
     def port_holders(self, run: str) -> Sequence[PortHolder]:
-        """Return the processes that listen now on the ports on which `run` serves."""
+        """Return the processes that now listen on one of the ports of `run`'s servers, its own
+        processes included; empty if all are free.
+        """
         ...
 
     def server_answers(self, run: str) -> bool:
-        """Return True if the run's inference server answers /health with 200."""
+        """Return True if the run's inference server answers GET /health with HTTP status 200."""
         ...
 
     def shared_memory(self) -> Path:
@@ -94,29 +107,37 @@ class PodActions(Protocol):
         ...
 
     def hard_nofile(self) -> int:
-        """Return the hard limit of open files of the pod."""
+        """Return the hard limit of open files on the pod, which no process can raise."""
 
     def set_nofile(self, run: str, limit: int) -> None:
-        """Order a limit of open files for every later start of `run`."""
+        """Order a soft limit of open files for every later start of `run`. Running processes keep
+        theirs.
+        """
         ...
 
     def remote_step(self, run: str) -> Mapping[str, Any] | None:
-        """Return what could be restored from the run's store: `step`, `identity`, `asked`, `aside`,
-        `finals`, `bytes`, `missing` and `skipped`. Return None if no store of the run is known.
+        """Return the newest step that could be restored from the run's object store: `step`,
+        `identity` (the hash of its manifest), `asked` (the request), `aside` (directories to move
+        away), `finals` (final directories), `bytes`, `missing` (bytes to fetch) and `skipped`
+        (steps not taken, with reasons). Return None if no store of the run is known.
+
         Raises NotApplicable if the store has no complete step, and StepFailed if it does not
         answer.
         """
         ...
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the step in `parameters` is complete on the pod."""
+        """Return True if the checkpoint that a planned restore names in its `parameters` is
+        complete on the pod.
+        """
         ...
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
-        """Fetch the missing files of the step, put them where the trainer looks for them, and
-        return a sentence about the result.
+        """Fetch the missing files of the checkpoint in `parameters` from the store, put them where
+        the trainer looks for them, and return a sentence about the result. `key` is the action's
+        key; `say` receives progress messages.
         """
         ...
 
@@ -124,13 +145,14 @@ class PodActions(Protocol):
         """Write a note about the run into the journal, under the action's key."""
 
     def noted(self, run: str, text: str, key: str) -> bool:
-        """Return True if the action `key` has written this note already."""
+        """Return True if the action `key` has already written the note `text` about the run."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One step as it was planned. The plan's hash covers `kind`, `parameters` and `targets`;
-    `title`, `command` and `shown` (sizes, ages) are only shown.
+    """One step of a plan. `targets` are the concrete things that it acts on, for example [{"path":
+    ...}] or processes. The plan's hash covers `kind`, `parameters` and `targets`. `title`,
+    `command` and `shown` (sizes, ages) are only there for the person who reads the plan.
     """
 
     kind: str
@@ -141,7 +163,7 @@ class Planned:
     shown: Mapping[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the step as it is journalled and shown."""
+        """Return the planned step as the dictionary that the journal holds and a console shows."""
         return {
             "kind": self.kind,
             "title": self.title,
@@ -153,7 +175,7 @@ class Planned:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Planned:
-        """Return the step that `as_dict` has written."""
+        """Return the planned step in a dictionary that `as_dict` has written."""
         return cls(
             data["kind"],
             data["title"],
@@ -166,7 +188,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Context:
-    """The context of a step: one run on one pod, for one action. `action` is the action's key."""
+    """What a step works with: one run on one pod, for one action. `action` is the action's key."""
 
     pod_actions: PodActions
     run: str
@@ -179,25 +201,27 @@ class Context:
     """
 
     def facts(self) -> RunFacts:
-        """Return the facts of the run as they are now."""
+        """Return what is known of the run at this moment, in the form that detectors read."""
         return self.pod_actions.run_facts(self.run)
 
 
 class Step(Protocol):
-    """One kind of step that a playbook can use."""
+    """One kind of step that a playbook's fix can use, for example "stop the run"."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return what the step would do now, or None if this run does not need it. May raise
-        NotApplicable.
+        """Return what the step would do to the run now, or None if the run does not need it. Raises
+        NotApplicable if the step cannot be done for this run.
         """
         ...
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the run already is as the planned step would leave it."""
+        """Return True if the run is already in the state that the planned step would leave; the
+        step is then skipped.
+        """
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the concrete targets as they are now, within what was confirmed. Raises
-        PlanChanged if they no longer fit the plan.
+        """Return the concrete targets (paths or processes) as they are now, within the limits that
+        were confirmed. Raises PlanChanged if the state of the run does not fit the plan any more.
         """
         ...
 
@@ -208,16 +232,17 @@ class Step(Protocol):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Carry out the step on the targets and return a sentence about the result. `say` receives
-        progress messages. Raises StepFailed or Refused.
+        """Carry out the step on `targets`, the result of `check`, and return a sentence about the
+        result. `say` receives progress messages. Raises StepFailed if the step does not reach its
+        goal, and Refused if a safety rule forbids it.
         """
 
 
 class Stepping:
-    """Base class of steps that check nothing beyond what `done` has seen."""
+    """Base class of steps that need no check beyond `done` before they act."""
 
     def check(self, context: Any, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets as they were planned."""
+        """Return the targets of the plan, unchecked."""
         return planned.targets
 
 
@@ -227,7 +252,9 @@ def living(facts: RunFacts) -> list[Member]:
 
 
 def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Return the pid, component and command of each process, as a plan shows them."""
+    """Return the pid, component (for example "trainer" or "inference") and command of each process,
+    as a plan shows them.
+    """
     found = []
     for m in members:
         found.append(
@@ -241,22 +268,24 @@ def shown_processes(members: Sequence[Member]) -> list[dict[str, Any]]:
 
 
 def targets_at(paths: Iterable[Path | str]) -> list[dict[str, Any]]:
-    """Return the paths as the targets of a step."""
+    """Return [{"path": text}] for the paths, the form in which a step has its targets."""
     return [{"path": str(path)} for path in paths]
 
 
 def moves_to_trash(paths: Iterable[Path | str]) -> str:
-    """Return the command that a plan shows for moving the paths to the run's trash."""
+    """Return the `mv` commands, as one text, with which a plan shows that the paths are moved to
+    the run's trash.
+    """
     return "; ".join(f"mv {path} <trash>/" for path in paths)
 
 
 def picked(data: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the values in `data` that have these names."""
+    """Return a dictionary of only the entries of `data` that have these names."""
     return {name: data[name] for name in names}
 
 
 def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
-    """Return the parts of the steps that the hash of their plan covers."""
+    """Return the kind, parameters and targets of each step, which the hash of their plan covers."""
     found = []
     for s in steps:
         found.append({"kind": s.kind, "parameters": s.parameters, "targets": list(s.targets)})
@@ -264,10 +293,10 @@ def hashed_steps(steps: Sequence[Planned]) -> list[dict[str, Any]]:
 
 
 def steps_as_dicts(steps: Sequence[Planned]) -> list[dict[str, Any]]:
-    """Return the steps as they are journalled and shown."""
+    """Return the planned steps as the dictionaries that the journal holds and a console shows."""
     return [step.as_dict() for step in steps]
 
 
 def steps_from_dicts(rows: Sequence[Mapping[str, Any]]) -> list[Planned]:
-    """Return the steps that `steps_as_dicts` has written."""
+    """Return the planned steps in dictionaries that `steps_as_dicts` has written."""
     return [Planned.from_dict(row) for row in rows]

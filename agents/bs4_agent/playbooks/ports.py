@@ -19,10 +19,10 @@ _LISTEN = "0A"
 class PortHolder:
     """A process that listens on a port.
 
-    `identity` is None if no visible process has the port open. `run` is the owner while that
-    attempt lives; `dead_run` is our run to whose ended attempt the process provably belonged. Both
-    are None if the process belongs to no known run. `same_user` is True if the process belongs to
-    the agent's user.
+    `identity` is None if a port is in use but its process cannot be seen. `run` is the name of the
+    run to which the process belongs, if the attempt is alive. `dead_run` is the name of the run of
+    ours that has left the process behind, if its attempt has ended. Both are None for a process of
+    no known run. `same_user` is True if the process belongs to the agent's user.
     """
 
     port: int
@@ -33,14 +33,18 @@ class PortHolder:
     same_user: bool = False
 
     def line(self) -> str:
-        """Return the holder as text: its pid, command and port."""
+        """Return a text for people: the pid, command and port of the process, or that it cannot be
+        seen.
+        """
         if self.identity is None:
             return f"a process that cannot be seen (port {self.port})"
         return f"pid {self.identity.pid} {shown_command(self.cmdline, 80)} (port {self.port})"
 
 
 def listening(ports: Collection[int]) -> dict[str, int]:
-    """Return {socket inode: port} for every listener on one of `ports`."""
+    """Return {socket inode: port} for each socket that listens on one of `ports`; empty if none
+    does.
+    """
     found: dict[str, int] = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -56,8 +60,9 @@ def listening(ports: Collection[int]) -> dict[str, int]:
 
 
 def openers(inodes: Collection[str], pids: Iterable[int]) -> dict[str, list[int]]:
-    """Return {inode: pids} with those of `pids` that have each socket open. A process that the
-    agent may not read counts as not having the socket open.
+    """Return {socket inode: pids} with those of `pids` that have the socket open; inodes that none
+    of them has open are left out. A process that the agent may not read counts as not having it
+    open.
     """
     wanted = {f"socket:[{inode}]": inode for inode in inodes}
     found: dict[str, list[int]] = {}

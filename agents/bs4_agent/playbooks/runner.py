@@ -18,7 +18,7 @@ from bs4_agent.playbooks.verify import VERIFIERS
 
 
 class Recorder(Protocol):
-    """Writes records to the journal."""
+    """A function that appends one record to the pod's journal."""
 
     def __call__(self, type_: str, /, *, sync: bool = False, **fields: Any) -> Mapping[str, Any]:
         """Write one record and return it. `sync` waits until it is on disk and raises SpoolFull if
@@ -29,10 +29,11 @@ class Recorder(Protocol):
 def journal_plan(
     record: Recorder, key: str, playbook: str, run: str, make: Callable[[], Any]
 ) -> None:
-    """Make a plan and journal it, or journal why `make` raised AgentError.
+    """Call `make` to make a plan, and write the plan and the end of the action `key` to the
+    journal. If `make` raises AgentError, write its message as the reason why there is no plan.
 
-    The plan has a `hash`, an `expires_m` and an `as_dict`. `playbook` is the name that stands in
-    the place of a playbook's id.
+    The plan that `make` returns must have `hash`, `expires_m` and `as_dict`. `playbook` is the name
+    for actions without a playbook, for example a restore.
     """
     try:
         plan = make()
@@ -64,8 +65,9 @@ def journal_plan(
 def confirmed_plan(
     ledger: Ledger, plan_hash: object, playbook: str, boot: str, unknown: str
 ) -> PlanView:
-    """Return the journalled plan with this hash. Raises Refused with the text `unknown` if there is
-    none of this `playbook`, and PlanExpired if it is too old or was made before the boot `boot`.
+    """Return the journalled plan whose hash a person has confirmed. Raises Refused with the text
+    `unknown` if no plan of this `playbook` has the hash, and PlanExpired if the plan is older than
+    15 minutes or was made before the present boot, whose id is `boot`.
     """
     view = ledger.plans.get(str(plan_hash))
     if view is None or view.refused or view.playbook != playbook:
@@ -78,11 +80,11 @@ def confirmed_plan(
 
 
 class StepRunner:
-    """Carries out typed steps, one after the other.
+    """Carries out the steps of a plan, one after the other, and journals each.
 
-    Every step calls `done` first, so that a second run after a kill -9 at any instant does nothing
-    twice. `kinds` has the implementation of each kind of step, and `context` is what it works on;
-    the two belong together.
+    Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
+    nothing twice. `kinds` maps the kind of a step to the object that carries it out; `context` is
+    what these objects work with.
     """
 
     def __init__(
@@ -103,11 +105,11 @@ class StepRunner:
         self._kinds, self._context = kinds, context
 
     def run(self, before: ActionView | None = None) -> bool:
-        """Carry out the steps and return True if the goal was reached. `before` is what an earlier
-        agent has journalled about this action; None for a new action.
+        """Carry out the steps, verify the result, and return True if the goal was reached. An error
+        of a step is journalled and gives False. `before` is the action as an earlier agent left it,
+        whose finished steps are not repeated; None for a new action.
 
-        Raises Cancelled, which the caller journals, if a stop of the run has ended the action
-        early.
+        Raises Cancelled if a stop of the run ends the action early; the caller journals that.
         """
         earlier = before.steps if before else ()
         try:
@@ -182,8 +184,8 @@ class StepRunner:
 
 
 class Runner(StepRunner):
-    """Carries out one playbook's plan for one run. The plan has succeeded if training advances
-    again.
+    """Carries out one playbook's plan for one run. It has succeeded if the playbook's verification
+    shows that training advances again.
     """
 
     def __init__(

@@ -16,9 +16,9 @@ _CHUNK = 1 << 20
 
 
 def stale(root: Path) -> list[Path]:
-    """Return the regular files directly in `root` that belong to our user and that no process has
-    open or mapped. The list is empty if the agent may not read some process, because then it cannot
-    know that a segment is unused.
+    """Return the regular files directly in the shared-memory directory `root` that belong to our
+    user and that no process has open or mapped. The list is empty if the agent may not read some
+    process, because then it cannot know that a file is unused.
     """
     try:
         entries = [entry for entry in os.scandir(root) if entry.is_file(follow_symlinks=False)]
@@ -71,9 +71,10 @@ def _target(descriptor: Path) -> str:
 
 
 def set_aside(path: Path, target: Path) -> None:
-    """Move a segment to disk. Shared memory is a file system of its own, so the bytes are copied
-    and compared before the segment is removed. Raises StepFailed if the segment changes or the disk
-    is full.
+    """Move the shared-memory file `path` to `target` on a disk. Shared memory is a file system of
+    its own, so the bytes are copied and compared, and only then is `path` deleted. Raises
+    StepFailed if the file changes during the copy or the disk is full; `path` is then left as it
+    is.
     """
     partial = target.with_name(f".{target.name}.tmp")
     try:

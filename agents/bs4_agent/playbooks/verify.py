@@ -22,8 +22,8 @@ _OLD = "prime-rl-2026-01"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a verification. `step` is the last step of the trainer, or None if the run has
-    not recovered.
+    """The result of the check whether a repair worked. `recovered` is True if it did, and `detail`
+    says why or why not. `step` is the trainer's last step, or None if the run has not recovered.
     """
 
     recovered: bool
@@ -39,11 +39,12 @@ def steps_advance(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until an attempt after `attempt` has trained `count` steps on tokens, and return the
-    verdict. The wait ends after `within` seconds.
+    """Wait until an attempt that started after `attempt` has made `count` training steps that used
+    tokens, or has ended well, and return the verdict. The run has not recovered if that attempt
+    ends early or `within` seconds pass. `count` and `within` are in `parameters`.
 
-    The first step after a restart can be an echo of what was in the pipe; from the second step on
-    both sides work. `say` receives progress messages, `pause` sleeps between two polls.
+    One step is not enough: the first step after a restart can come from batches that were made
+    before it. `say` receives progress messages, and `pause` sleeps between two polls.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -81,11 +82,13 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until the run has trained `count` more steps on tokens than at the beginning, and return
-    the verdict. The wait ends after `within` seconds.
+    """Wait until the run has made `count` more training steps that used tokens than when the call
+    began, and return the verdict. The run has not recovered if `within` seconds pass before.
+    `count` and `within` are in `parameters`; `say` receives progress messages, and `pause` sleeps
+    between two polls.
 
-    This is for a fix that starts nothing, so any attempt counts. A run that has ended well in the
-    meantime needs no further step.
+    This is for a repair that starts no attempt, so the steps of any attempt count. A run that has
+    ended well in the meantime needs no further step.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -121,8 +124,9 @@ def disk_below(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until steps advance, and return the verdict. The run has recovered only if its file
-    system is also used below `percent`: free space without progress is no recovery.
+    """Wait as `steps_continue` does until training advances, and then check the disk. The verdict
+    is that the run has recovered only if both hold: it makes steps, and less than `percent` of the
+    file system with its output is used.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)
@@ -144,10 +148,11 @@ VERIFIERS = {
 
 
 def trained_steps(facts: RunFacts) -> list[int]:
-    """Return the trainer's steps of this attempt that trained on tokens, in order.
+    """Return the steps of this attempt in which the trainer really trained on tokens, in order.
+    Steps that the history no longer contains are missing.
 
-    Steps that are no longer in the history are missing. The list is empty while no inference server
-    has taken weights of this attempt, because until then it is not known that the loop is closed.
+    The list is empty until an inference server has loaded weights of this attempt, because before
+    that nothing proves that trainer and inference work together.
     """
     records, batches = [], {}
     for record in facts.history:

@@ -24,8 +24,9 @@ _CUDA_S = 90.0
 
 
 def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") -> str:
-    """Return the Python interpreter that a launch of verl in `cwd` would use. In a container, the
-    result is what verl_needs.interpreter says.
+    """Return the path of the Python interpreter that a launch of verl in `cwd` would use. For a
+    launch in the container `container`, return the interpreter of that container; this may be just
+    "python3", the one on its PATH.
     """
     return verl_needs.interpreter(
         LaunchSpec(
@@ -44,12 +45,13 @@ def interpreter(cwd: Path, environment: Mapping[str, str], container: str = "") 
 def probe(
     cwd: Path, python: str, environment: Mapping[str, str], box: Box | None = None
 ) -> dict[str, Any]:
-    """Return the facts about the machine, or about the container `box`.
+    """Return facts about the machine, or about the container `box`, that matter to a launch of verl
+    in `cwd`.
 
-    The keys are `memory` {used, total}, `disk` of `cwd`, `project` (its path, or None if it does
-    not exist), `verl` (the release of a checkout in `cwd`, or None) and `cuda` (the answer of
-    `probes.cuda.probe`, or {"unknown": why}). With a `box`, its Python is probed and its memory
-    counts; `container` is then its name, and `project` is the path inside the container.
+    The keys are `memory` {used, total} in bytes, `disk` of `cwd`, `project` (the path of `cwd`, or
+    None if it does not exist), `verl` (the release of a checkout in `cwd`, or None) and `cuda` (the
+    answer of `probes.cuda.probe` for the interpreter `python`, or {"unknown": why}). With a `box`,
+    these are the container's, and `container` is its name.
     """
     found: dict[str, Any] = {}
     ask: Ask | None = None

@@ -53,8 +53,10 @@ def run_facts(
     environment: Mapping[str, str],
     lineage_before: Mapping[str, str] | None = None,
 ) -> RunFacts:
-    """Return the facts of the attempt that would be started now in `environment`. `lineage_before`
-    has the names under which the previous attempt ran; None means that there was none.
+    """Return the facts of the attempt that a launch of `spec` would start now, in the form that
+    detectors read. `environment` has the environment variables of the launch. `lineage_before` has
+    the names in the settings of the previous attempt that a continued run must keep; None means
+    that there was no previous attempt.
     """
     layout = trainer.layout(spec)
     config = environment_probes.flat_settings(spec)
@@ -83,9 +85,10 @@ def run_facts(
 def findings(
     facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
 ) -> list[dict[str, Any]]:
-    """Return `[{"failure", "title", "summary", "severity", "role", "evidence": [text]}]` from every
-    detector that can judge a planned run, with the parameters of its playbook. `shm` is the path of
-    the pod's shared memory.
+    """Call every detector that can judge a run before its start, with the parameters of its
+    playbook, and return what they find: `[{"failure", "title", "summary", "severity", "role",
+    "evidence": [text]}]`. The list is empty if they find nothing. `run` has the facts of the
+    planned attempt; `shm` is the path of the pod's shared memory.
     """
     runs = [other for other in facts.runs if other.name != run.name]
     seen = dataclasses.replace(

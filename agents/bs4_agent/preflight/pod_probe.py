@@ -42,12 +42,13 @@ FRESH_S = 4.0
 def at_pod(
     pod: Pod, run: str, environment: Mapping[str, str], box: Callable[[], Box] | None = None
 ) -> dict[str, Any]:
-    """Return the facts that concern every launch: the GPUs, the limits that `run` would get, shared
-    memory, and the variables in `environment` that change how vLLM starts.
+    """Return the facts about the pod that matter to every launch: the GPUs, the limit of open files
+    that `run` would get, shared memory, and the variables in `environment` that change how vLLM
+    starts.
 
-    `box` makes the container in which the launch starts. Limits and shared memory are then those of
-    the container, and `container` is its name, or {"unknown": why}. GPUs are the machine's in
-    either case.
+    `box` returns the container in which the launch starts, or is None. With it, the limit and the
+    shared memory are those of the container, and `container` is its name, or {"unknown": why} if it
+    cannot be reached. The GPUs are always those of the machine.
     """
     found: dict[str, Any] = {"gpus": _gpus(pod)}
     names = ("VLLM_USE_V1", "VLLM_WORKER_MULTIPROC_METHOD")
@@ -81,15 +82,15 @@ def at_pod(
 def at_run(
     pod: Pod, library: Library, body: Mapping[str, Any], environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the facts that concern this launch.
+    """Return the facts about the launch that `body` requests. Nothing is started.
 
-    The keys are `plan` (what a launch would do) or `refused` {type, message} (why there is no
-    plan); `findings` of the detectors; `secret`, the kind of key that the options hold, in which
-    case there is no `command`; the settings that checks need; `checkpoints`, `ports` and `disk`;
-    `cache`, the disk of the hub's cache; `modules` that the run will import; and `model`. What the
-    trainer itself says (`Trainer.needs`) takes precedence, and also has `python`, `engine` (the
-    server that the rollouts go through) and `bytes_each` (bytes of a checkpoint for each
-    parameter).
+    The keys are `plan` (what a launch would do) or `refused` {type, message} (why no plan can be
+    made); `findings` of the detectors; `command`, the launch's command line, or "" if `secret`
+    names the kind of secret key that its options hold; the settings that checks need;
+    `checkpoints`, `ports` and `disk`; `cache`, the disk of Hugging Face's cache; `modules` that the
+    run will import; and `model`. What the trainer itself says (`Trainer.needs`) takes precedence,
+    and also has `python`, `engine` (the server that the rollouts go through) and `bytes_each`
+    (bytes of a checkpoint for each parameter).
     """
     plan, refused = _plan(pod, body)
     spec = spec_for(body) if plan is None else launch_plan.spec_in(plan)
@@ -142,8 +143,8 @@ def at_run(
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec of a body for which there is no plan. It resumes from the named step,
-    or for "auto" from the newest complete one.
+    """Return the launch spec for a launch request `body` for which no plan could be made. It
+    resumes from the step that the body names, or for "auto" from the newest complete step.
     """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
@@ -164,8 +165,9 @@ def _plan(pod: Pod, body: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dic
 
 
 def modules(config: Mapping[str, Any]) -> list[str]:
-    """Return the packages of the environments that the settings name, without repeats. A name is
-    derived as verifiers does it: the last part of the id, with `-` replaced by `_`.
+    """Return the Python packages of the environments that the settings name, without repeats. A
+    package's name is derived as the library verifiers does it: the last part of the environment's
+    id, with `-` replaced by `_`.
     """
     found: dict[str, None] = {}
     for key, value in config.items():
@@ -178,7 +180,9 @@ def modules(config: Mapping[str, Any]) -> list[str]:
 
 
 def needs_wandb(run: RunFacts) -> bool | None:
-    """Return True if this launch will call W&B, or None if its settings are not known."""
+    """Return True if this launch will call W&B, False if not, and None if its settings are not
+    known.
+    """
     if run.config is None:
         return None
     used = False
@@ -273,8 +277,8 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
-    """Return the indexes of the GPUs that this launch will use, by its settings and the defaults of
-    its trainer. Return None if they are not known.
+    """Return the indexes of the GPUs that this launch will use, from its settings and its trainer's
+    defaults. Return None if the settings are not known.
     """
     if run.config is None or run.spec.component != "rl":
         return None

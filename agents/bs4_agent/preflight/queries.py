@@ -42,7 +42,9 @@ _IN_THERE = ("hub", "wandb", "model")
 
 
 class Preflights:
-    """Answers the queries with the name `preflight`. None of them changes anything on the pod."""
+    """Answers a console's queries before a launch, which have the name `preflight`. No query
+    changes anything on the pod.
+    """
 
     def __init__(self, pod: Pod, library: Library) -> None:
         self._pod, self._library = pod, library
@@ -52,8 +54,8 @@ class Preflights:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer one query. `op` is its kind; raises BadRequest for any other kind. `stop` ends the
-        wait early.
+        """Answer one query. `op` is its kind. Raises BadRequest for any other kind, or if too many
+        queries are under way. If `stop` is set, the call returns early with what is known.
 
         * `clock` returns `t`, the wall-clock time in seconds.
         * `config` takes `config`, `cwd` and `named` [file]. It returns `files` [[path, text]]: the
@@ -62,7 +64,7 @@ class Preflights:
           returns `facts` {part: {...} or {"unknown": why}}, `waiting` [part] and `next` (the query
           to repeat, or None). The parts are pod, run, schema, stack and services; for the pod alone
           with verl also host. If there is a `container`, its own environment is probed inside it:
-          see look.at_pod, stack.look_inside and host.look.
+          see pod_probe.at_pod, stack.look_inside and host.probe.
         * `schema` takes `trainer`, `component`, `cwd`, `files` [[path, text]] and `overrides`
           [word]. It returns the same as `look` with the part schema alone: the verdict of the
           trainer's own classes on a config that is not on the pod.
@@ -237,9 +239,9 @@ class Preflights:
 
 
 class PodProbe:
-    """The parts of one `look` query, each on a thread of its own: a GPU driver that hangs or a
-    service that does not answer delays its own part only. `asked_m` is the monotonic time of the
-    last query for it, in seconds.
+    """The facts of one `look` query, which are collected in parts, each on a thread of its own: a
+    GPU driver that hangs or a service that does not answer delays only its own part. `asked_m` is
+    the monotonic time in seconds at which a console last sent this query.
     """
 
     def __init__(self, parts: Mapping[str, Part]) -> None:
@@ -267,7 +269,7 @@ class PodProbe:
             return [name for name in self._names if name not in self._found]
 
     def facts(self) -> dict[str, Any]:
-        """Return the results of the parts that are done, by the part's name."""
+        """Return {name of the part: its result} for the parts that are done by now."""
         with self._changed:
             return dict(self._found)
 

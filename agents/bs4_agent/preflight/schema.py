@@ -21,8 +21,9 @@ SCHEMA_S = 90.0
 
 
 def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of `probes.classes.probe` for the command line that a launch of `spec`
-    would have. If no launch is possible, only its config and options are checked.
+    """Check the config of a launch with the trainer's own config class, and return the answer of
+    `probes.classes.probe`. The command line is the one that a launch of `spec` would have. If no
+    launch is possible, only its config and options are checked.
     """
     if spec.container:
         return {
@@ -40,8 +41,9 @@ def of_launch(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any
 
 
 def of_files(body: Mapping[str, Any], cwd: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer of `probes.classes.probe` for the files in `body`: `files` [[path, text]],
-    the config first, then the files that it includes.
+    """Check config files that are not on the pod with the trainer's own config class, and return
+    the answer of `probes.classes.probe`. `files` in `body` is [[path, text]]: the config first,
+    then the files that it includes.
 
     The files are written to a temporary directory with the same relative positions, and deleted
     afterwards. Raises BadRequest if `files` or `overrides` is malformed.

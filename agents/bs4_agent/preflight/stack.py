@@ -32,7 +32,9 @@ _imports: dict[tuple[str, str], tuple[float, str | None]] = {}
 
 
 def python_of(cwd: Path) -> Path | None:
-    """Return the interpreter that `uv run` uses in `cwd`, or None if there is none yet."""
+    """Return the path of the interpreter that `uv run` uses in `cwd`, or None if no environment
+    exists there yet.
+    """
     places = [place / ".venv" for place in (cwd, *cwd.parents)]
     if named := os.environ.get("UV_PROJECT_ENVIRONMENT"):
         places = [cwd / named]
@@ -43,8 +45,9 @@ def python_of(cwd: Path) -> Path | None:
 
 
 def revision(python: Path) -> str:
-    """Return a digest of what is installed in the interpreter's environment. It is made from the
-    names and times of the entries of site-packages and from the environment's pyvenv.cfg.
+    """Return a digest that changes when something is installed into or removed from the
+    interpreter's environment. It is made from the names and times of the entries of site-packages
+    and from pyvenv.cfg.
     """
     root = python.parent.parent
     parts = [str(python)]
@@ -70,13 +73,14 @@ def probe(
     environment: Mapping[str, str] | None = None,
     interpreter: str | None = None,
 ) -> dict[str, Any]:
-    """Return `{"python", "revision", "versions": {...}, "imports": {module: error or None}}` of an
-    environment. `python` is None if there is no environment.
+    """Return what is installed in the Python environment of a launch in `cwd`: `{"python": path,
+    "revision", "versions": {...}, "imports": {module: error or None}}`. `python` is None if there
+    is no environment.
 
     `modules` are the modules that the run will import; `flash_attn` is added if it is installed.
     `environment` has the variables that a launch gets besides the agent's own. `interpreter` is the
-    trainer's interpreter if `uv run` does not choose it. Raises StepFailed or OSError from the
-    probes.
+    trainer's interpreter if `uv run` does not choose it. Raises StepFailed or OSError if the
+    interpreter cannot be run.
     """
     python = python_of(cwd) if interpreter is None else Path(interpreter)
     if python is None:
@@ -101,11 +105,13 @@ def probe(
 def look_inside(
     box: Box, cwd: Path, modules: Sequence[str], environment: Mapping[str, str], python: str
 ) -> dict[str, Any]:
-    """Return the same as `look` for an interpreter in a container, with `container` as its name.
+    """Return the same as `probe` for an interpreter in the container `box`, with the key
+    `container`, the container's name.
 
-    `python` is the agent's path of the interpreter, or its name in the container. The agent does
-    not watch what is installed in a container, so the versions are read anew each time. Raises
-    LaunchFailed or StepFailed.
+    `python` is the path of the interpreter as the agent sees it, or its name in the container.
+    `revision` is "", because the agent does not watch what is installed in a container; so the
+    versions are read anew each time. Raises LaunchFailed or StepFailed if the interpreter cannot be
+    run.
     """
     known = versions.probe(python, timeout=20.0, ask=box.ask)
     found = _imported(

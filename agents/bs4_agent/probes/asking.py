@@ -11,7 +11,9 @@ from typing import Protocol
 
 
 class Ask(Protocol):
-    """Runs a script of ours with another Python interpreter, on this machine or in a container."""
+    """A function that runs a script of ours with another Python interpreter, on this machine or in
+    a container.
+    """
 
     def __call__(
         self,
@@ -42,8 +44,9 @@ def here(
     more: Mapping[str, str],
     cwd: str | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the script on this machine; see `Ask`. The option -B keeps another interpreter from
-    writing into the agent's directory.
+    """Run the script with the interpreter `python` on this machine, and return its exit code and
+    output; see `Ask` for the arguments and errors. The option -B keeps the interpreter from writing
+    compiled files into the agent's directory.
     """
     return subprocess.run(
         [python, "-B", script],

@@ -53,17 +53,18 @@ def probe(
     timeout: float = 90.0,
     more: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
-    """Check a command line with the config class of the trainer's component. `words` are the words
-    after the program's name; every file in it must be an absolute path.
+    """Check a command line with the config class of the trainer's `component`, for example "rl", in
+    the interpreter `python`. `words` are the words after the program's name; every file among them
+    must have an absolute path.
 
     The answer is one of
 
-    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`. No
-      errors means that the class accepts the config.
+    * `{"class", "errors": [{"loc": [key or index], "kind", "message"}], "warnings": [text]}`. An
+      empty list of errors means that the class accepts the config.
     * `{"unknown": why}`: the class does not exist, or did not answer within `timeout` seconds.
 
-    `more` has environment variables besides ours. Raises StepFailed if the interpreter cannot be
-    started.
+    `more` has environment variables besides the agent's own. Raises StepFailed if the interpreter
+    cannot be started.
     """
     import subprocess
     import tempfile
@@ -111,8 +112,8 @@ def probe(
 
 
 def main() -> None:
-    """Read a question from standard input, write the answer to standard output as JSON, and end the
-    process.
+    """Be the script that `probe` runs: read a command line's description from standard input, check
+    it, write the answer to standard output as JSON, and end the process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # other output of the stack goes to standard error

@@ -25,12 +25,12 @@ def probe(
     environment: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, Any]:
-    """Return `{"torch", "cuda", "available", "devices", "error"}`: two versions, a bool, a count
-    and an error.
+    """Find out whether torch in the interpreter `python` can use the GPUs. Return `{"torch":
+    version, "cuda": version, "available": bool, "devices": number of GPUs, "error": text}`.
 
     If torch cannot be imported, `error` says why and the versions are None. `ask` runs the
-    interpreter if it is not on this machine. Raises StepFailed if there is no answer within
-    `timeout` seconds.
+    interpreter if it is not on this machine, and `environment` has further variables for it. Raises
+    StepFailed if there is no answer within `timeout` seconds.
     """
     import subprocess
 
@@ -53,7 +53,9 @@ def probe(
 
 
 def probe_devices() -> dict[str, Any]:
-    """Return the answer of `probe` for the interpreter that runs this function."""
+    """Return whether torch can use the GPUs, as `probe` does, for the interpreter that runs this
+    function.
+    """
     import importlib
 
     try:

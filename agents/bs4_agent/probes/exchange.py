@@ -21,7 +21,7 @@ _BEGIN = b"HTTP/"
 
 
 class NoHttp(ValueError):
-    """Raised if the answer is not HTTP, or is larger than an answer may be."""
+    """Raised if a server's answer is not HTTP, or is larger than the limit for an answer."""
 
 
 class CutOff(ConnectionError):
@@ -30,19 +30,19 @@ class CutOff(ConnectionError):
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of a server: its HTTP status and its body."""
+    """The HTTP status and the body of a server's answer."""
 
     status: int
     body: bytes
 
 
 def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer:
-    """Send `request` to an IP `address` and return the answer. The request must be complete and
-    must contain `Connection: close`.
+    """Send `request`, a complete HTTP request with `Connection: close`, to the IP `address` and
+    return the server's answer.
 
     `deadline` is in seconds of the monotonic clock and covers the whole exchange. Raises
-    ConnectionRefusedError if nothing listens, TimeoutError, ConnectionError (CutOff is one) or
-    NoHttp.
+    ConnectionRefusedError if no process listens, TimeoutError after the deadline, CutOff or another
+    ConnectionError if the connection breaks, and NoHttp if the answer is not HTTP.
     """
     # create_connection is not used: its getaddrinfo loads the tables of international names (0.8
     # MB), and `address` is an IP address already.
@@ -62,8 +62,8 @@ def exchange(address: str, port: int, request: bytes, deadline: float) -> Answer
 
 
 def request(method: str, host: str, path: str, body: bytes | None) -> bytes:
-    """Return the bytes of a request for `exchange`. `body` is JSON, or None for no body. `host` and
-    `path` must come from urlsplit, which removes line breaks.
+    """Return an HTTP request as the bytes that `exchange` sends. `body` is JSON, or None for no
+    body. `host` and `path` must come from urlsplit, which removes line breaks.
     """
     lines = [
         f"{method} {path} HTTP/1.1",

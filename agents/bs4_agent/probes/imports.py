@@ -29,12 +29,13 @@ def probe(
     more: Mapping[str, str] | None = None,
     ask: Ask | None = None,
 ) -> dict[str, str | None]:
-    """Return {module: None if it can be imported, else the error in one line}.
+    """Try to import each of `modules` in the interpreter `python`. Return {module: None if it can
+    be imported, otherwise the error in one line}.
 
-    If no result came back for a module (the interpreter crashed, or took longer than `timeout`
-    seconds in all), its error says so. `more` has environment variables besides ours; `ask` runs
-    the interpreter if it is not on this machine. Raises StepFailed if the interpreter cannot be
-    started.
+    A module without a result (the interpreter crashed, or took longer than `timeout` seconds in
+    all) has an error that says so. `more` has environment variables besides the agent's own; `ask`
+    runs the interpreter if it is not on this machine. Raises StepFailed if the interpreter cannot
+    be started.
     """
     import subprocess
 
@@ -74,8 +75,9 @@ def probe(
 
 
 def main() -> None:
-    """Import the modules named on standard input and write one line of JSON for each as soon as its
-    result is known, so that a crash loses only the module that crashed. Then end the process.
+    """Be the script that `probe` runs: import the modules named on standard input, and write one
+    line of JSON for each as soon as its result is known, so that a crash loses only the result of
+    the module that crashed. Then end the process.
     """
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # other output of a module goes to standard error

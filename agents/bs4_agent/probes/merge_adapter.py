@@ -15,7 +15,10 @@ import sys
 
 
 def main() -> int:
-    """Merge the adapter, save model and tokenizer to the target, and return the exit code 0."""
+    """Merge an adapter into its base model in a process of its own, save the model and the
+    tokenizer to the target directory, and return the exit code 0. The paths are on the command
+    line.
+    """
     parser = argparse.ArgumentParser()
     for name in ("base", "adapter", "target"):
         parser.add_argument(f"--{name}", required=True)

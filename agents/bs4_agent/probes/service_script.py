@@ -53,8 +53,8 @@ Answer = dict[str, Any]
 
 
 def ask(request: Mapping[str, Any]) -> Answer:
-    """Query the services and return the answer that `services.probe` describes. Each service has a
-    thread, so a service that does not answer costs only its own time-out.
+    """Query Hugging Face's hub, W&B and B2, and return the answer that `services.probe` describes.
+    Each service is queried on a thread of its own, so one that does not answer delays no other.
     """
     given = request.get("urls") or {}
     urls = {name: str(given.get(name) or _url(name)).rstrip("/") for name in URLS}
@@ -214,12 +214,16 @@ def _fetch(
 
 
 class KeepTokenAtHome(urllib.request.HTTPRedirectHandler):
-    """Removes the token from a request that is redirected to another host, as downloads are."""
+    """Follows HTTP redirects, but removes the token from a request that is redirected to another
+    host. Downloads are redirected so.
+    """
 
     def redirect_request(
         self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> urllib.request.Request | None:
-        """Return the redirected request, without the token if it goes to another host."""
+        """Return the request for the new address, without the token if that is another host. Return
+        None if the redirect is not followed.
+        """
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if (
             following is not None
@@ -272,7 +276,9 @@ def hub_home() -> Path:
 
 
 def cached_config(model: str) -> Any:
-    """Return the content of the model's config.json from an earlier download, or None."""
+    """Return the content of the config.json of the model with the id `model`, from an earlier
+    download to Hugging Face's cache on this machine. Return None if it is not there.
+    """
     root = Path(os.environ.get("HF_HUB_CACHE") or hub_home() / "hub")
     for path in sorted(root.glob(f"models--{model.replace('/', '--')}/snapshots/*/config.json")):
         try:
@@ -283,8 +289,8 @@ def cached_config(model: str) -> Any:
 
 
 def hub_token() -> tuple[str, str]:
-    """Return (absent | environment | file, the token). It is looked up in the same order as
-    huggingface_hub does.
+    """Return (where it was found, the Hugging Face token). The first is "environment", "file", or
+    "absent" with the token "". The places are searched in the same order as huggingface_hub does.
     """
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if token := os.environ.get(name, "").strip():
@@ -294,8 +300,9 @@ def hub_token() -> tuple[str, str]:
 
 
 def wandb_key() -> tuple[str, str]:
-    """Return (absent | environment | file, the key). It is looked up as wandb does: in its
-    variable, then in ~/.netrc under the host of WANDB_BASE_URL.
+    """Return (where it was found, the W&B key). The first is "environment", "file", or "absent"
+    with the key "". As in wandb, the environment variable comes first, then ~/.netrc under the host
+    of WANDB_BASE_URL.
     """
     if key := os.environ.get("WANDB_API_KEY", "").strip():
         return "environment", key
@@ -312,8 +319,9 @@ def wandb_key() -> tuple[str, str]:
 
 
 def b2_key(file: str = "") -> tuple[str, str, str]:
-    """Return (absent | environment | file, key id, key). It comes from the variables that b2 reads,
-    else from `file` {key_id, key}, else from the account file that `b2 account authorize` writes.
+    """Return (where it was found, key id, key) for B2. The first is "environment", "file", or
+    "absent" with empty keys. The variables that b2 reads come first, then the JSON file `file` with
+    key_id and key, then the account file that `b2 account authorize` writes.
     """
     identifier = os.environ.get("B2_APPLICATION_KEY_ID", "").strip()
     key = os.environ.get("B2_APPLICATION_KEY", "").strip()

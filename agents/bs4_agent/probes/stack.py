@@ -29,11 +29,12 @@ _DISTRIBUTIONS = {
 
 
 def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str, str | None]:
-    """Return the versions in the environment of the interpreter `python`.
+    """Return the versions of what is installed in the environment of the interpreter `python`.
 
     The keys are `python`, `torch`, `vllm`, `sglang`, `ray`, `prime_rl`, `verl`, `verifiers`,
-    `flash_attn` and `cuda`; the value is None for what is not installed. `ask` runs the interpreter
-    if it is not on this machine. Raises StepFailed if it does not answer within `timeout` seconds.
+    `flash_attn` and `cuda`; the value is None for a package that is not installed. `ask` runs the
+    interpreter if it is not on this machine. Raises StepFailed if there is no answer within
+    `timeout` seconds.
     """
     import subprocess
 
@@ -52,7 +53,7 @@ def probe(python: str, timeout: float = 5.0, ask: Ask | None = None) -> dict[str
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions in the environment of the interpreter that runs this function."""
+    """Return the same versions as `probe`, for the interpreter that runs this function."""
     found: dict[str, str | None] = {"python": sys.version.split()[0]}
     found.update((key, _version(name)) for key, name in _DISTRIBUTIONS.items())
     found["cuda"] = _cuda(found["torch"])

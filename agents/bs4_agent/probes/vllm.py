@@ -34,11 +34,11 @@ METRICS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Probe:
-    """The result of one probe.
+    """The result of one probe of a vLLM server. `ok` is True if it answered as it should.
 
-    `error` is None, or one of: refused (nothing listens), timeout, reset (closed in the middle of
-    the answer), http (an error status), bad-answer (another program answered). `status` is the HTTP
-    status, or None if there was none. `seconds` is how long the probe took.
+    `error` is None, or one of: refused (no process listens), timeout, reset (closed in the middle
+    of the answer), http (an error status), bad-answer (another program answered). `status` is the
+    HTTP status, or None if there was no answer. `seconds` is how long the probe took.
     """
 
     ok: bool
@@ -48,7 +48,9 @@ class Probe:
 
 
 class ProbeFailed(AgentError):
-    """Raised if the metrics of a server cannot be read. `probe` has the failed probe's result."""
+    """Raised if the metrics of a vLLM server cannot be read. The attribute `probe` says how the
+    probe failed.
+    """
 
     type = "probe-failed"
 
@@ -58,16 +60,17 @@ class ProbeFailed(AgentError):
 
 
 def health(url: str, timeout: float) -> Probe:
-    """Probe GET /health. Status 200 shows that the API process lives, and nothing about the engine.
-    Raises Refused if `url` is not this pod's own.
+    """Probe GET /health of a vLLM server and return the result. Status 200 proves that the API
+    process is alive, but nothing about the engine that generates tokens. `timeout` is in seconds.
+    Raises Refused if `url` is not on this pod.
     """
     return _ask(url, "GET", "/health", None, time.monotonic(), timeout)[0]
 
 
 def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
-    """Let the server generate one token and return the result. `timeout` in seconds covers
-    everything, including the query for the model's name if `model` is None. Raises Refused if `url`
-    is not this pod's own.
+    """Let the vLLM server generate one token and return the result, which proves that its engine
+    works. `timeout` in seconds covers everything, including the query for the model's name if
+    `model` is None. Raises Refused if `url` is not on this pod.
     """
     start = time.monotonic()
     if model is None:
@@ -91,8 +94,9 @@ def one_token(url: str, timeout: float, model: str | None = None) -> Probe:
 
 
 def metrics(url: str, timeout: float) -> dict[str, float]:
-    """Return the values of METRICS that this server has, by name. Raises ProbeFailed if it does not
-    answer, and Refused if `url` is not this pod's own.
+    """Read a vLLM server's metrics and return {name: value} for those in METRICS that it has.
+    `timeout` is in seconds. Raises ProbeFailed if it does not answer, and Refused if `url` is not
+    on this pod.
     """
     probe, body = _ask(url, "GET", "/metrics", None, time.monotonic(), timeout)
     if not probe.ok:
@@ -103,7 +107,7 @@ def metrics(url: str, timeout: float) -> dict[str, float]:
 
 
 def parse_metrics(text: str) -> dict[str, float]:
-    """Return the values of METRICS in a Prometheus text, by name."""
+    """Return {name: value} of those in METRICS that a text in Prometheus format has."""
     values: dict[str, list[float]] = {}
     for line in text.splitlines():
         name = line.partition("{")[0].partition(" ")[0]
@@ -120,12 +124,11 @@ def parse_metrics(text: str) -> dict[str, float]:
 
 
 def own_address(host: str) -> str:
-    """Return `host` as an IP address of this machine. Raises Refused for any other host, because a
-    config must not make the agent call strangers.
+    """Return the IP address of this machine that `host` means. Raises Refused for a host that is
+    not this machine, so that a config cannot make the agent call strangers.
 
-    The connection goes to the returned address and not to the name, so a name cannot change its
-    meaning in between. Names other than localhost and our own host name are not looked up at all: a
-    resolver may hang for 30 s.
+    Only localhost and our own host name are looked up, because a resolver may hang for 30 s.
+    Connect to the returned address and not to the name, which could change its meaning in between.
     """
     if host in ("localhost", ""):
         return "127.0.0.1"

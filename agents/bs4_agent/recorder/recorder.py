@@ -25,15 +25,15 @@ _SUFFIX = ".report.tar.gz"
 
 
 def stream_name(file: Path) -> str:
-    """Return the name under which consoles read the report in `file`, for example
+    """Return the name of the stream by which consoles read the crash report in `file`, for example
     `report/RUN.ATTEMPT`.
     """
     return f"report/{file.name.removesuffix(_SUFFIX)}"
 
 
 def show_reports(streams: Streams, directory: Path) -> None:
-    """Register every report in `directory` as a stream that consoles can read. Reports that are
-    registered already are left alone.
+    """Register every crash report in `directory` as a stream that consoles can read. A report that
+    is registered already is left as it is.
     """
     for file in sorted(directory.glob(f"*{_SUFFIX}")):
         if stream_name(file) not in streams.names():
@@ -41,8 +41,8 @@ def show_reports(streams: Streams, directory: Path) -> None:
 
 
 class Recorder:
-    """Writes crash reports. `crashed` and `found` are called when the journal records the event and
-    only schedule a report; `run` writes the reports on a thread of its own.
+    """Writes crash reports. Call `crashed` and `found` when the journal records a crash or an
+    incident; both only schedule a report. `run` writes the reports on a thread of its own.
     """
 
     def __init__(self, pod: Pod, streams: Streams) -> None:
@@ -52,21 +52,23 @@ class Recorder:
         self._crashed: dict[tuple[str, int], float] = {}
 
     def crashed(self, run: str, attempt: int) -> None:
-        """Schedule a report about an attempt that ended with an error and without a stop order."""
+        """Schedule a crash report about an attempt that ended with an error although nobody ordered
+        a stop.
+        """
         with self._changed:
             self._crashed[run, attempt] = time.monotonic()
             self._ask(run, attempt)
 
     def found(self, run: str, attempt: int) -> None:
-        """Schedule the report again, because an incident was opened. Nothing happens unless the
-        attempt crashed within the last 15 minutes (`LATE_S`).
+        """Schedule the crash report of an attempt again, because an incident of it was opened.
+        Nothing happens unless the attempt crashed within the last 15 minutes (`LATE_S`).
         """
         with self._changed:
             if time.monotonic() - self._crashed.get((run, attempt), float("-inf")) < LATE_S:
                 self._ask(run, attempt)
 
     def run(self, stop: threading.Event) -> None:
-        """Write the reports that are due, again and again, until `stop` is set."""
+        """Write each scheduled report when it is due, until `stop` is set."""
         while not stop.is_set():
             for run, attempt in self._ready():
                 self._write(run, attempt)

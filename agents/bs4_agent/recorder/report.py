@@ -66,8 +66,9 @@ _SECRET = re.compile(
 def write(
     pod: Pod, streams: Streams, run: str, attempt: int, target: Path, *, now: float | None = None
 ) -> dict[str, Any]:
-    """Write the report to `target` and return the contents of its `report.json`. An existing
-    `target` is replaced as a whole or not at all.
+    """Write the crash report of an attempt to the file `target`, a compressed tar archive, and
+    return the content of its `report.json`. An existing `target` is replaced as a whole or not at
+    all.
 
     `now` is the wall-clock time of the report in seconds; None means the current time. Raises
     OSError if the disk is full.
@@ -90,8 +91,8 @@ def write(
 
 
 def without_secrets(config: bytes) -> bytes:
-    """Return the text of a config in which the values of keys that look like secrets are replaced
-    by "(left out)".
+    """Return the text of a config in which the value of each key that looks like a secret is
+    replaced by "(left out)".
     """
     return _SECRET.sub(rb'\1"(left out)"', config)
 
@@ -211,11 +212,9 @@ def _line_near(piece: Piece, offset: int) -> int:
 
 
 def kernel_lines(dev: Path, since_m: float = 0.0) -> bytes | None:
-    """Return the kernel's newest lines as `[ 1234.567890] text`, in the format of dmesg. At most
-    2,000 are kept.
-
-    Lines older than `since_m` (seconds since the machine booted) are left out. Return None if the
-    agent may not read `dev`/kmsg.
+    """Return the newest lines of the kernel's log, at most 2,000, as dmesg prints them (`[
+    1234.567890] text`). Lines older than `since_m` (seconds since the machine booted) are left out.
+    Return None if the agent may not read `dev`/kmsg.
     """
     log = KernelLog(dev, past=True)
     lines: deque[bytes] = deque(maxlen=LINES)

@@ -41,11 +41,12 @@ _PASSWORD = re.compile(r"\bpassword\s+(\S+)")
 
 
 def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Parse the credentials that confirm a set-up and return them as `{name: {field: value}}`.
+    """Parse the secrets that a person sends to confirm a set-up, and return them as `{credential:
+    {field: value}}`; {} if none are expected or sent.
 
-    `expected` has the names of the credentials that the plan needs; the payload must hold exactly
-    these. Raises BadRequest, which never repeats what was sent, if a value is missing, malformed or
-    unexpected.
+    `expected` has the names of the credentials that the plan needs; the payload must have exactly
+    these. Raises BadRequest if a value is missing, malformed or unexpected. Its message never
+    repeats what was sent.
     """
     if not payload and not expected:
         return {}
@@ -81,34 +82,34 @@ def parse(payload: bytes, expected: tuple[str, ...]) -> dict[str, dict[str, str]
 
 
 class Incoming:
-    """The secret values of one action until the action ends. They are kept on disk, so that the
-    action can go on after the agent was killed.
+    """The secrets that a person has sent with one action. They are stored in a private file in the
+    agent's home until the action ends, so that the action can continue after the agent was killed.
     """
 
     def __init__(self, home: Home, key: str) -> None:
         self._path = home.credentials / "incoming" / f"{key}.json"
 
     def keep(self, values: Mapping[str, Mapping[str, str]]) -> None:
-        """Write the values to a private file. `values` maps the name of a credential to its fields;
-        nothing is written if it is empty.
+        """Store the secrets in the action's private file. `values` maps the name of a credential to
+        its fields. Nothing is written if there are none.
         """
         if values:
             write_private(self._path, json.dumps(values))
 
     def get(self, name: str) -> dict[str, str] | None:
-        """Return the fields of the credential `name`, or None if the action did not bring it."""
+        """Return the fields of the credential `name`, or None if this action did not bring it."""
         found = (read_json(self._path) or {}).get(name)
         if isinstance(found, dict):
             return found
         return None
 
     def forget(self) -> None:
-        """Delete the values of the action, if there are any."""
+        """Delete the stored secrets of the action. Do nothing if none are stored."""
         self._path.unlink(missing_ok=True)
 
 
 def forget_all_but(home: Home, keys: set[str]) -> None:
-    """Delete the waiting values of every action whose key is not in `keys`. Such an action ended
+    """Delete the stored secrets of every action whose key is not in `keys`. Such an action ended
     while no agent was running.
     """
     directory = home.credentials / "incoming"
@@ -118,7 +119,9 @@ def forget_all_but(home: Home, keys: set[str]) -> None:
 
 
 def place(name: str, home: Home) -> Path:
-    """Return the path of the file from which programs read the credential `name` by themselves."""
+    """Return the path of the file from which the credential's own programs read it, for example
+    ~/.netrc for "wandb".
+    """
     if name == "wandb":
         return Path(os.environ.get("NETRC") or Path.home() / ".netrc")
     if name == "huggingface":
@@ -131,7 +134,9 @@ def place(name: str, home: Home) -> Path:
 
 
 def stored(name: str, home: Home) -> dict[str, str] | None:
-    """Return the fields of the stored credential `name`, or None if there is none."""
+    """Return the fields of the credential `name` from its file on the pod, or None if none is
+    stored.
+    """
     path = place(name, home)
     if name == "b2":
         found = read_json(path)
@@ -160,8 +165,8 @@ def private(path: Path) -> bool:
 
 
 def store(name: str, values: Mapping[str, str], home: Home) -> None:
-    """Store the credential `name` in its file. Only an older value of the same credential is
-    replaced; the rest of the file stays.
+    """Write the credential `name` into its file on the pod, readable by its owner only. In a file
+    with other entries (~/.netrc), only an older value of the same credential is replaced.
     """
     path = place(name, home)
     if name == "b2":
@@ -186,8 +191,8 @@ def _text(path: Path, errors: str) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file of mode 0600 with one rename, so that others can never read it, not even for a
-    moment. A symbolic link is followed and the file that it points to is replaced.
+    """Replace the file `path` by `text` with one rename, with mode 0600, so that other users can
+    never read the text. If `path` is a symbolic link, the file that it points to is replaced.
     """
     path = path.resolve()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

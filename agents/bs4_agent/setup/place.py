@@ -22,8 +22,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Place:
-    """The pod on which a set-up works. `user` is the home directory of the person who trains;
-    `hard_nofile` returns the highest number of open files that a process may request on this pod.
+    """The pod on which a set-up works, with what its steps need there. `user` is the home directory
+    of the person who trains. `hard_nofile` returns the highest number of open files that a process
+    may request on this pod.
     """
 
     home: Home
@@ -32,24 +33,27 @@ class Place:
     hard_nofile: Callable[[], int]
 
     def bin(self) -> Path:
-        """Return the directory into which uv's installer puts uv. Launches look for uv there
-        besides the PATH.
+        """Return the directory into which uv's installer puts the program uv. Launches look for uv
+        there and on the PATH.
         """
         return self.user / ".local" / "bin"
 
     def path(self) -> str:
-        """Return the value of PATH for our commands, with uv's directory first."""
+        """Return the value of PATH for the commands of a set-up, with the directory of uv first."""
         return os.pathsep.join([str(self.bin()), os.environ.get("PATH", os.defpath)])
 
     def which(self, program: str) -> str | None:
-        """Return the path of `program`, or None if it is not installed."""
+        """Return the path of the program on the PATH of a set-up's commands, or None if it is not
+        installed.
+        """
         import shutil
 
         return shutil.which(program, path=self.path())
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the variables that our commands get besides the agent's own environment. They must
-        find uv, and must not wait for somebody to type.
+        """Return the environment variables that a set-up's commands get besides the agent's own,
+        with those in `more`. They let the commands find uv, and prevent them from waiting for
+        somebody to type.
         """
         return {
             "PATH": self.path(),
@@ -60,8 +64,8 @@ class Place:
         }
 
     def ask(self, argv: Sequence[str], cwd: Path | None = None) -> tuple[int, str]:
-        """Run a command that only reads and return its exit code and its output. The exit code is
-        127 if the program does not exist and 124 if it takes more than a minute.
+        """Run a command that changes nothing and return (exit code, output). The exit code is 127
+        if the program does not exist, and 124 if it takes more than a minute.
         """
         try:
             done = subprocess.run(
@@ -81,8 +85,8 @@ class Place:
         return done.returncode, done.stdout.decode("utf-8", "replace").strip()
 
     def sudo(self) -> list[str] | None:
-        """Return the words that go before a command that needs root: an empty list if the agent is
-        root, None if it cannot become root.
+        """Return the words to put before a command that needs root: an empty list if the agent is
+        root already, and None if it cannot become root.
         """
         if os.geteuid() == 0:
             return []
@@ -91,7 +95,7 @@ class Place:
         return None
 
     def shown(self, path: Path) -> str:
-        """Return the path as text, with ~ for the user's home directory."""
+        """Return the path as text for people, with ~ in the place of the user's home directory."""
         if path.is_relative_to(self.user):
             return f"~/{path.relative_to(self.user)}"
         return str(path)
@@ -99,7 +103,9 @@ class Place:
 
 @dataclass(frozen=True)
 class SetupContext:
-    """The context of a step: one recipe on one pod, for one action with the key `action`."""
+    """What the steps of a set-up work with: one recipe on one pod, for one action. `action` is the
+    action's key.
+    """
 
     place: Place
     recipe: Recipe
@@ -113,41 +119,46 @@ class SetupContext:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Run a command that may take minutes, by default in the user's home directory. Raises
-        StepFailed if its exit code is not 0. `say` receives progress messages.
+        """Run a command that may take minutes, in `cwd` or the user's home directory, until it
+        ends. `environment` has variables besides those of `Place.environment`. `say` receives
+        progress messages. Raises StepFailed if the exit code is not 0.
         """
         self.place.jobs.run(
             self.action, argv, cwd or self.place.user, self.place.environment(environment), say
         )
 
     def started(self, argv: Sequence[str]) -> bool:
-        """Return True if this action has started the command, even if the command still runs."""
+        """Return True if this action has started the command before and it still runs or has ended.
+        Return False if it must be started (again).
+        """
         return self.place.jobs.find(self.action, argv) is not None
 
     def incoming(self) -> Incoming:
-        """Return the secret values that came with the confirmation of this action."""
+        """Return the secrets that a person sent when this action was confirmed, if any."""
         return Incoming(self.place.home, self.action)
 
 
 class SetupStep(Protocol):
-    """One kind of set-up step. It is like playbooks.world.Step, but works on a pod instead of a
-    run.
+    """One kind of step of a set-up. It is like playbooks.pod_actions.Step, but works on a pod
+    instead of a run.
 
-    `plan` also returns steps that have nothing to do. The `shown` field of a planned step holds
-    what is there now (`now`) and whether that is enough (`done`).
+    `plan` also returns steps that have nothing to do. In a planned step's `shown`, `now` says what
+    the pod has at present, and `done` whether that is enough.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned steps of this kind for the recipe. Raises NotApplicable if somebody's
-        own work is in the way.
+        """Return the planned steps of this kind for the recipe. Raises NotApplicable if files of a
+        person's own work are in the way.
         """
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the pod already is as the planned step would leave it."""
+        """Return True if the pod is already in the state that the planned step would leave; the
+        step is then skipped.
+        """
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets to act on. Raises PlanChanged if the pod has changed since the plan
-        was made.
+        """Return the concrete targets to act on, for example files. Raises PlanChanged if the pod
+        has changed since the plan was made.
         """
 
     def act(
@@ -157,6 +168,7 @@ class SetupStep(Protocol):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Carry out the step and return a sentence about the result. `say` receives progress
-        messages. Raises StepFailed if the step failed.
+        """Carry out the step on `targets`, the result of `check`, and return a sentence about the
+        result. `say` receives progress messages. Raises StepFailed if the step does not reach its
+        goal.
         """

@@ -23,8 +23,9 @@ NAME = "setup"
 
 @dataclass(frozen=True)
 class SetupPlan:
-    """The plan of a set-up. It is like playbooks.plan.Plan, but for a pod, so it has no run and no
-    attempt. `expires_m` is in seconds of the monotonic clock.
+    """The plan of a set-up: the steps with everything that they will do on the pod. It is like
+    playbooks.plan.Plan, but has no attempt, and `run` is "". It is valid until `expires_m`, in
+    seconds of the monotonic clock.
     """
 
     recipe: Recipe
@@ -34,13 +35,13 @@ class SetupPlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms. It covers the recipe and the kind, parameters and
-        targets of every step.
+        """Return the hash of the plan; a person confirms exactly this plan by sending the hash
+        back. It covers the recipe and the kind, parameters and targets of every step.
         """
         return digest({"setup": self.recipe.as_dict(), "steps": hashed_steps(self.steps)})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled and shown."""
+        """Return the plan as the dictionary that the journal holds and a console shows."""
         return {
             "playbook": NAME,
             "title": f"Set the pod up for {self.recipe.trainer}",
@@ -55,13 +56,16 @@ class SetupPlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], expires_m: float) -> SetupPlan:
-        """Return the plan that `as_dict` has written."""
+        """Return the plan that `as_dict` has written. `expires_m` is given apart, because the
+        dictionary does not contain it.
+        """
         return cls(read(data["recipe"]), steps_from_dicts(data["steps"]), expires_m)
 
 
 def make(place: Place, recipe: Recipe, action: str) -> SetupPlan:
-    """Return the plan for the current state of the pod. Raises NotApplicable if somebody's own work
-    is in the way or a file cannot be read.
+    """Return the plan that brings the pod from its present state to what `recipe` describes.
+    `action` is the action's key. Raises NotApplicable if files of a person's own work are in the
+    way or a file cannot be read.
     """
     context = SetupContext(place, recipe, action)
     steps: list[Planned] = []

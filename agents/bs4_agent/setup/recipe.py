@@ -27,9 +27,9 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD")
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment to install. `source` is where it comes from, `package` the name of its
-    distribution, and `module` the Python module that is imported. `version` is "" if any version
-    will do.
+    """One training environment (a Python package) to install. `source` is where it comes from,
+    `package` the name under which pip knows it, and `module` the Python module to import. `version`
+    is "" if any version will do.
     """
 
     source: str
@@ -39,20 +39,21 @@ class Environment:
 
     @property
     def from_hub(self) -> bool:
-        """Return True if the environment comes from the Environments Hub, and not from a file or a
-        directory of the pod.
+        """Return True if the environment comes from the Environments Hub, and False if it is a file
+        or a directory on the pod.
         """
         return _HUB.fullmatch(self.source) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a pod shall become.
+    """What a set-up installs on a pod.
 
-    `directory` is where prime-rl goes, `repository` and `revision` what is checked out there.
-    `sync` has the arguments of `uv sync`, `uv` the address of uv's installer. `variables` are in
-    the environment of every launch in that directory. `secrets` has the names of the credentials
-    whose values come with the confirmation. `nofile` is the number of files that a launch may open.
+    `directory` is where prime-rl goes, and `repository` and `revision` are what is checked out
+    there. `sync` has the arguments of `uv sync`, and `uv` is the URL of uv's installer. `variables`
+    are set in the environment of every launch in that directory. `secrets` has the names of the
+    credentials that are sent with the confirmation. `nofile` is the limit of open files for
+    launches.
     """
 
     trainer: str
@@ -67,7 +68,7 @@ class Recipe:
     nofile: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the recipe in the form in which `read` takes it."""
+        """Return the recipe as the body of an action, which `read` accepts again."""
         return {
             "trainer": self.trainer,
             "directory": str(self.directory),
@@ -83,8 +84,8 @@ class Recipe:
 
 
 def read(data: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in an action's body. Raises BadRequest, which names the first value that is
-    not allowed.
+    """Return the recipe in the body of an action. Raises BadRequest, whose message names the first
+    value that is not allowed.
     """
     trainer = str(data.get("trainer"))
     if trainer not in _SET_UP:
@@ -113,9 +114,9 @@ def read(data: Mapping[str, Any]) -> Recipe:
 
 
 def environment(source: str) -> Environment:
-    """Return the environment at `source`, which is `owner/name[@version]` of the hub, a `.whl` file
-    on the pod, or a directory on the pod with a pyproject.toml. Raises BadRequest for anything
-    else.
+    """Return the training environment at `source`, which is `owner/name[@version]` of the
+    Environments Hub, a `.whl` file on the pod, or a directory on the pod with a pyproject.toml.
+    Raises BadRequest if it is anything else.
     """
     if (found := _HUB.fullmatch(source)) is not None:
         return Environment(

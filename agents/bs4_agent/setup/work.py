@@ -22,8 +22,8 @@ from bs4_agent.streams.logs import LogStream
 
 
 class SetupRunner(StepRunner):
-    """Carries out the plan of one set-up. `key` is the action's key; `rest` is a context in which a
-    newer agent may take over.
+    """Carries out the plan of one set-up. `key` is the action's key. `rest` is a safe point: a
+    context in which a newer agent may take over.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class SetupRunner(StepRunner):
 
 
 class SetUps:
-    """Plans and carries out set-ups; one per pod. `actions.Actions` accepts and holds the actions
-    and starts their threads.
+    """Plans and carries out the set-up actions; one object per pod. `actions.Actions` accepts these
+    actions and runs them on threads.
 
     `record` appends to the journal, `hard_nofile` returns the highest number of open files that a
     process may request, `restart` is the command with which a shim restarts the agent, and `rest`
-    is a context in which a newer agent may take over.
+    is a safe point: a context in which a newer agent may take over.
     """
 
     def __init__(
@@ -87,15 +87,18 @@ class SetUps:
         self._place = Place(home, Path.home(), self.jobs, hard_nofile)
 
     def plan(self, key: str, recipe: Recipe) -> None:
-        """Make the plan of the action `key` and journal it, or journal why there is none."""
+        """Make a plan for the action `key` and write it to the journal, or write there why no plan
+        can be made.
+        """
         journal_plan(self._record, key, NAME, "", lambda: make(self._place, recipe, key))
 
     def confirmed(self, key: str, body: Mapping[str, Any], payload: bytes) -> SetupPlan:
-        """Return the plan with the body's hash and keep the secrets in `payload` for it.
+        """Return the journalled plan whose hash is `plan_hash` in `body`, and store the secrets in
+        `payload` on the pod for the action `key`.
 
-        Raises Refused if no set-up plan has that hash, PlanExpired if it is older than 15 minutes
-        or the pod was rebooted, Busy if another set-up's command still runs, and BadRequest if the
-        secrets do not fit the plan.
+        Raises Refused if no set-up plan has that hash, PlanExpired if the plan is older than 15
+        minutes or the pod was rebooted since, Busy if a command of another set-up still runs, and
+        BadRequest if the secrets are not those that the plan needs.
         """
         view = confirmed_plan(
             self._ledger,
@@ -111,8 +114,9 @@ class SetUps:
         return plan
 
     def carry_out(self, key: str, plan: SetupPlan, before: ActionView | None = None) -> None:
-        """Carry out the plan to its end, then delete its secrets. `before` is the state of the
-        action that an earlier agent began, or None for a new action.
+        """Carry out the plan to its end and then delete its secrets; how each step ended is written
+        to the journal. `before` is the state that an earlier agent left of this action, or None for
+        a new one.
         """
         try:
             SetupRunner(self._place, self._record, key, plan, self._rest).run(before)
@@ -120,12 +124,12 @@ class SetUps:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """Delete the secrets of an action that will not go on."""
+        """Delete the stored secrets of the action `key`, because it will not go on."""
         credentials.Incoming(self._home, key).forget()
 
     def forget_ended(self) -> None:
-        """Delete the secrets of actions that ended, or were never accepted, while the agent was not
-        running.
+        """Delete the stored secrets of all actions that have ended or that the journal does not
+        know. Such actions ended while no agent was running, or were never accepted.
         """
         credentials.forget_all_but(
             self._home, {action.key for action in self._ledger.actions.values() if not action.ended}

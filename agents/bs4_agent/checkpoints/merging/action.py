@@ -22,7 +22,9 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class MergePlan:
-    """The plan of one merge. `expires_m` is in seconds of the monotonic clock."""
+    """The plan of one merge of a checkpoint's shards into a Hugging Face directory. The plan
+    expires at `expires_m`, in seconds of the monotonic clock.
+    """
 
     prepared: Prepared
     expires_m: float
@@ -30,7 +32,9 @@ class MergePlan:
 
     @property
     def steps(self) -> list[Planned]:
-        """Return the two steps of the merge: run the merger, then put the result in its place."""
+        """Return the two steps of the plan: run the merger, then move the merged model to its final
+        directory.
+        """
         one = self.prepared
         return [
             Planned(
@@ -60,11 +64,13 @@ class MergePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms."""
+        """Return the hash of the plan. A person confirms exactly this plan by sending the hash
+        back.
+        """
         return digest({"merge": self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled and shown."""
+        """Return the plan as the dictionary that the journal holds and a console shows."""
         one = self.prepared
         return {
             "playbook": NAME,
@@ -85,18 +91,24 @@ class MergePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MergePlan:
-        """Return the plan that `as_dict` has written. Its `expires_m` is 0."""
+        """Return the plan in a dictionary that `as_dict` has written. Its `expires_m` is 0, because
+        the dictionary does not contain it.
+        """
         return cls(again(data), 0.0)
 
 
 def make(merging: Merging, asked: MergeRequest) -> MergePlan:
-    """Return the plan of what a merge would do now. Raises the errors of `Merging.find`."""
+    """Return the plan of what a merge would do now. Nothing is changed on the pod. Raises the
+    errors of `Merging.find`: NotApplicable, Refused or BadRequest.
+    """
     return MergePlan(merging.find(asked), time.monotonic() + LIFETIME_S)
 
 
 @dataclass(frozen=True)
 class MergeContext:
-    """The context of the steps of a merge. `action` is the action's key."""
+    """What the steps of a merge work with: the code that merges, and what is to be merged. `action`
+    is the action's key.
+    """
 
     merging: Merging
     prepared: Prepared
@@ -104,14 +116,16 @@ class MergeContext:
 
 
 class Merge:
-    """The step that runs the merger."""
+    """The step that runs the merger and leaves the merged model beside the target."""
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
-        """Return True if this action has merged the model already."""
+        """Return True if this action has already produced the merged model."""
         return context.merging.merged(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets; the worker checks the step while it holds it."""
+        """Return an empty list. The merger's own process checks the checkpoint while it holds it
+        against removal.
+        """
         return []  # the worker checks the step while it holds it
 
     def act(
@@ -121,19 +135,21 @@ class Merge:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Run the merger and return a sentence about the result."""
+        """Run the merger to its end and return a sentence about the result. Raises the errors of
+        `Merging.merge`.
+        """
         return context.merging.merge(context.prepared, context.action, say)
 
 
 class Place:
-    """The step that puts the merged model in its place."""
+    """The step that moves the merged model to its final directory."""
 
     def done(self, context: MergeContext, planned: Planned) -> bool:
-        """Return True if this action has put the model in its place already."""
+        """Return True if this action has already moved the model to its final directory."""
         return context.merging.placed(context.prepared, context.action)
 
     def check(self, context: MergeContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the directory that will be created."""
+        """Return one target: the directory that will be created for the model."""
         return [{"path": str(context.prepared.target)}]
 
     def act(
@@ -143,7 +159,9 @@ class Place:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Put the model in its place and return a sentence about it."""
+        """Move the model to its final directory and return a sentence about it. Raises the errors
+        of `Merging.place`.
+        """
         return context.merging.place(context.prepared, context.action)
 
 
@@ -151,7 +169,7 @@ STEPS: Mapping[str, Any] = {"merge": Merge(), "place": Place()}
 
 
 class MergeRunner(StepRunner):
-    """Carries out the plan of one merge."""
+    """Carries out the plan of one merge step by step, and journals how each step ended."""
 
     def __init__(
         self, merging: Merging, record: Recorder, key: str, plan: MergePlan, rest: Rest

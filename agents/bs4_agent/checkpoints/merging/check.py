@@ -16,10 +16,11 @@ _HEADER_MOST = 64 * 1024 * 1024
 
 
 def lacking(directory: Path) -> str:
-    """Return what is missing in a Hugging Face directory, as a phrase, or "" if it is complete.
+    """Return what is missing in a Hugging Face model directory, as a phrase, or "" if the directory
+    is complete.
 
     It is complete if config.json names a model, every safetensors file is as long as its header
-    says, and every shard that the index names exists and holds the tensors that the index has for
+    says, and every shard that the index names exists and holds the tensors that the index lists for
     it.
     """
     config = _object(directory / _CONFIG)

@@ -48,8 +48,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class MergeRequest:
-    """The request for one merge. `step` None means the newest complete step. `target` "" means
-    `merged/global_step_N` in the run's directory; a relative target counts from the run's cwd.
+    """What a person requests from one merge of a checkpoint's shards into a Hugging Face directory.
+    `step` None means the newest complete step. `target` "" means `merged/global_step_N` in the
+    run's directory; a relative target counts from the directory in which the run was started.
     """
 
     run: str
@@ -58,7 +59,9 @@ class MergeRequest:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> MergeRequest:
-        """Return the request in an action's body. Raises BadRequest if it is malformed."""
+        """Return the request in the body of an action. Raises BadRequest if the body is no valid
+        request.
+        """
         step, target = body.get("step"), body.get("target") or ""
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to merge; give a number.")
@@ -67,19 +70,19 @@ class MergeRequest:
         return cls(safe_name(str(body.get("run") or ""), "run"), step, target)
 
     def body(self) -> dict[str, Any]:
-        """Return the request in the form in which `read` takes it."""
+        """Return the request as the body of an action, which `read` accepts again."""
         return {"run": self.run, "step": self.step, "target": self.target}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """What a merge would do.
+    """Everything that one merge will do, found out in advance.
 
     `source` is the directory with the shards and `target` the directory to create. `commands` are
     run one after the other in `cwd`. `inside` is True if the merger writes into the directory that
-    it reads. `files` has the state of the files that are read. `bytes` is the size of the ranks'
-    files, which is the most that the model can have (a merge writes bfloat16). `needed` is the
-    number of bytes that the merge needs on the disk.
+    it reads. `files` has the size and mtime of each file that is read. `bytes` is the size of the
+    ranks' files, which is the most that the model can have (a merge writes bfloat16). `needed` is
+    the number of bytes of disk space that the merge needs.
     """
 
     asked: MergeRequest
@@ -96,11 +99,13 @@ class Prepared:
 
     @property
     def staging(self) -> Path:
-        """Return the directory in which the merge works."""
+        """Return the directory in which the merger works. It is beside `target`."""
         return staging_of(self.target)
 
     def order(self) -> dict[str, Any]:
-        """Return the order for the worker, without the action's key."""
+        """Return the merge as data for the separate program that carries it out. The action's key
+        is not included.
+        """
         return {
             "run": self.asked.run,
             "step": self.step,
@@ -115,15 +120,16 @@ class Prepared:
 
 
 def staging_of(target: Path) -> Path:
-    """Return the directory in which a merge to `target` works. It is beside the target, on the same
-    file system.
+    """Return the directory in which the merger for the directory `target` works: beside `target`,
+    so that the result can be renamed.
     """
     return target.with_name(f".{target.name}.merging")
 
 
 class Merging:
-    """Merges steps; one per pod. `jobs` runs the merger, so that it goes on while the agent is
-    replaced or killed. `memory` returns the (used, total) bytes of the host.
+    """Merges the shards of checkpoints into Hugging Face directories; one per pod. The merger runs
+    under `jobs`, so it goes on while the agent is replaced or killed. `memory` returns (used,
+    total) bytes of the pod's memory.
     """
 
     def __init__(
@@ -137,11 +143,11 @@ class Merging:
         self._memory = memory or MemoryMeter().used_and_total
 
     def find(self, asked: MergeRequest) -> Prepared:
-        """Return what a merge would do now. Nothing is written.
+        """Find out what the requested merge would do now, and return it. Nothing is written.
 
-        Raises NotApplicable if there is no such step, no merger or nothing to merge. Raises Refused
-        if the step is incomplete, the target exists or is in the way of something, or the disk or
-        the memory is too small.
+        Raises NotApplicable if there is no such step, no merger or nothing to merge; Refused if the
+        step is incomplete, the target exists or would be in the way of other files, or the disk or
+        the memory is too small; and BadRequest if a relative target cannot be resolved.
         """
         run = self._runs.get(asked.run)
         if not self._runs.trainer(run).merges:
@@ -291,12 +297,15 @@ class Merging:
         return []
 
     def merged(self, prepared: Prepared, key: str) -> bool:
-        """Return True if this action's verified model is beside the target or in its place."""
+        """Return True if the action `key` has produced its verified model, in the staging directory
+        beside the target or already in the target.
+        """
         return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
 
     def merge(self, prepared: Prepared, key: str, say: Say) -> str:
-        """Run the merger to its end and return a sentence about the result. Raises StepFailed,
-        PlanChanged or Busy with the worker's message.
+        """Run the merger for the action `key` to its end and return a sentence about the result.
+        `say` receives progress messages. Raises PlanChanged if the checkpoint has changed since the
+        plan, and StepFailed if the merge fails or another merge works in the same directory.
         """
         orders = self._home.state / "merges"
         orders.mkdir(mode=0o700, exist_ok=True)
@@ -330,12 +339,15 @@ class Merging:
         return f"{done.get('files', 0)} files, {_gb(done.get('bytes', 0))}, verified"
 
     def placed(self, prepared: Prepared, key: str) -> bool:
-        """Return True if this action's model is in its place and nothing is left beside it."""
+        """Return True if the model of the action `key` is in the target directory and the staging
+        directory is gone.
+        """
         return _made_by(key, prepared.target) and not prepared.staging.exists()
 
     def place(self, prepared: Prepared, key: str) -> str:
-        """Put the model in its place with one rename and return a sentence about it. Raises
-        PlanChanged if the target exists by now.
+        """Move the merged model to the target directory with one rename and return a sentence about
+        it. Raises PlanChanged if the target exists by now, and StepFailed if the model is not
+        complete any more.
         """
         model, target = _beside(prepared), prepared.target
         if not _made_by(key, target):
@@ -356,7 +368,9 @@ class Merging:
 
 
 def again(body: Mapping[str, Any]) -> Prepared:
-    """Return what a plan's dictionary describes, after a restart of the agent."""
+    """Return the merge that a journalled plan describes, so that a restarted agent can continue it.
+    `body` is the dictionary in the plan.
+    """
     return Prepared(
         asked=MergeRequest.read(body["asked"]),
         step=body["step"],

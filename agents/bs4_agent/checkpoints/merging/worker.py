@@ -42,7 +42,8 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Carry out the order in one file, write the result to the answer file, and return the exit
+    """Carry out one merge in a process of its own. The two arguments are paths: a JSON file that
+    describes the merge, and the file to which the result or the error is written. Return the exit
     code: 0, or FAILED.
     """
     order, answer = read_json(Path(arguments[0])), Path(arguments[1])
@@ -131,8 +132,8 @@ def _done(order: Mapping[str, Any], staging: Path, source: Path, owner: int) -> 
 
 
 def stamp(source: Path) -> dict[str, list[int]]:
-    """Return {name: [bytes, mtime in ns]} of the files that a merge reads. A finished checkpoint is
-    never written again, so this identifies its content.
+    """Return {file name: [bytes, mtime in ns]} of the files that a merge of `source` reads. A
+    finished checkpoint is never written again, so this identifies its content.
     """
     entries = [*source.glob("model_world_size_*_rank_*.pt"), *source.glob("lora_adapter/*")]
     found = {}

@@ -73,8 +73,9 @@ Pace = Callable[[int], None]
 
 
 def realm() -> str:
-    """Return where accounts are authorized: Backblaze, or the URL in BS4_B2_REALM. Raises
-    BadRequest for a URL without TLS, unless it is on this machine, because the key could be read.
+    """Return the URL at which B2 accounts are authorized: that of Backblaze, or the one in the
+    environment variable BS4_B2_REALM. Raises BadRequest if that URL has no TLS and is not on this
+    machine, because the key could be read on the way.
     """
     given = os.environ.get("BS4_B2_REALM", "")
     if not given:
@@ -96,8 +97,8 @@ def _loopback(host: str) -> bool:
 
 
 class B2Store:
-    """A bucket of Backblaze B2 as a `store.Store`. Use `open`, which authorizes the account and
-    finds the bucket.
+    """A bucket of Backblaze B2, as an implementation of `store.Store`. Create it with `open`, which
+    authorizes the account and finds the bucket.
     """
 
     def __init__(
@@ -128,12 +129,12 @@ class B2Store:
         pauses: tuple[float, ...] = PAUSES_S,
         raw_api: Any = None,
     ) -> B2Store:
-        """Open a bucket. Raises StoreAuth if the key is not accepted or is for another bucket, and
-        NotThere if the bucket does not exist.
+        """Authorize the account and return the bucket. Raises StoreAuth if the key is not accepted
+        or is for another bucket, and NotThere if the bucket does not exist.
 
-        `at` is the realm, `threads` the number of transfers at a time, `pace` the bandwidth limit
-        over all threads, and `pauses` the seconds between two tries. `raw_api` is b2sdk's simulator
-        in tests.
+        `at` is the URL at which the account is authorized, `threads` the number of simultaneous
+        transfers, `pace` the bandwidth limit over all threads, and `pauses` the seconds to wait
+        before each retry. `raw_api` is b2sdk's simulator in tests.
         """
         api = B2Api(
             InMemoryAccountInfo(),
@@ -156,20 +157,20 @@ class B2Store:
 
     @classmethod
     def of_api(cls, api: B2Api, bucket: str, *, pauses: tuple[float, ...] = PAUSES_S) -> B2Store:
-        """Return the bucket over an API that is authorized already: b2sdk's simulator keeps its
-        account in memory.
+        """Return the bucket of an API object that is authorized already. Tests use it with b2sdk's
+        simulator, which keeps its account in memory.
         """
         with _told(f"b2://{bucket}"):
             return cls(api.get_bucket_by_name(bucket), pauses=pauses)
 
     @property
     def may_delete(self) -> bool:
-        """Return True if the key may delete files."""
+        """Return True if the key that opened the bucket may delete files."""
         return "deleteFiles" in self._bucket.api.account_info.get_allowed()["capabilities"]
 
     def entries(self, prefix: str) -> list[Entry]:
-        """Return the newest version of every file whose name begins with `prefix`, by name. One
-        call lists 1000 names.
+        """Return the newest version of every file whose name begins with `prefix`, sorted by name;
+        empty if there is no such file. Every 1000 names take one request.
         """
         found: list[Entry] = []
         # It starts at the prefix: the service skips to it by itself, the simulator does not.
@@ -185,8 +186,8 @@ class B2Store:
                     return found
 
     def versions(self, name: str) -> list[Entry]:
-        """Return every version of exactly this name, newest first. The versions of a hidden file
-        count, because hiding deletes nothing.
+        """Return every version of exactly this name, newest first, or an empty list. The versions
+        of a hidden file are included, because hiding a file deletes nothing.
         """
         found: list[Entry] = []
         start, version = name, None
@@ -203,15 +204,15 @@ class B2Store:
                     return found
 
     def read(self, name: str, most: int) -> bytes:
-        """Return the content of a small file. Raises NotThere, or StoreDamaged if it has more than
-        `most` bytes.
+        """Return the content of a small file. Raises NotThere if it does not exist, and
+        StoreDamaged if it has more than `most` bytes.
         """
         with self._told(name):
             return self._tried(lambda: _small(self._bucket.download_file_by_name(name), name, most))
 
     def content(self, entry: Entry, most: int) -> bytes:
-        """Return the content of this version of a small file. Raises StoreDamaged if it has more
-        than `most` bytes.
+        """Return the content of exactly this version of a small file. Raises NotThere if it does
+        not exist, and StoreDamaged if it has more than `most` bytes.
         """
         with self._told(entry.name):
             return self._tried(
@@ -219,7 +220,9 @@ class B2Store:
             )
 
     def write(self, name: str, data: bytes) -> Entry:
-        """Write a small file in one call and return its entry."""
+        """Write `data` as the content of the small file `name` in one request, and return its
+        entry. Older versions of the file stay until they are deleted.
+        """
         with self._told(name):
             return self._tried(
                 lambda: _of_version(
@@ -228,8 +231,9 @@ class B2Store:
             )
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
-        """Upload the file at `path`, whose SHA-1 is `sha1`, and return its entry. An upload of the
-        same bytes that was begun before is finished.
+        """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
+        an earlier upload of the same bytes was interrupted, only its missing parts are sent.
+        `progress` receives the number of bytes sent.
         """
         with self._told(name):
             # A file that is smaller than two parts is sent in one call, whatever was begun under
@@ -242,8 +246,9 @@ class B2Store:
             )
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
-        """Download a file to `path` and return its entry. `path` never holds half a file. Raises
-        StoreDamaged if its SHA-1 differs from the store's.
+        """Download the file `name` to `path` and return its entry. The file appears at `path` only
+        when it is complete. Raises NotThere if it does not exist, and StoreDamaged if the bytes do
+        not have the SHA-1 that the store reports.
         """
         half = path.with_name(f".{path.name[:200]}.bs4-part")
         try:
@@ -255,13 +260,13 @@ class B2Store:
         return entry
 
     def delete(self, entry: Entry) -> None:
-        """Delete this version for good. Do nothing if it is gone already."""
+        """Delete this version of the file for good. Do nothing if the version is gone already."""
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent):
             self._session.delete_file_version(entry.version, entry.name)
 
     def unfinished(self, prefix: str) -> list[Entry]:
-        """Return the large files below `prefix` that were begun and neither finished nor cancelled.
-        They are billed, and no listing shows them.
+        """Return the uploads of large files below `prefix` that were begun and neither finished nor
+        cancelled. B2 bills their parts, and the listing of `entries` does not show them.
         """
         with self._told(prefix):
             found = []
@@ -274,7 +279,9 @@ class B2Store:
             return found
 
     def cancel(self, entry: Entry) -> None:
-        """Delete an unfinished large file with its parts."""
+        """Cancel an unfinished upload from `unfinished` and delete its parts. Do nothing if it is
+        gone already.
+        """
         with self._told(entry.name), contextlib.suppress(b2.FileNotPresent, b2.BadRequest):
             self._session.cancel_large_file(entry.version)
 

@@ -6,8 +6,8 @@ from bs4_agent.errors import AgentError
 
 
 class StoreError(AgentError):
-    """Base of the errors of a store. `passing` is True if the same call may succeed later without
-    anybody doing anything.
+    """Base class of the errors of an object store. `passing` is True if the same call may succeed
+    later although nobody changes anything.
     """
 
     type = "store"
@@ -15,40 +15,44 @@ class StoreError(AgentError):
 
 
 class StoreAuth(StoreError):
-    """Raised if the key is unknown, revoked, or not allowed to do this."""
+    """Raised if the store's key is unknown or revoked, or does not allow the call."""
 
     type = "store-auth"
 
 
 class StoreThrottled(StoreError):
-    """Raised if the store takes no more for now (429, 503), after all retries."""
+    """Raised if the store still rejects requests for now (HTTP status 429 or 503) after all
+    retries.
+    """
 
     type = "store-throttled"
     passing = True
 
 
 class StoreUnreachable(StoreError):
-    """Raised if there is no answer (DNS, TCP, TLS, a broken connection), after all retries."""
+    """Raised if the store cannot be reached (DNS, TCP, TLS or a broken connection) after all
+    retries.
+    """
 
     type = "store-unreachable"
     passing = True
 
 
 class StoreFull(StoreError):
-    """Raised if a cap of the account (storage, transactions, download) is reached. Nothing works
-    until somebody raises it.
+    """Raised if a cap of the store's account (storage, transactions or downloads) is reached. Calls
+    keep failing until a person raises the cap.
     """
 
     type = "store-full"
 
 
 class NotThere(StoreError):
-    """Raised if there is no such bucket, or no such file in it."""
+    """Raised if the bucket does not exist, or the file does not exist in it."""
 
     type = "store-not-there"
 
 
 class StoreDamaged(StoreError):
-    """Raised if the store holds something else than its manifest or pointer says."""
+    """Raised if the content of the store differs from what its manifest or its pointer says."""
 
     type = "store-damaged"

@@ -18,12 +18,12 @@ CONFIGS = ".bs4/config"
 
 @dataclass(frozen=True)
 class Launched:
-    """The record of one launch.
+    """The record of how a run was launched, as a manifest in the store holds it.
 
-    `overrides`, `env`, `component` and `processes` are as in a LaunchSpec, without W&B's ids, which
-    a manifest has in a field of its own. `files` maps the word behind an `@` of `overrides` to the
-    file of the manifest that it names. `left_out` has the parts of the launch that are missing here
-    (keys always are) with the reason, each as the end of a sentence.
+    `overrides`, `env`, `component` and `processes` are those of a LaunchSpec without W&B's ids,
+    which a manifest holds in a field of its own. `files` maps each word that follows an `@` in
+    `overrides` to the manifest's name of that config file. `left_out` has one phrase for each part
+    of the launch that is not recorded (secret keys never are), with the reason.
     """
 
     overrides: Sequence[str] = ()
@@ -34,7 +34,10 @@ class Launched:
     left_out: Sequence[str] = ()
 
     def words(self, place: Callable[[str], object]) -> tuple[str, ...]:
-        """Return `overrides` for this machine. `place` returns the path of a manifest's file."""
+        """Return the options for a launch on this pod: `overrides`, with each config file behind an
+        `@` replaced by its path here. `place` receives a file's name in the manifest and returns
+        that path.
+        """
         found: list[str] = []
         for word in self.overrides:
             named = bool(found) and found[-1] == "@" and word in self.files
@@ -42,7 +45,7 @@ class Launched:
         return tuple(found)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the record as it is in a manifest."""
+        """Return the record as the dictionary that a manifest holds."""
         return {
             "overrides": list(self.overrides),
             "env": dict(self.env),
@@ -54,8 +57,8 @@ class Launched:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Launched:
-        """Return the record in `data`. Raises ValueError, TypeError, KeyError or AttributeError if
-        it is malformed.
+        """Return the record in a manifest's dictionary `data`. Raises ValueError, TypeError,
+        KeyError or AttributeError if it is malformed.
         """
         processes = data["processes"]
         if (

@@ -30,8 +30,8 @@ NAME_MOST = 1024
 
 @dataclass(frozen=True)
 class Place:
-    """A place in a bucket: `b2://BUCKET/PREFIX`. `prefix` has no slash at its ends and may be
-    empty.
+    """A place in an object store: `b2://BUCKET/PREFIX`. `prefix` has no slash at its ends and may
+    be empty.
     """
 
     bucket: str
@@ -39,7 +39,9 @@ class Place:
 
     @classmethod
     def parse(cls, url: str) -> Place:
-        """Return the place that a URL names. Raises BadRequest if it is malformed."""
+        """Return the place that a URL like `b2://BUCKET/PREFIX` names. Raises BadRequest if the URL
+        is malformed.
+        """
         bucket, _, prefix = url.removeprefix("b2://").partition("/")
         prefix = prefix.rstrip("/")
         if (
@@ -60,7 +62,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """The names of one run in a bucket. `prefix` is as in Place."""
+    """The names of all files of one run in a bucket. `prefix` is that of the Place."""
 
     prefix: str
     run: str
@@ -70,76 +72,83 @@ class Layout:
 
     @property
     def root(self) -> str:
-        """Return the beginning of every name of the run. It ends with a slash, so that run `a` does
-        not find the files of `a-v2`.
+        """Return the prefix of every name of the run. It ends with a slash, so that run `a` does
+        not find the files of run `a-v2`.
         """
         return f"{self.prefix}/{self.run}/".lstrip("/")
 
     @property
     def pointer(self) -> str:
-        """Return the name of the pointer."""
+        """Return the name of the run's pointer file latest.json, which names its newest verified
+        step.
+        """
         return f"{self.root}latest.json"
 
     @property
     def lease(self) -> str:
-        """Return the name of the controllers' lease."""
+        """Return the name of the file by which a controller claims the run (its lease)."""
         return f"{self.root}lease.json"
 
     @property
     def recovery(self) -> str:
-        """Return the name of the controllers' record of the run."""
+        """Return the name of the file in which controllers record the state of the run."""
         return f"{self.root}recovery.json"
 
     @property
     def clock(self) -> str:
-        """Return the name of the file that is written to learn the store's time."""
+        """Return the name of a file that is written only to learn the time of the store's clock."""
         return f"{self.root}clock.json"
 
     @property
     def steps(self) -> str:
-        """Return the beginning of the names of all steps."""
+        """Return the prefix of the names of all steps of the run."""
         return f"{self.root}steps/"
 
     def step(self, number: int) -> str:
-        """Return the beginning of the names of one step."""
+        """Return the prefix of the names of step `number`."""
         return f"{self.steps}step_{number}/"
 
     def manifest(self, number: int) -> str:
-        """Return the name of a step's manifest."""
+        """Return the name in the bucket of the manifest of step `number`."""
         return f"{self.step(number)}manifest.json"
 
     def file(self, number: int, path: str) -> str:
-        """Return the name of a step's file. `path` is relative to the run's output directory, with
-        slashes. Raises BadRequest as `checked` does.
+        """Return the name of one file of step `number`. `path` is relative to the run's output
+        directory, with slashes. Raises BadRequest if the path leaves that directory or B2 does not
+        accept it as a name.
         """
         return checked(f"{self.step(number)}files/{checked(path)}")
 
     def log(self, attempt: int, name: str) -> str:
-        """Return the name of a log of an ended attempt."""
+        """Return the name in the bucket of the log `name` of an ended attempt; `attempt` is its
+        number.
+        """
         return checked(f"{self.root}logs/{attempt}/{checked(name)}")
 
     def report(self, name: str) -> str:
-        """Return the name of a crash report."""
+        """Return the name in the bucket of the crash report `name`."""
         return checked(f"{self.root}reports/{checked(name)}")
 
     def step_of(self, name: str) -> int | None:
-        """Return the step to which the file or manifest `name` belongs, or None for others."""
+        """Return the step to which the bucket's file `name` belongs, or None if it belongs to no
+        step of this run.
+        """
         if not name.startswith(self.steps):
             return None
         return step_number(name[len(self.steps) :].partition("/")[0])
 
 
 def step_number(text: str) -> int | None:
-    """Return 12 for "step_12". Return None for any other text, also for a number with zeros in
-    front.
+    """Return the number of a directory name like "step_12". Return None for any other text,
+    including a number with leading zeros.
     """
     match = _STEP.fullmatch(text)
     return int(match[1]) if match else None
 
 
 def checked(path: str) -> str:
-    """Return `path` if it is a relative path that stays below its start and that B2 takes as a
-    name. Raises BadRequest otherwise.
+    """Return `path` unchanged if it is a relative path without `..` or empty parts that B2 accepts
+    as a name. Raises BadRequest otherwise.
     """
     if not {"", ".", ".."}.isdisjoint(path.split("/")) or _BAD_LETTER.search(path):
         raise BadRequest(

@@ -25,9 +25,11 @@ _SHARD = re.compile(r"(?:.*/)?__\d+_\d+\.distcp")
 
 @dataclass(frozen=True)
 class SeedStep:
-    """One step in an older layout. `root` is the beginning of its names, with the slash, and
-    `files` maps the rest of a name to its entry. `missing` is what a resume needs and is not there,
-    "" if the trainer's part is complete (these scripts never saved the orchestrator's part).
+    """One step that an older upload script saved in a bucket.
+
+    `root` is the prefix of its names, with the slash. `files` maps the rest of each name to its
+    entry. `missing` says what a resume needs and does not find, "" if the trainer's part is
+    complete (these scripts never saved the orchestrator's part).
     """
 
     step: int
@@ -37,14 +39,14 @@ class SeedStep:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files, in bytes."""
+        """Return the size of all files of the step in the store, in bytes."""
         return sum(entry.size for entry in self.files.values())
 
 
 @dataclass(frozen=True)
 class SeedRun:
-    """A run in an older layout. `pointer` is None if there is no latest.json; `config` is the entry
-    of config.toml, or None.
+    """A run that an older upload script saved in a bucket. `pointer` is None if there is no
+    latest.json. `config` is the entry of config.toml, or None.
     """
 
     steps: Sequence[SeedStep]
@@ -53,15 +55,16 @@ class SeedRun:
 
     @property
     def newest(self) -> SeedStep | None:
-        """Return the newest step whose trainer part is complete, or None."""
+        """Return the newest step whose trainer part is complete, or None if no step is complete."""
         return max(
             (one for one in self.steps if not one.missing), key=lambda one: one.step, default=None
         )
 
 
 def read(store: Store, layout: Layout) -> SeedRun:
-    """Read both layouts at once; the steps are sorted, oldest first, and empty if neither layout is
-    there. Raises the store's errors, and StoreDamaged for a broken pointer.
+    """Read what older upload scripts saved of a run, in either of their two layouts. The steps are
+    oldest first; there are none if nothing was saved. Raises the store's errors, and StoreDamaged
+    if latest.json cannot be understood.
     """
     found: dict[tuple[str, int], dict[str, Entry]] = {}
     config = None

@@ -25,8 +25,9 @@ _SHA1_LENGTH = 40
 
 @dataclass(frozen=True)
 class File:
-    """One file of a step. `path` is relative to the run's output directory; `sha1` is the hex
-    digest of its bytes, and `sha256` too if it was computed.
+    """One file of a checkpoint step in a manifest. `path` is relative to the run's output
+    directory, and `size` is in bytes. `sha1` and `sha256` are digests of its content in hex;
+    `sha256` is None if it was not computed.
     """
 
     path: str
@@ -37,13 +38,13 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """The files of one step and what is known about them.
+    """The list of all files of one checkpoint step in the store, with what a restore needs to know.
 
     `created_t` is the wall-clock time of the pod. `parts` maps the name of a part (trainer,
     orchestrator, broadcast, weights) to its directory, relative to the output directory. `config`
-    is the file with which a resume is started, "" if none is known. `wandb` has the known run ids
-    of "trainer" and "orchestrator". `launch` is the record of the launch, None if the writer kept
-    none.
+    is the config file with which a resume is started, "" if it is not known. `wandb` has the known
+    run ids of "trainer" and "orchestrator". `launch` is the record of the launch, None if the
+    program that uploaded the step kept no record.
     """
 
     run: str
@@ -59,11 +60,11 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files, in bytes."""
+        """Return the size of all files in the manifest, in bytes."""
         return sum(file.size for file in self.files)
 
     def encode(self) -> builtins.bytes:
-        """Return the manifest as canonical JSON: equal manifests give equal bytes."""
+        """Return the manifest as canonical JSON, so that equal manifests give equal bytes."""
         files = []
         for file in sorted(self.files, key=lambda one: one.path):
             row: dict[str, Any] = {"path": file.path, "size": file.size, "sha1": file.sha1}
@@ -87,13 +88,16 @@ class Manifest:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256 digest of `encode()`, which the pointer names."""
+        """Return the SHA-256 digest of `encode()`, in hex. The store's pointer names the manifest
+        by it.
+        """
         return digest(self.encode())
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "The manifest") -> Manifest:
-        """Return the manifest in `data`; every path in it is safe. `what` names it in messages.
-        Raises StoreDamaged if it is malformed.
+        """Return the manifest in `data`. Every path in it is checked to stay below the output
+        directory. `what` is the name of the manifest in error messages. Raises StoreDamaged if it
+        is malformed.
         """
         try:
             raw = loads(data)

@@ -13,8 +13,9 @@ _BURST_S = 0.25
 
 
 class Pace:
-    """Limits a transfer to `rate` bytes per second; None means no limit. It is called with the
-    number of bytes that are about to be sent; `total` counts them.
+    """A bandwidth limit of `rate` bytes per second for all threads of a transfer; a rate of None
+    means no limit. Call the object with the number of bytes that are about to be sent: it sleeps as
+    long as the limit requires. `total` is the number of bytes so far.
     """
 
     def __init__(

@@ -27,8 +27,11 @@ MOST = 64 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """The content of latest.json. `t` is the wall-clock time of its `timestamp`. `manifest` is ""
-    in a pointer that another program wrote; then only `step`, `run`, `t` and `wandb` are known.
+    """The content of latest.json, the file that names the newest verified step of a run in the
+    store.
+
+    `t` is the wall-clock time of its `timestamp`. `manifest` is "" if a program other than ours
+    wrote the file; then only `step`, `run`, `t` and `wandb` are known.
     """
 
     step: int
@@ -42,7 +45,7 @@ class Pointer:
     config_version: str = ""
 
     def encode(self) -> builtins.bytes:
-        """Return the pointer as JSON."""
+        """Return the bytes that latest.json has to contain for this pointer."""
         return (
             b"%s\n"
             % json.dumps(
@@ -67,8 +70,9 @@ class Pointer:
 
     @classmethod
     def decode(cls, data: builtins.bytes, what: str = "latest.json") -> Pointer:
-        """Return the pointer in `data`, written by us or by an older script. `what` names it in
-        messages. Raises StoreDamaged for anything else.
+        """Return the pointer in the content `data` of latest.json, which we or an older script
+        wrote. `what` is the name of the file in error messages. Raises StoreDamaged if the content
+        is anything else.
         """
         try:
             raw = loads(data)

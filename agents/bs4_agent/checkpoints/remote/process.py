@@ -23,8 +23,9 @@ _PROGRAM = (
 
 
 def library(home: Home) -> Path | None:
-    """Return the directory that has b2sdk, or None if it is not on this pod. An environment that
-    has b2sdk itself (a developer's) needs no bundle.
+    """Return the directory from which b2sdk (the client of the object store) can be imported: the
+    second bundle in the agent's home, or else the agent's own environment, which has b2sdk on a
+    developer's machine. Return None if b2sdk is not on this pod.
     """
     bundle = home.root / "b2-current"
     if (bundle / "ok").is_file():
@@ -36,8 +37,8 @@ def library(home: Home) -> Path | None:
 
 
 def command(home: Home, module: str, *arguments: str) -> list[str]:
-    """Return the argv that runs `module` with b2sdk. Nothing in it is secret. Raises NotApplicable
-    if the second bundle is missing.
+    """Return the argv that runs a module of the agent in a process of its own that can import
+    b2sdk. It contains no secret. Raises NotApplicable if b2sdk is not on this pod.
     """
     place = library(home)
     if place is None:
@@ -50,8 +51,8 @@ def command(home: Home, module: str, *arguments: str) -> list[str]:
 
 
 def own(module: str, *arguments: str, further: str = "") -> list[str]:
-    """Return the argv that runs a `module` of the agent itself with the agent's import path,
-    followed by the directory `further`.
+    """Return the argv that runs a module of the agent in a process of its own with the agent's
+    import path. The directory `further` is added to the end of that path, unless it is "".
     """
     path = list(dict.fromkeys(entry for entry in (*sys.path, further) if entry))
     return [sys.executable, "-IS", "-c", _PROGRAM, "\n".join(path), module, *arguments]

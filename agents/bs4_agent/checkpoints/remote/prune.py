@@ -27,9 +27,9 @@ YOUNG_S = 86_400.0
 
 @dataclass(frozen=True)
 class Pruning:
-    """The result of a pruning. `remove` has the steps to remove (or that were removed), oldest
-    first. `kept` maps a step to the reason why it stays. `refused` is the reason why nothing may go
-    at all, or "".
+    """Which steps of a run are removed from the store and which stay. `remove` has the steps to
+    remove (after `prune`: those that were removed), oldest first. `kept` maps each other step to
+    the reason why it stays. `refused` says why no step at all may be removed, or is "".
     """
 
     remove: Sequence[RemoteStep] = ()
@@ -38,13 +38,14 @@ class Pruning:
 
     @property
     def bytes(self) -> int:
-        """Return the size of the removed steps, in bytes."""
+        """Return the size of the steps in `remove`, in bytes."""
         return sum(one.bytes for one in self.remove)
 
 
 def decide(run: RemoteRun, keep: int, milestones: int = 0) -> Pruning:
-    """Decide which steps may go, only from `run`. `keep` is the number of complete steps that stay;
-    multiples of `milestones` stay too. Raises BadRequest if `keep` is below two.
+    """Decide which steps of `run` may be removed from the store, and return the decision; nothing
+    is removed. The newest `keep` complete steps stay, and also steps that are a multiple of
+    `milestones` (0 for none). Raises BadRequest if `keep` is below two.
     """
     if keep < LEAST:
         raise BadRequest(f"At least {LEAST} steps stay in the store; give --keep {LEAST} or more.")
@@ -102,12 +103,12 @@ def prune(
     say: Callable[[RemoteStep], None] = lambda _: None,
     confirmed: Sequence[int] | None = None,
 ) -> Pruning:
-    """Decide and remove, one step after the other, each time with a fresh listing and pointer. The
-    result has the removed steps in `remove`.
+    """Remove old steps from the store by the rules of `decide`, and return the decision with the
+    steps that were removed. Before each removal, the store is listed and the pointer is read again.
 
-    `say` is called with each removed step. `confirmed` has the steps to which a person has agreed,
-    None for no limit. Raises PlanChanged if another step would go, and StoreAuth if the key may not
-    delete.
+    `say` is called with each step that was removed. `confirmed` has the steps to which a person has
+    agreed, None for no limit. Raises PlanChanged if a step that nobody confirmed would be removed,
+    and StoreAuth if the key may not delete.
     """
     removed: list[RemoteStep] = []
     while True:

@@ -39,11 +39,12 @@ Say = Callable[..., None]
 
 @dataclass(frozen=True)
 class Origin:
-    """The attempt that uploads.
+    """The attempt whose checkpoint is uploaded.
 
-    `attempt` is its number and `resumed` the step from which it was resumed (None if it began
-    afresh). `wandb` has W&B's ids by side. `launch` is how the run was started (None if unknown);
-    its files are those of the set.
+    `attempt` is its number and `resumed` the step from which it was resumed (None if it started
+    from step 0). `wandb` maps each side ("trainer", "orchestrator") to its W&B run id. `launch` is
+    the record of how the run was started (None if unknown), without its files, which come from the
+    uploaded set.
     """
 
     run: str
@@ -56,8 +57,9 @@ class Origin:
 
 @dataclass(frozen=True)
 class Pushed:
-    """The result of one push. `sent` of `bytes` had to be uploaded. `held` is why the pointer was
-    not moved, "" if it names this step or was not to be moved.
+    """The result of one upload of a step. `bytes` is the size of the step, of which `sent` bytes
+    were not yet in the store. `held` says why the store's pointer was not moved to this step; it is
+    "" if the pointer was moved or was not meant to be.
     """
 
     step: int
@@ -69,8 +71,9 @@ class Pushed:
 
 
 class Push:
-    """Uploads steps of one run. `say` receives the events, and `progress` the number of bytes of
-    each transfer; bytes that were in the store before are not counted.
+    """Uploads checkpoint steps of one run to the store. `say` is called with each event and its
+    fields. `progress` receives the number of bytes of each transfer; bytes that were in the store
+    before are not counted.
     """
 
     def __init__(
@@ -90,10 +93,12 @@ class Push:
         )
 
     def step(self, local: LocalSet, origin: Origin, *, point: bool = True) -> Pushed:
-        """Upload one step and return the result. The pointer is moved to it if `point` is True.
+        """Upload one step, verify it in the store, and return the result. If `point` is True, the
+        store's pointer is then moved to it.
 
-        Raises Refused if it must not be written now, StepFailed if it changed in the meantime, and
-        StoreDamaged if the store holds other bytes than were sent.
+        Raises Refused if the pointer already names this step with other content and the step must
+        not be overwritten, StepFailed if a file vanished or changed during the upload, and
+        StoreDamaged if the uploaded step does not verify in the store.
         """
         paths = local.paths
         known = self._hashes.of(paths.values())
@@ -341,8 +346,8 @@ def _set_back(pointer: Pointer, local: LocalSet, origin: Origin) -> bool:
 
 
 def upload_others(store: Store, files: Mapping[str, Path], hashes: Hashes) -> int:
-    """Upload logs and reports, and return how many had to be sent. `files` maps the name in the
-    bucket to the path. A file that vanished is left out.
+    """Upload logs and crash reports, and return how many of them had to be sent. `files` maps the
+    name in the bucket to the path on the pod. A file that does not exist any more is left out.
     """
     sent = 0
     for name, path in files.items():

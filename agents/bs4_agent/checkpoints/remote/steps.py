@@ -19,8 +19,9 @@ from bs4_agent.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One step in the store. `t` is the server's time of its manifest, or of its newest file if it
-    has none. `missing` is why it is incomplete, "" if it is complete.
+    """One checkpoint step in the store. `entries` are its files. `t` is the store's time of its
+    manifest, or of its newest file if it has no manifest. `missing` says why the step is
+    incomplete, "" if it is complete.
     """
 
     step: int
@@ -41,14 +42,15 @@ class RemoteStep:
 
     @property
     def newest_t(self) -> float:
-        """Return the server's time of the step's newest file."""
+        """Return the store's wall-clock time at which the step's newest file was written."""
         return max((entry.t for entry in self.entries), default=0.0)
 
 
 @dataclass(frozen=True)
 class RemoteRun:
-    """All of a run in the store. `pointer` is None if there is no usable latest.json; `pointer_why`
-    is why an existing one cannot be used, or "".
+    """Everything that the store has of one run. `pointer` is the content of latest.json, None if
+    that file does not exist or cannot be used; `pointer_why` says why an existing file cannot be
+    used, or is "".
     """
 
     steps: Sequence[RemoteStep]
@@ -58,17 +60,19 @@ class RemoteRun:
     """The other names below the run: logs, reports, and files of other programs."""
 
     def step(self, number: int) -> RemoteStep | None:
-        """Return the step with this number, or None."""
+        """Return the step with this number, or None if the store has no file of it."""
         return next((one for one in self.steps if one.step == number), None)
 
     @property
     def whole(self) -> list[RemoteStep]:
-        """Return the complete steps, newest first."""
+        """Return the complete steps, newest first; empty if no step is complete."""
         return sorted((one for one in self.steps if one.whole), key=lambda one: -one.step)
 
 
 def scan(store: Store, layout: Layout) -> RemoteRun:
-    """List the run in the store now and read each manifest. Raises the store's errors."""
+    """List the whole run in the store now, read each manifest, and return what was found. Raises
+    the store's errors.
+    """
     found: dict[int, list[Entry]] = {}
     others: dict[str, Entry] = {}
     for entry in store.entries(layout.root):
@@ -87,7 +91,9 @@ def scan(store: Store, layout: Layout) -> RemoteRun:
 
 
 def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
-    """List one step now. Return None if the store has no file of it."""
+    """List one step of the run in the store now and return it. Return None if the store has no file
+    of it. Raises the store's errors.
+    """
     entries = store.entries(layout.step(step))
     if entries:
         return _step(store, layout, step, entries)
@@ -95,7 +101,9 @@ def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
 
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
-    """Return the pointer (or None) and why an existing one cannot be used (or "")."""
+    """Read latest.json and return (the pointer, ""). Return (None, "") if the file does not exist,
+    and (None, reason) if it cannot be used.
+    """
     try:
         return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
     except NotThere:
@@ -105,11 +113,12 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
-    """Return the first part of `manifest` that `entries` (by name) does not have in the right
-    state, or "".
+    """Return why the step of `manifest` is incomplete in the store, as a phrase about the first
+    wrong or absent file, or "" if it is complete. `entries` maps the names in the bucket to what
+    the store lists now.
 
-    A file for which the server has no SHA-1 counts as missing, because its size alone proves
-    little; it is uploaded again.
+    A file counts as wrong also if the store has no SHA-1 for it, because its size alone proves
+    little.
     """
     data = manifest.encode()
     own = entries.get(layout.manifest(manifest.step))
@@ -146,5 +155,5 @@ def _step(store: Store, layout: Layout, step: int, entries: Sequence[Entry]) -> 
 
 
 def by_name(entries: Sequence[Entry]) -> dict[str, Entry]:
-    """Return the entries by their names."""
+    """Return {name in the bucket: entry}."""
     return {entry.name: entry for entry in entries}

@@ -16,11 +16,11 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Entry:
-    """One version of one file.
+    """One version of one file in the store.
 
     `size` is in bytes. `sha1` is the hex digest that the server has, None if it has none (a large
-    file that was uploaded without it). `t` is the server's wall-clock time at which the version was
-    made. `version` identifies it for `delete`.
+    file that was uploaded without a digest). `t` is the server's wall-clock time at which the
+    version was made. `version` is the id by which `Store.delete` finds this version.
     """
 
     name: str
@@ -31,53 +31,60 @@ class Entry:
 
 
 class Store(Protocol):
-    """One bucket. Names are complete: they include the user's prefix (`layout.py` makes them).
+    """One bucket of an object store. All names are complete names in the bucket (`layout.py` makes
+    them).
 
     Every call queries the server; nothing is cached. Raises StoreAuth, StoreThrottled,
-    StoreUnreachable, StoreFull or NotThere (errors.py).
+    StoreUnreachable, StoreFull or NotThere (see errors.py).
     """
 
     def entries(self, prefix: str) -> list[Entry]:
-        """Return the newest version of every file whose name begins with `prefix`, by name."""
+        """Return the newest version of every file whose name begins with `prefix`, sorted by name;
+        empty if there is no such file.
+        """
         ...
 
     def versions(self, name: str) -> list[Entry]:
-        """Return every version of exactly this name, newest first. The list is empty if there is
-        none.
+        """Return every version of exactly this name, newest first. The list is empty if no version
+        exists.
         """
         ...
 
     def read(self, name: str, most: int) -> bytes:
-        """Return the content of a small file. Raises NotThere if it does not exist, and
-        StoreDamaged if it has more than `most` bytes or its hash is not the server's.
+        """Return the newest content of a small file. Raises NotThere if the file does not exist,
+        and StoreDamaged if it has more than `most` bytes or its content does not match the server's
+        hash.
         """
         ...
 
     def content(self, entry: Entry, most: int) -> bytes:
-        """Return the content of exactly this version. Raises the same errors as `read`."""
+        """Return the content of exactly this version of a small file. Raises the same errors as
+        `read`.
+        """
         ...
 
     def write(self, name: str, data: bytes) -> Entry:
-        """Write a small file in one call and return its entry. A reader sees either the old version
-        or this one. Older versions stay until they are deleted.
+        """Write a small file in one request and return its entry. A reader sees either the old
+        content or the new one. Older versions stay until they are deleted.
         """
         ...
 
     def upload(self, path: Path, name: str, sha1: str, progress: Progress | None = None) -> Entry:
-        """Upload the file at `path`, whose SHA-1 is `sha1`, and return its entry. An upload that
-        was begun before is finished; its parts are not sent again.
+        """Upload the file at `path`, whose SHA-1 is `sha1`, under `name`, and return its entry. If
+        an earlier upload of the same bytes was interrupted, its parts are not sent again.
+        `progress` receives the number of bytes sent.
         """
         ...
 
     def download(self, name: str, path: Path, progress: Progress | None = None) -> Entry:
-        """Download a file to `path` and return its entry. It is written beside `path` and renamed,
-        so `path` never holds half a file. The directory must exist. Raises StoreDamaged if the
-        SHA-1 of the bytes is not that of the entry.
+        """Download the file `name` to `path` and return its entry. The file appears at `path` only
+        when it is complete, by a rename; the directory of `path` must exist. Raises StoreDamaged if
+        the SHA-1 of the bytes is not that of the entry.
         """
         ...
 
     def delete(self, entry: Entry) -> None:
-        """Delete this version for good. Do nothing if it is gone already. Raises StoreAuth if the
-        key may not delete.
+        """Delete this version of the file for good. Do nothing if the version is gone already.
+        Raises StoreAuth if the key may not delete.
         """
         ...

@@ -53,7 +53,9 @@ _FAILED, _ORPHANED = 1, 2
 
 
 class WorkerOutput:
-    """Writes events to the agent as whole lines. May be called from any thread."""
+    """Writes the events of the upload process to its standard output, one line each, for the agent.
+    It may be called from any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -69,7 +71,9 @@ class WorkerOutput:
             print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
-        """Count `count` more bytes and write a "progress" event, at most every `_SAY_S` seconds."""
+        """Add `count` to the number of bytes transferred so far and report the sum as a "progress"
+        event, at most once every `_SAY_S` seconds.
+        """
         with self._lock:
             self._done += count
             now = time.monotonic()
@@ -81,7 +85,9 @@ class WorkerOutput:
 
 
 def main() -> int:
-    """Carry out the job on standard input and return the exit code: 0, or 1 if it failed."""
+    """Run the upload process: read one job from standard input, carry it out, and return the exit
+    code: 0, or 1 if the job failed. Events go to standard output.
+    """
     job = _job()
     threading.Thread(target=_end_with_agent, daemon=True).start()
     # The run comes first. The agent sets the priority for the disk, which would load psutil here.
@@ -102,11 +108,11 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: WorkerOutput) -> None:
-    """Upload the steps of the job, newest first, then logs and reports; then remove what may go
-    from the store, and list what is there.
+    """Carry out one upload job: upload its steps, newest first, then logs and crash reports; then
+    remove old steps from the store and list what is there, if the job orders it.
 
-    `opening` is the store, which is available once its first answers are there, or the reason why
-    it is not, which ends the work at once.
+    `opening` is the store that is being opened on another thread. If that fails, its error ends the
+    job at once. Raises the errors of the store and of `Push.step`.
     """
 
     def still_wanted(_: int) -> None:
@@ -271,8 +277,8 @@ def _prune(store: Store, layout: Layout, job: Mapping[str, Any], tell: WorkerOut
 
 
 def open_store(home: Home, job: Mapping[str, Any]) -> Store:
-    """Open B2 with the key of this pod. Raises NotApplicable if there is no key, and StoreAuth if
-    others can read its file.
+    """Open the job's B2 bucket with the key that is stored on this pod. Raises NotApplicable if
+    there is no key, and StoreAuth if other users can read the key's file.
     """
     from bs4_agent.checkpoints.remote import b2
 
@@ -298,8 +304,8 @@ def open_store(home: Home, job: Mapping[str, Any]) -> Store:
 
 
 def failure(error: AgentError | OSError) -> dict[str, Any]:
-    """Return the fields `error` (its type), `detail` and `passing` (True if the same may work soon)
-    for the journal.
+    """Return the error as fields for the journal: `error` (its type), `detail` (its message) and
+    `passing` (True if the same work may succeed soon without any change).
     """
     if isinstance(error, AgentError):
         passing = isinstance(error, (StepFailed, Busy, StoreDamaged))

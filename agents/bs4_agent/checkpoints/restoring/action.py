@@ -36,8 +36,9 @@ Rest = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RestorePlan:
-    """The plan of one restore. `identity` is the hash of the manifest, which names every file with
-    its size and hash. `shown` has the facts that a person reads beside the steps.
+    """The plan of one restore of a checkpoint step from the store. `identity` is the hash of the
+    step's manifest, which names every file with its size and hash. `shown` has facts that a person
+    reads beside the steps. `expires_m` is in seconds of the monotonic clock.
     """
 
     asked: RestoreRequest
@@ -49,7 +50,9 @@ class RestorePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash that a person confirms."""
+        """Return the hash of the plan. A person confirms exactly this plan by sending the hash
+        back.
+        """
         return digest(
             {
                 "restore": self.asked.body(),
@@ -60,7 +63,7 @@ class RestorePlan:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan as it is journalled and shown."""
+        """Return the plan as the dictionary that the journal holds and a console shows."""
         return {
             "playbook": NAME,
             "title": f"Restore step {self.step} of {self.asked.run} from {self.asked.source}",
@@ -78,7 +81,7 @@ class RestorePlan:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan that `as_dict` has written."""
+        """Return the plan in a dictionary that `as_dict` has written."""
         return cls(
             RestoreRequest.read(data["asked"]),
             data["resume"],
@@ -89,8 +92,8 @@ class RestorePlan:
 
 
 def make(restoring: Restoring, runs: Runs, asked: RestoreRequest) -> RestorePlan:
-    """Return the plan of what a restore would do now. Raises NotApplicable if the store has no such
-    step, and Refused if the run is running or the disk is full.
+    """Return the plan of what the requested restore would do now. Raises NotApplicable if the store
+    has no such step, and Refused if the run is running or the step does not fit on the disk.
     """
     runs.poll()
     restoring.refuse_live(asked.run)
@@ -136,8 +139,9 @@ def make(restoring: Restoring, runs: Runs, asked: RestoreRequest) -> RestorePlan
 
 
 def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
-    """Return the two steps of every restore: fetch, and place. `missing` is the number of bytes to
-    fetch; `here` is True if the step is complete on the pod already.
+    """Return the two steps of every restore: fetch the files, and put them in their place.
+    `missing` is the number of bytes to fetch. `here` is True if the checkpoint step is complete on
+    the pod already, so that nothing has to be moved aside.
     """
     found, where = prepared.found, prepared.where
     clashing = [] if here else place.clashing(where)
@@ -167,28 +171,32 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
 
 @dataclass(frozen=True)
 class RestoreContext:
-    """The context of the steps of a restore. `action` is the action's key."""
+    """What the steps of a restore work with. `action` is the action's key."""
 
     restoring: Restoring
     action: str
 
     def prepared(self, planned: Planned) -> Prepared:
-        """Return what the planned step restores."""
+        """Return what the planned step restores, as it was found when the plan was made. Raises
+        PlanChanged if the agent's notes about it are gone.
+        """
         return self.restoring.again(
             RestoreRequest.read(planned.parameters["asked"]), planned.parameters["identity"]
         )
 
 
 class Fetch:
-    """The step that fetches the files from the store."""
+    """The step that fetches the checkpoint's files from the store into a staging directory."""
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
-        """Return True if the files are fetched or in their place already."""
+        """Return True if all files are fetched and verified already or are in their final place."""
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) or context.restoring.fetched(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets. Raises Refused if the run is running."""
+        """Return an empty list: fetching changes nothing that exists on the pod. Raises Refused if
+        the run is running.
+        """
         context.restoring.refuse_live(planned.parameters["asked"]["run"])
         return []
 
@@ -199,21 +207,27 @@ class Fetch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Fetch the files and return a sentence about the result."""
+        """Fetch the files and return a sentence about the result. Raises StepFailed if a file
+        cannot be fetched.
+        """
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 
 
 class Put:
-    """The step that puts the fetched files in their place."""
+    """The step that moves the fetched files from the staging directory to where the trainer looks
+    for them.
+    """
 
     def done(self, context: RestoreContext, planned: Planned) -> bool:
-        """Return True if the step is in its place and the run is known to the agent."""
+        """Return True if the checkpoint is in its final place and the run is registered with the
+        agent.
+        """
         prepared = context.prepared(planned)
         return context.restoring.placed(prepared) and context.restoring.enrolled(prepared)
 
     def check(self, context: RestoreContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the directories that will be moved aside. Raises PlanChanged if one of them was
-        not there when the plan was made.
+        """Return the directories that are in the way and will be moved into the run's trash. Raises
+        PlanChanged if one of them was not there when the plan was made.
         """
         found = texts(place.in_the_way(context.prepared(planned).where))
         if more := sorted(set(found) - set(planned.parameters["aside"])):
@@ -230,7 +244,9 @@ class Put:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Put the files in their place and return a sentence about the result."""
+        """Move the files to their final place and return a sentence about the result. Raises the
+        errors of `Restoring.put`.
+        """
         return context.restoring.put(context.prepared(planned), context.action)
 
 
@@ -238,7 +254,7 @@ STEPS: Mapping[str, Any] = {"fetch": Fetch(), "place": Put()}
 
 
 class RestoreRunner(StepRunner):
-    """Carries out the plan of one restore."""
+    """Carries out the plan of one restore step by step, and journals how each step ended."""
 
     def __init__(
         self, restoring: Restoring, record: Recorder, key: str, plan: RestorePlan, rest: Rest
@@ -264,22 +280,25 @@ class RestoreRunner(StepRunner):
 
 
 class Restores:
-    """Plans and carries out restores; one per pod. `actions.Actions` accepts and holds the actions
-    and starts their threads.
+    """Plans and carries out the actions that restore checkpoints from the store; one object per
+    pod. `actions.Actions` accepts these actions and runs them on threads.
     """
 
     def __init__(self, restoring: Restoring, runs: Runs, record: Recorder, ledger: Ledger) -> None:
         self.restoring, self._runs, self._record, self._ledger = restoring, runs, record, ledger
 
     def plan(self, key: str, asked: RestoreRequest) -> None:
-        """Make the plan of the action `key` and journal it, or journal why there is none."""
+        """Make a plan for the action `key` and write it to the journal, or write there why no plan
+        can be made.
+        """
         journal_plan(
             self._record, key, NAME, asked.run, lambda: make(self.restoring, self._runs, asked)
         )
 
     def confirmed(self, body: Mapping[str, Any]) -> RestorePlan:
-        """Return the plan with the body's hash. Raises Refused if no restore plan has that hash,
-        and PlanExpired if it is older than 15 minutes or the pod was rebooted.
+        """Return the journalled plan whose hash is `plan_hash` in `body`. Raises Refused if no
+        restore plan has that hash, and PlanExpired if the plan is older than 15 minutes or the pod
+        was rebooted since.
         """
         view = confirmed_plan(
             self._ledger,
@@ -294,8 +313,9 @@ class Restores:
     def carry_out(
         self, key: str, plan: RestorePlan, rest: Rest, before: ActionView | None = None
     ) -> None:
-        """Carry out the plan to its end. `rest` is the safe point between two steps; it raises
-        Cancelled if the restore is to end there. `before` is the state of the action that an
-        earlier agent began, or None.
+        """Carry out the plan to its end; how each step ended is written to the journal. `rest` is
+        called between two steps: a safe point, at which another agent may take over, and which
+        raises Cancelled if the restore is to end. `before` is the state that an earlier agent left
+        of this action, or None for a new one.
         """
         RestoreRunner(self.restoring, self._record, key, plan, rest).run(before)

@@ -28,8 +28,9 @@ MARGIN = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class Target:
-    """One file to fetch. `staged` is its path in the staging directory. `present` is its final
-    path, where it may exist already from an earlier restore or an incomplete step.
+    """One file to fetch from the store. `staged` is its path in the staging directory. `present` is
+    its final path, where the same file may exist already from an earlier restore or an incomplete
+    step; None if it has no final path.
     """
 
     file: RemoteFile
@@ -48,12 +49,12 @@ def fetch(
     identity: str,
     say: Say = lambda *_: None,
 ) -> int:
-    """Fetch all of `targets` into `staging`, verified, and return the number of bytes that had to
-    be fetched.
+    """Fetch all files of `targets` into the directory `staging`, verify them, and return the number
+    of bytes that were missing before. Files that are there already are not fetched again.
 
-    `identity` is the hash of the step's manifest. `say` receives the progress. Raises the store's
-    errors, StoreDamaged if a file is not what its manifest says, and StepFailed if the disk is
-    full.
+    `identity` is the hash of the step's manifest. `say` receives (files done, files in all, bytes
+    done, bytes in all). Raises the store's errors, StoreDamaged if a file is not what its manifest
+    says, and StepFailed if the disk is full.
     """
     wanted = list(targets)
     total = got = fetched = 0
@@ -87,8 +88,8 @@ def fetch(
 
 
 def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
-    """Return {name: [size, mtime in ns]} of each file, by which it is recognised again without
-    reading it.
+    """Return {path relative to `staging`: [size, mtime in ns]} of each fetched file. By this
+    record, a later call of `unchanged` recognises the files without reading them.
     """
     found = {}
     for target in targets:
@@ -98,7 +99,10 @@ def receipt(targets: Iterable[Target], staging: Path) -> dict[str, list[int]]:
 
 
 def unchanged(staging: Path, record: Mapping[str, object]) -> str:
-    """Return why a staging directory differs from its receipt, or "" if it does not."""
+    """Return "" if the verified files in `staging` still have the sizes and times in `record`,
+    otherwise a phrase about what has changed. A file that is not in `staging` any more is passed
+    over, because it may be in its final place.
+    """
     files = record.get("files")
     for name, kept in files.items() if isinstance(files, dict) else ():
         try:
@@ -113,7 +117,9 @@ def unchanged(staging: Path, record: Mapping[str, object]) -> str:
 
 
 def missing_bytes(targets: Iterable[Target]) -> int:
-    """Return the number of bytes that a fetch would transfer, by sizes alone; no file is read."""
+    """Return the number of bytes that `fetch` would have to transfer. Only the sizes of files on
+    the disk are compared; no file is read.
+    """
     return sum(
         target.file.size
         for target in targets
@@ -122,7 +128,9 @@ def missing_bytes(targets: Iterable[Target]) -> int:
 
 
 def free_bytes(staging: Path) -> int:
-    """Return the free bytes of the disk on which `staging` is or will be."""
+    """Return the number of free bytes on the disk of the directory `staging`, which need not exist
+    yet.
+    """
     found = os.statvfs(nearest(staging))
     return found.f_bavail * found.f_frsize
 
@@ -159,7 +167,7 @@ def _there(target: Target) -> bool:
 
 
 def sized(path: Path | None, file: RemoteFile) -> bool:
-    """Return True if `path` is a file of this size and no symbolic link."""
+    """Return True if `path` is a regular file with the size of `file`, and not a symbolic link."""
     try:
         return path is not None and not path.is_symlink() and path.stat().st_size == file.size
     except OSError:
@@ -177,7 +185,7 @@ def _same(path: Path, file: RemoteFile) -> bool:
 
 
 def hashes(path: Path) -> tuple[str, str]:
-    """Return the SHA-1 and the SHA-256 digest of a file, in hex. B2 keeps SHA-1, which protects
+    """Return (SHA-1, SHA-256) of a file, in hex. B2 itself keeps only the SHA-1, which protects
     against damage but not against an attacker.
     """
     one, two = hashlib.sha1(usedforsecurity=False), hashlib.sha256()

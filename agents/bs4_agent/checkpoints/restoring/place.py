@@ -28,7 +28,9 @@ _BESIDE = "beside"
 
 @dataclass(frozen=True)
 class Directory:
-    """One step directory that the set fills. One rename turns `staged` into `final`."""
+    """One step directory that a restore fills. Its files are fetched into `staged`, and one rename
+    turns `staged` into `final`.
+    """
 
     staged: Path
     final: Path
@@ -36,11 +38,12 @@ class Directory:
 
 @dataclass(frozen=True)
 class Placement:
-    """The places of all files of a set.
+    """Where every file of a restored step goes.
 
-    `staging` is the directory into which the set is fetched. `directories` are in the order in
-    which they are put in place, and `targets` are the set's files. `beside` is the directory for
-    files that belong to no part. `configs` maps each of the set's configs to its path there.
+    `staging` is the directory into which everything is fetched. `directories` are the step
+    directories, in the order in which they are renamed to their final place. `targets` are all
+    files. `beside` is the final directory of files that belong to no part of the checkpoint, such
+    as configs. `configs` maps each config's name in the manifest to its path in `beside`.
     """
 
     staging: Path
@@ -51,7 +54,7 @@ class Placement:
 
     @property
     def extra(self) -> Sequence[Target]:
-        """Return those of `targets` that belong to `beside`."""
+        """Return those of `targets` that go to the directory `beside`."""
         found = []
         for t in self.targets:
             if self.staging / _BESIDE in t.staged.parents:
@@ -60,13 +63,14 @@ class Placement:
 
     @property
     def finals(self) -> list[str]:
-        """Return the final paths of the directories."""
+        """Return the final paths of the step directories, as strings."""
         return texts(one.final for one in self.directories)
 
 
 def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement:
-    """Return the place of every file of `found`. Raises Refused if a part has no place under this
-    trainer generation, or its place is on another file system.
+    """Return where every file of the stored step `found` goes on this pod. Raises Refused if the
+    trainer has no place for a part of the step, or if that place is on another file system than the
+    staging directory.
     """
     base, name = storage(spec.output_dir, spec.run), f"step_{found.step}"
     staging, beside = base / "restore" / f"{name}-{found.identity[:12]}", base / "restored" / name
@@ -108,7 +112,9 @@ def placement(trainer: Trainer, spec: LaunchSpec, found: RemoteSet) -> Placement
 
 
 def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
-    """Return the step on the pod if it is complete and its files verify, otherwise None."""
+    """Return the checkpoint `step` on this pod if it is complete and its files verify, otherwise
+    None.
+    """
     one = set_of(step_sets(trainer, spec), step)
     if one is not None and not verify(one):
         return one
@@ -116,8 +122,8 @@ def local(trainer: Trainer, spec: LaunchSpec, step: int) -> StepSet | None:
 
 
 def in_the_way(where: Placement) -> list[Path]:
-    """Return the directories that occupy the place of a staged directory. Empty directories count
-    too, because a trainer sees them.
+    """Return the directories that occupy the final place of a step directory that is fetched and
+    waits in the staging directory. An empty directory counts too, because a trainer sees it.
     """
     found = []
     for one in where.directories:
@@ -127,7 +133,9 @@ def in_the_way(where: Placement) -> list[Path]:
 
 
 def clashing(where: Placement) -> list[Path]:
-    """Return the directories that occupy a place of the set, before anything is fetched."""
+    """Return the directories that occupy the final place of any step directory of this restore,
+    whether or not it is fetched already.
+    """
     found = []
     for one in where.directories:
         if os.path.lexists(one.final):
@@ -136,10 +144,11 @@ def clashing(where: Placement) -> list[Path]:
 
 
 def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
-    """Rename each directory to its place, and return the new paths. `aside` moves away what
-    occupies a place. After a kill, only the directories that are not in place yet are renamed.
+    """Rename each fetched step directory to its final place and return the new paths. `aside` is
+    called with a path that occupies a final place, and moves it away. After an interruption, the
+    call can be repeated: only directories that are still in the staging directory are renamed.
 
-    Raises PlanChanged if a directory is neither staged nor in its place.
+    Raises PlanChanged if a directory is neither in the staging directory nor in its final place.
     """
     placed = []
     for one in where.directories:
@@ -156,8 +165,9 @@ def put(where: Placement, aside: Callable[[Path], Path]) -> list[Path]:
 
 
 def put_beside(where: Placement) -> None:
-    """Put the config, and other files that belong to no part, beside the run's trash and archive. A
-    person's own config is never touched.
+    """Move the config, and other files that belong to no part of the checkpoint, from the staging
+    directory to `where.beside`, which is next to the run's trash and archived logs. A config that a
+    person wrote is never touched.
     """
     for target in where.extra:
         if target.present is not None and target.staged.exists():
@@ -167,13 +177,15 @@ def put_beside(where: Placement) -> None:
 
 
 def beside(where: Placement) -> bool:
-    """Return True if all files that belong to no part are in their place, by their sizes."""
+    """Return True if all files that belong to no part of the checkpoint are in `where.beside` with
+    the right sizes.
+    """
     return all(sized(target.present, target.file) for target in where.extra)
 
 
 def above(trainer: Trainer, spec: LaunchSpec, step: int) -> list[int]:
-    """Return the complete steps on the pod that are newer than `step`. A launch without an explicit
-    step resumes from these.
+    """Return the complete steps on the pod that are newer than the restored `step`, or an empty
+    list. A launch that names no step would resume from the newest of these and not from `step`.
     """
     found = []
     for one in step_sets(trainer, spec):

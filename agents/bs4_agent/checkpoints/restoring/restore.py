@@ -52,10 +52,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class RestoreRequest:
-    """The request for one restore.
+    """What a person requests from one restore of a checkpoint step.
 
-    `step` None means the newest complete step. `trainer` "" means the trainer in the manifest, and
-    `config` "" the config that was saved with the step. Relative paths count as in a launch.
+    `source` is the place in the store. `step` None means the newest complete step there. `trainer`
+    "" means the trainer in the manifest, and `config` "" the config that was saved with the step.
+    Relative paths count from the same directories as in a launch.
     """
 
     run: str
@@ -68,7 +69,9 @@ class RestoreRequest:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> RestoreRequest:
-        """Return the request in an action's body. Raises BadRequest if it is malformed."""
+        """Return the request in the body of an action. Raises BadRequest if the body is no valid
+        request.
+        """
         step = body.get("step")
         if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
             raise BadRequest(f"{step!r} is no step to restore; give a number.")
@@ -83,7 +86,7 @@ class RestoreRequest:
         )
 
     def body(self) -> dict[str, Any]:
-        """Return the request in the form in which `read` takes it."""
+        """Return the request as the body of an action, which `read` accepts again."""
         return {
             "run": self.run,
             "from": str(self.source),
@@ -97,8 +100,9 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A step that was found in the store, and the places of all its files. `spec` is what a launch
-    would start, with its W&B ids. `skipped` has (step, reason) of steps that were passed over.
+    """One step in the store that a restore has chosen, and where all its files go. `spec` is the
+    launch that would continue the run, with its W&B ids. `skipped` has (step, reason) for each step
+    that was not chosen.
     """
 
     asked: RestoreRequest
@@ -109,16 +113,16 @@ class Prepared:
 
     @property
     def skipped_rows(self) -> list[list[Any]]:
-        """Return `skipped` as lists, for a plan."""
+        """Return `skipped` as lists [step, reason], for a plan in JSON."""
         return [list(one) for one in self.skipped]
 
     @property
     def launch(self) -> dict[str, Any]:
-        """Return the launch that continues the run, as an action's body. Its W&B ids come from the
-        registered run.
+        """Return the body of the launch action that continues the run after the restore. It has no
+        W&B ids; the launch takes them from the registered run.
 
-        `recorded` is True if the store knows how the run was started; otherwise the launch has only
-        its config.
+        `recorded` is True if the store knows how the run was started; otherwise the body has only
+        the config, without the further options of the first launch.
         """
         recorded = self.found.launch or Launched()
         return {
@@ -137,18 +141,19 @@ class Prepared:
 
 
 class Restoring:
-    """Restores steps; one per pod. `jobs` runs the fetch, so that it goes on while the agent is
-    replaced or killed.
+    """Restores checkpoint steps from the store; one object per pod. The transfer runs under `jobs`,
+    so it goes on while the agent is replaced or killed.
     """
 
     def __init__(self, home: Home, runs: Runs, jobs: Jobs) -> None:
         self._home, self._runs, self._jobs = home, runs, jobs
 
     def find(self, asked: RestoreRequest) -> Prepared:
-        """Return what `asked` would restore now. Only our own notes are written.
+        """Search the store for the requested step and return what a restore would do now. Only
+        notes in the agent's home are written.
 
-        Raises NotApplicable if the store has no step that can be restored, StepFailed with the
-        store's error, and Refused as `place.placement` does.
+        Raises NotApplicable if the store has no step that can be restored, StepFailed if the store
+        cannot be queried, and Refused if a file has no place on this pod (see `place.placement`).
         """
         found = self._ask_store(asked)
         if found.chosen is None:
@@ -167,8 +172,9 @@ class Restoring:
         return self._prepared(asked, found.chosen, found.skipped)
 
     def again(self, asked: RestoreRequest, identity: str) -> Prepared:
-        """Return what `find` has found earlier, without a query to the store. This is for a restart
-        of the agent. Raises PlanChanged if our notes are gone.
+        """Return the result of the earlier `find` whose manifest hash is `identity`, without a
+        query to the store. A restarted agent needs this. Raises PlanChanged if the agent's notes
+        about it are gone.
         """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
@@ -178,12 +184,17 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(data), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what a planned step names by its parameters `asked` and `identity`."""
+        """Return what a planned step restores. `parameters` are those of the planned step; `asked`
+        and `identity` in it identify the result of `find`. Raises PlanChanged if the agent's notes
+        about it are gone.
+        """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a restore of `body` would fetch, as data; see
-        `playbooks.world.World.remote_step`.
+        """Return what a restore with this request `body` would fetch, as data for a playbook's
+        plan: `step`, `identity`, `asked`, `aside` (directories to move away), `finals` (final
+        directories), `bytes`, `missing` (bytes to fetch) and `skipped`. Raises the errors of
+        `find`.
         """
         prepared = self.find(RestoreRequest.read(body))
         aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
@@ -199,17 +210,13 @@ class Restoring:
         }
 
     def missing(self, prepared: Prepared) -> tuple[int, int]:
-        """Return the number of bytes that would be fetched and the number of bytes that are free
-        there.
-        """
+        """Return (bytes that would have to be fetched, bytes that are free on that disk)."""
         return restore_fetch.missing_bytes(self._wanted(prepared)), restore_fetch.free_bytes(
             prepared.where.staging
         )
 
     def refuse_full(self, prepared: Prepared) -> None:
-        """Raise Refused if the missing bytes do not fit on the disk. The check uses sizes, before
-        anything is fetched.
-        """
+        """Raise Refused if the bytes that would have to be fetched do not fit on the disk."""
         missing, free = self.missing(prepared)
         if missing and missing + restore_fetch.MARGIN > free:
             raise Refused(
@@ -219,7 +226,9 @@ class Restoring:
             )
 
     def fetched(self, prepared: Prepared) -> bool:
-        """Return True if all wanted files are verified in the staging directory or in place."""
+        """Return True if every file of the step is verified in the staging directory or is in its
+        final place.
+        """
         staging = prepared.where.staging
         record = read_json(staging / VERIFIED)
         if (
@@ -247,9 +256,9 @@ class Restoring:
         return prepared.where.targets
 
     def fetch(self, prepared: Prepared, key: str, say: Say) -> str:
-        """Fetch every missing file, verified, into the staging directory, and return a sentence
-        about the result. A passing failure is tried again. Raises StepFailed, also with the store's
-        error.
+        """Fetch every missing file into the staging directory, verify it, and return a sentence
+        about the result. A failure that may pass by itself is retried. Raises StepFailed if the
+        files cannot be fetched; its message has the store's error.
         """
         where, found = prepared.where, prepared.found
         prepared.spec.output_dir.mkdir(parents=True, exist_ok=True)
@@ -302,8 +311,8 @@ class Restoring:
         raise AssertionError("the last try returns or raises")
 
     def here(self, prepared: Prepared) -> bool:
-        """Return True if the step is complete where the trainer looks for it, and nothing of it
-        waits in the staging directory.
+        """Return True if the checkpoint step is complete where the trainer looks for it, and no
+        directory of it is left in the staging directory.
         """
         found = restore_place.local(
             self._runs.trainer(prepared.spec), prepared.spec, prepared.found.step
@@ -313,14 +322,17 @@ class Restoring:
         )
 
     def placed(self, prepared: Prepared) -> bool:
-        """Return True if `here` is True and the config with which a launch continues the run is
-        there too.
+        """Return True if `here` is True and the saved config, with which a launch continues the
+        run, is in its place too.
         """
         return self.here(prepared) and restore_place.beside(prepared.where)
 
     def put(self, prepared: Prepared, key: str) -> str:
-        """Put the fetched files in their place and return a sentence about the result. Raises
-        PlanChanged or Refused, and StepFailed if the step is not complete afterwards.
+        """Move the fetched files to their final place, register the run, and return a sentence
+        about the result. Do nothing more if the step is complete there already.
+
+        Raises Refused if the run is running, PlanChanged if the fetched files have changed or a
+        complete step is there by now, and StepFailed if the step is not complete afterwards.
         """
         where, spec, step = prepared.where, prepared.spec, prepared.found.step
         trainer = self._runs.trainer(spec)
@@ -360,20 +372,24 @@ class Restoring:
         )
 
     def enrol(self, prepared: Prepared) -> None:
-        """Register the run with the W&B ids that it had, which the next launch continues. A run
-        that has attempts keeps its own ids.
+        """Register the run with the agent under the W&B ids that it had before, so that the next
+        launch continues them. A run that has attempts on this pod is left as it is.
         """
         known = self._known(prepared.spec.run)
         if known is None or not known.attempts:
             self._runs.register(prepared.spec)
 
     def enrolled(self, prepared: Prepared) -> bool:
-        """Return True if the run is registered as `enrol` leaves it."""
+        """Return True if the run is registered with the agent as `enrol` does it, or has attempts
+        on this pod.
+        """
         known = self._known(prepared.spec.run)
         return known is not None and (bool(known.attempts) or known.spec == prepared.spec)
 
     def refuse_live(self, name: str) -> None:
-        """Raise Refused if the run is running or has left processes behind."""
+        """Raise Refused if the run `name` is running or processes of its ended attempts are still
+        alive.
+        """
         run = self._known(name)
         if run is not None and (run.live or self._runs.leftovers(name)):
             raise Refused(
@@ -381,7 +397,9 @@ class Restoring:
             )
 
     def refuse_taken(self, spec: LaunchSpec) -> None:
-        """Raise Refused if the run's name belongs to another run on this pod."""
+        """Raise Refused if another run on this pod, with another trainer or output directory,
+        already has the name of `spec`.
+        """
         run = self._known(spec.run)
         if (
             run is not None

@@ -24,9 +24,11 @@ from bs4_agent.checkpoints.remote.store import Store
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """One file in the store. `path` is relative to the output directory from which it came, `name`
-    is its full name in the store. `sha1` is None if the store has none for it (a large file of
-    another program), so that only its size can be compared.
+    """One file of a checkpoint step in the store.
+
+    `path` is relative to the output directory that it came from, and `name` is its full name in the
+    store. `size` is in bytes. `sha1` is None if the store has no digest of it (a large file that
+    another program uploaded); then only its size can be checked.
     """
 
     path: str
@@ -38,9 +40,9 @@ class RemoteFile:
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteSet:
-    """One step that can be restored. `parts`, `config`, `wandb` and `launch` are as in a manifest.
-    `identity` is the SHA-256 of the manifest's bytes, or of the listing if another program wrote
-    the step.
+    """One checkpoint step in the store that can be restored. `parts`, `config`, `wandb` and
+    `launch` are those of its manifest. `identity` is the SHA-256 of the manifest's bytes, or of the
+    list of files if a program without manifests uploaded the step.
     """
 
     step: int
@@ -56,13 +58,13 @@ class RemoteSet:
 
     @property
     def bytes(self) -> int:
-        """Return the size of all files, in bytes."""
+        """Return the size of all files of the step in the store, in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def configs(self) -> list[str]:
-        """Return the config files with which the run was started: its config first, then the files
-        that its launch names and those that they include.
+        """Return the names of the config files with which the run was started: the main config
+        first, then the files that its command line names and those that they include.
         """
         found = dict.fromkeys([self.config] if self.config else [])
         for file in self.files:
@@ -71,7 +73,9 @@ class RemoteSet:
         return list(found)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the set as a dictionary, for our notes and the worker's answer."""
+        """Return the step as a dictionary, for the agent's notes and the answer of the restore
+        process.
+        """
         return {
             "step": self.step,
             "run": self.run,
@@ -89,7 +93,7 @@ class RemoteSet:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RemoteSet:
-        """Return the set that `as_dict` has written."""
+        """Return the step in a dictionary that `as_dict` has written."""
         return cls(
             step=data["step"],
             run=data["run"],
@@ -108,9 +112,9 @@ class RemoteSet:
 
 @dataclass(frozen=True)
 class RemoteCopy:
-    """The result of a search in the store. `chosen` is None if no step can be restored. `skipped`
-    has (step, reason) of steps that are newer or were requested. `pointed` is the step of the
-    pointer, or None.
+    """The result of a search for a step to restore. `chosen` is the step that was found, None if no
+    step can be restored. `skipped` has (step, reason) for the steps that were not taken: newer
+    ones, or the requested one. `pointed` is the step that latest.json names, or None.
     """
 
     chosen: RemoteSet | None
@@ -118,7 +122,7 @@ class RemoteCopy:
     pointed: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the result as a dictionary."""
+        """Return the result as a dictionary that `from_dict` can read."""
         return {
             "chosen": None if self.chosen is None else self.chosen.as_dict(),
             "skipped": [list(one) for one in self.skipped],
@@ -127,7 +131,7 @@ class RemoteCopy:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RemoteCopy:
-        """Return the result that `as_dict` has written."""
+        """Return the result in a dictionary that `as_dict` has written."""
         return cls(
             None if data["chosen"] is None else RemoteSet.from_dict(data["chosen"]),
             [(int(step), str(why)) for step, why in data["skipped"]],
@@ -136,8 +140,9 @@ class RemoteCopy:
 
 
 def kept_config(notes: Path, found: RemoteSet, path: str) -> Path:
-    """Return the path at which the pod keeps one of `found.configs` before the whole set is
-    fetched. The config is needed early, because it says where the trainer writes its files.
+    """Return the path on the pod at which the agent stores one config file of the step before the
+    other files are fetched. `path` is one of `found.configs` and `notes` the directory of the
+    agent's notes. The config is needed early, because it says where the trainer writes its files.
     """
     if found.configs == [path]:
         return notes / f"{found.identity}.config"

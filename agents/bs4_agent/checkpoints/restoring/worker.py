@@ -35,8 +35,9 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command in the arguments, write its result to the answer file, and return the exit
-    code: 0, or FAILED.
+    """Search or fetch in a process of its own. The arguments are the command (`find` or `fetch`),
+    its input, and the file to which the result or the error is written. Return the exit code: 0, or
+    FAILED.
     """
     verb, *rest = arguments
     answer = Path(rest[2] if verb == "find" else rest[1])

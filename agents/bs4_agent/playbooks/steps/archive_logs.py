@@ -9,10 +9,12 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class ArchiveLogs(Stepping):
-    """Archives the logs of the run."""
+    """The step that keeps a copy of the run's logs, because the trainer deletes them when it
+    starts.
+    """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned step."""
+        """Return the planned step. It is planned for every run."""
         return Planned(
             "archive_logs",
             f"Archive the logs of {context.run} (the trainer deletes them when it starts)",
@@ -35,5 +37,5 @@ class ArchiveLogs(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Archive the logs and return a sentence about the result."""
+        """Archive the logs on the pod and return a sentence about the result."""
         return context.pod_actions.archive_logs(context.run)

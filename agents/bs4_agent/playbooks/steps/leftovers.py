@@ -17,17 +17,17 @@ from bs4_agent.runs.model import Member
 
 
 class EndLeftovers:
-    """Base class of steps that end leftover processes. The `targets` of the plan are process
-    identities, each with its `dead_run`.
+    """Base class of steps that end processes which ended attempts have left behind. Each target of
+    the plan is the identity of one process, with the run (`dead_run`) that has left it behind.
     """
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if none of the planned processes is alive."""
+        """Return True if all planned processes have ended."""
         return not any(Identity.from_dict(dict(t)).alive() for t in planned.targets)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the planned processes that are still alive. Raises PlanChanged if one of them is
-        no leftover of its dead run any more.
+        """Return the planned processes that are still alive. Raises PlanChanged if one of them does
+        not belong to an ended attempt of its `dead_run` any more.
         """
         alive = [t for t in planned.targets if Identity.from_dict(dict(t)).alive()]
         left: set[Identity] = set()
@@ -48,21 +48,24 @@ class EndLeftovers:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """End the processes and return a sentence about the result."""
+        """End the processes in `targets` and return a sentence about the result. Raises StepFailed
+        if one survives SIGKILL.
+        """
         return context.pod_actions.end([Identity.from_dict(dict(t)) for t in targets], say)
 
 
 class EndPortHolder(EndLeftovers):
-    """Ends the processes of dead runs that hold a port of this run, together with the rest of their
-    dead attempts.
+    """The step that frees this run's ports: it ends the processes of ended attempts that hold one
+    of them, with all other processes of these attempts.
 
-    Only descent decides whether a process is ours. A listener of somebody else is named and left
-    alone; then another port must be chosen, or its owner must end it.
+    A process counts as ours only if it descends from an attempt of ours. Another listener is named
+    and left alone; then a person must end it or choose another port.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned end of the processes, or None if no port is held by another run.
-        Raises NotApplicable if a holder is not provably left from a run of ours.
+        """Return the planned step with the processes to end, or None if no other process holds a
+        port of this run. Raises NotApplicable if a port is held by a process that no ended attempt
+        of ours has provably left behind.
         """
         dead, ports, others = set(), set(), []
         for holder in context.pod_actions.port_holders(context.run):
@@ -88,16 +91,16 @@ class EndPortHolder(EndLeftovers):
 
 
 class EndProcesses(EndLeftovers):
-    """Ends the processes of dead attempts that hold GPU memory, together with the rest of their
-    attempts: a router that lives on would hold the port.
+    """The step that frees GPU memory: it ends the processes of ended attempts that hold some, with
+    all other processes of these attempts (a router that stays alive would hold the port).
 
-    Only descent decides whether a process is ours. A holder that cannot be proved ours is named in
-    the plan and left alone.
+    A process counts as ours only if it descends from an attempt of ours. Any other process that
+    holds memory is named in the plan and left alone.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned end of the processes. Raises NotApplicable if no holder is provably
-        left from a run of ours.
+        """Return the planned step with the processes to end. Raises NotApplicable if no process
+        that holds GPU memory is provably left behind by an attempt of ours.
         """
         dead, others = set(), []
         for holder in context.pod_actions.gpu_facts().holders:

@@ -17,29 +17,27 @@ _LIMIT = 64
 
 
 class MoveFiles:
-    """Moves the files of a selector. A person confirms the selector with its limits. The concrete
-    list is journalled before the files move, because a dying run may still add to it.
+    """The step that moves certain files of a run to its trash. A person confirms not the single
+    files but the selector that finds them, with a limit of their number; a dying run may still add
+    to them. The files are journalled before they move.
 
     The selectors are:
     * `corrupt-checkpoint`: the step from which the failed attempt was started and after which it
-      never
-      made a step. By its markers it may be the newest complete step, which nothing else may move.
-        Here
-      the attempt itself has shown that it cannot be loaded, and an older complete step must exist.
+      never made a step. By its markers it may be the newest complete step, which nothing else may
+      move. Here the attempt itself has shown that it cannot be loaded, and an older complete step
+      must exist.
     * `torn-checkpoint`: step directories above the newest complete step.
     * `partial-broadcast`: broadcasts without their STABLE marker.
     * `rejection-note`: configs/error.txt of 2026-01. It is evidence, and the next start deletes it
-      if
-      it succeeds.
+      if that start succeeds.
     * `stale-shm`: shared memory of ours that no process has open. It is on another file system, so
-      the
-      bytes are copied and compared before they are deleted.
+      the bytes are copied and compared before they are deleted.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move, or None if the selector finds nothing. Raises NotApplicable if a
-        corrupt checkpoint is not proved, and PlanChanged if more files are found than the limits
-        allow.
+        """Return the planned move, or None if the selector finds no file. Raises NotApplicable if
+        it is not proved that the checkpoint is corrupt, and PlanChanged if the selector finds more
+        files than its limits allow.
         """
         hashed: dict[str, Any] = {
             "select": parameters["select"],
@@ -62,12 +60,12 @@ class MoveFiles:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the selector finds nothing any more."""
+        """Return True if the planned selector finds no file any more."""
         return not _find(context, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the files that the selector finds now. Raises PlanChanged if they exceed the
-        confirmed limits.
+        """Return the files that the planned selector finds now. Raises PlanChanged if there are
+        more than the confirmed limits allow.
         """
         found = _find(context, planned.parameters)
         _within(found, planned.parameters)
@@ -80,7 +78,7 @@ class MoveFiles:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the files and return how many were moved."""
+        """Move the files and return a sentence with their number."""
         for target in targets:
             path = Path(target["path"])
             say(f"moved {path} to {_move(context, planned.parameters, path)}")

@@ -13,15 +13,18 @@ from bs4_agent.trainers.base import RunLayout
 
 
 class MoveRun:
-    """Moves the directories of a run.
+    """The step that moves everything that a run has written into the run's trash, for a fresh
+    start.
 
-    With `when: nothing-saved` the step exists only for a run that has no checkpoint at all and
-    whose trainer refuses to start in a directory that is not empty. The directory then holds only
-    the configs and logs of the failed attempt.
+    With the parameter `when: nothing-saved`, the step is planned only for a run that has no
+    checkpoint at all and whose trainer refuses to start in a directory that is not empty. The
+    directory then has only the configs and logs of the failed attempt.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move, or None if the condition `when` does not hold."""
+        """Return the planned move of all directories, or None if the parameter `when` excludes this
+        run.
+        """
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (
             facts.checkpoints or not facts.layout.fresh_needs_empty
@@ -40,11 +43,11 @@ class MoveRun:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if none of the planned directories exists."""
+        """Return True if all planned directories are gone."""
         return not _existing(planned.parameters["roots"])
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the planned directories that exist now."""
+        """Return those of the planned directories that still exist."""
         return targets_at(_existing(planned.parameters["roots"]))
 
     def act(
@@ -54,7 +57,7 @@ class MoveRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the directories and return how many were moved."""
+        """Move the directories and return a sentence with their number."""
         for target in targets:
             moved = context.pod_actions.trash(
                 context.run, Path(target["path"]), context.action, everything=True
@@ -69,11 +72,12 @@ def _existing(roots: Sequence[str]) -> list[str]:
 
 
 def written(layout: RunLayout) -> list[Path]:
-    """Return the directories that a run writes and a fresh start must not find. None of them is
-    inside another one.
+    """Return the directories that a run writes and that must be gone before a fresh start. No
+    directory in the list is inside another one.
 
-    2026-01 spreads a run over output_dir. The current generation refuses a run directory that is
-    not empty, so all of it is moved.
+    The release 2026-01 of the trainer spreads a run over its output_dir, so there may be several.
+    The current generation refuses a run directory that is not empty, so that directory is in the
+    list too.
     """
     paths = [
         layout.run_dir,

@@ -18,24 +18,24 @@ _NOTHING = -1
 
 
 class MoveSteps:
-    """Moves step directories that are in the way of a resume.
+    """The step that moves away step directories with which the trainer would not resume at the
+    right step.
 
-    More directories may appear above the resume step while the run is being stopped (a dying
-    orchestrator saves once more). So a person confirms the selector: these roots, above this step,
-    at most a number of entries. The concrete list is journalled before the directories move.
+    A dying orchestrator may save once more while the run is stopped. So a person confirms a
+    selector (these directories, above this step, at most a number of entries) and not the single
+    directories, which are journalled before they move. Above the step, everything moves. Below it,
+    two kinds move: hand-off directories that the trainer empties when it starts, and broadcasts of
+    steps without a checkpoint, which it deletes by and by. All of them can be found in the run's
+    trash later.
 
-    Two kinds of directories move although they are below the resume step: hand-off directories that
-    the trainer empties when it starts, and broadcasts of steps that are no checkpoint, which it
-    deletes one by one as it goes on. Both can be found in the trash later.
-
-    A run that has not saved anything yet is at step -1, so everything moves. If the trainer wants
-    an empty directory for a new start, the step move_run does that, which moves the directory as a
-    whole.
+    For a run without a saved step, everything moves. If its trainer needs an empty directory for a
+    new start, the step move_run does the work instead.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move, or None if move_run does the work. Raises NotApplicable if there
-        are checkpoints but none is complete.
+        """Return the planned move. Return None if the run has saved nothing and its trainer needs
+        an empty directory, because the step move_run does the work then. Raises NotApplicable if
+        the run has checkpoints but no complete one.
         """
         facts = context.facts()
         if context.resume is None and facts.checkpoints:
@@ -65,12 +65,12 @@ class MoveSteps:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if nothing is in the way any more."""
+        """Return True if the selector finds no directory any more."""
         return not in_the_way(planned.parameters, _kept(context))
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the directories to move now. Raises PlanChanged if the newest complete step is
-        another one, or if there are more directories than were confirmed.
+        """Return the directories to move now. Raises PlanChanged if the newest complete step is not
+        the one of the plan any more, or if there are more directories than were confirmed.
         """
         newest, above = max(_kept(context), default=_NOTHING), planned.parameters["above"]
         if newest != above:
@@ -93,7 +93,7 @@ class MoveSteps:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the directories and return how many were moved."""
+        """Move the directories and return a sentence with their number."""
         for target in targets:
             moved = context.pod_actions.trash(context.run, Path(target["path"]), context.action)
             say(f"moved {target['path']} to {moved}")
@@ -125,8 +125,9 @@ def _roots(layout: RunLayout) -> list[Path]:
 
 
 def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
-    """Return the selector of what a start from step `resume` must not find. `resume` is None for a
-    new start, for which nothing is saved.
+    """Return the selector of the directories that must be gone before a start from step `resume`:
+    where to search, and above which step. `resume` is None for a new start, before which all must
+    be gone.
     """
     return {
         "above": _NOTHING if resume is None else resume,
@@ -137,7 +138,9 @@ def selector_of(layout: RunLayout, resume: int | None) -> dict[str, Any]:
 
 
 def in_the_way(selector: Mapping[str, Any], kept: set[int]) -> list[Path]:
-    """Return the directories that the selector finds now. `kept` has the complete steps."""
+    """Return the directories that the selector (see `selector_of`) finds on the disk now. `kept`
+    has the complete steps, whose broadcasts stay.
+    """
     found = []
     for root in selector["roots"]:
         for step, path in sorted(step_directories(Path(root)).items()):

@@ -9,12 +9,12 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, Stepping
 
 
 class Notify(Stepping):
-    """Writes a note. It carries the action's key, so that it is written once even if the agent dies
-    in between.
+    """The step that writes a note about the run into the journal. The note has the action's key, so
+    that it is written only once although the agent may die in between.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned note."""
+        """Return the planned step. Its text is the parameter `text` of the playbook."""
         return Planned(
             "notify", f"Note: {parameters['text']}", "", {"text": parameters["text"]}, [], {}
         )
@@ -30,6 +30,6 @@ class Notify(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Write the note and return "noted"."""
+        """Write the note and return the word "noted"."""
         context.pod_actions.note(context.run, planned.parameters["text"], context.action)
         return "noted"

@@ -16,18 +16,19 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 class Relaunch:
-    """Starts the next attempt. The parameter `resume` is one of
+    """The step that starts the next attempt. Its parameter `resume` says from where:
 
-    * "resumable": the newest complete step; NotApplicable if there is none;
-    * "previous": the newest complete step below the step from which the failed attempt was started;
-    * "same": the newest complete step if there is one, otherwise the start of the failed attempt,
-      which
-      must not have written a checkpoint;
-    * "none": afresh, after everything was moved aside.
+    * "resumable": the newest complete step. Without one, the playbook does not apply.
+    * "previous": the newest complete step below the one from which the failed attempt was started.
+    * "same": the newest complete step. Without one, the start of the failed attempt, which must not
+      have written a checkpoint.
+    * "none": afresh, after everything was moved to the trash.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned launch. Raises NotApplicable if the run cannot be resumed."""
+        """Return the planned launch. Raises NotApplicable if the run has no step from which the
+        parameter `resume` lets it start.
+        """
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
         command = shlex.join(context.pod_actions.command(spec))
@@ -51,7 +52,7 @@ class Relaunch:
         return context.pod_actions.launched(context.run, context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets. Raises PlanChanged if the run is running again."""
+        """Return an empty list. Raises PlanChanged if the run is running again."""
         if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing more was done. Make a new "
@@ -108,13 +109,14 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 
 class RelaunchCompanion:
-    """Starts the run's inference server again. To the agent, the server is a run of its own. It is
-    started first and with the same command as before, because the run that uses it waits for it.
+    """The step that starts the run's separate inference server again, with the same command as
+    before. To the agent, the server is a run of its own. It is started before the run that waits
+    for it.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned launch, or None if the run has no such server or it is alive. Raises
-        NotApplicable if the agent has never seen the server.
+        """Return the planned launch, or None if the server is alive or the run has no separate
+        server. Raises NotApplicable if the run used a server that the agent has never seen.
         """
         server = context.pod_actions.companion(context.run)
         if server is None and not context.facts().ever("inference"):
@@ -144,12 +146,12 @@ class RelaunchCompanion:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if this action has started the server already."""
+        """Return True if this action has already started an attempt of the server."""
         return context.pod_actions.launched(planned.parameters["run"], context.action) is not None
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets. Raises PlanChanged if the server is alive again or has another
-        attempt.
+        """Return an empty list. Raises PlanChanged if the server is alive again, or has had another
+        attempt since the plan.
         """
         server = context.pod_actions.companion(context.run)
         if (
@@ -170,8 +172,8 @@ class RelaunchCompanion:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Start the server, after ending what is left of it, and return a sentence with its
-        attempt.
+        """End the processes that are left of the server, start it, and return a sentence with the
+        number of its attempt.
         """
         name = planned.parameters["run"]
         if living(context.pod_actions.run_facts(name)):

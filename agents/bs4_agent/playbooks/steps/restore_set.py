@@ -12,14 +12,14 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, picked
 
 
 class RestoreSet:
-    """Restores one step. A person confirms the step by the hash of its manifest, which names every
-    file with its size and hash. A run that has a complete step on its own disk does not need this
-    step.
+    """The step that restores a checkpoint step from the object store. A person confirms the hash of
+    its manifest, which names every file with its size and hash. The step is not needed for a run
+    that has a complete step on its own disk.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned restore, or None if a step is complete on the pod. Raises
-        NotApplicable if no store is known that has a complete step.
+        """Return the planned restore, or None if the pod has a complete step of the run. Raises
+        NotApplicable if the run has no known store or that store has no complete step.
         """
         if any(c.complete for c in context.facts().checkpoints):
             return None
@@ -42,11 +42,11 @@ class RestoreSet:
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the step is complete on the pod."""
+        """Return True if the planned checkpoint is complete on the pod."""
         return context.pod_actions.restored(context.run, planned.parameters)
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return no targets. Raises PlanChanged if the run is running again."""
+        """Return an empty list. Raises PlanChanged if the run is running again."""
         if living(context.facts()):
             raise PlanChanged(
                 f"{context.run} is running again already; nothing was restored. Make a new "
@@ -61,5 +61,7 @@ class RestoreSet:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Restore the step and return a sentence about the result."""
+        """Restore the checkpoint and return a sentence about the result. Raises an AgentError if
+        that fails, for example because the disk has too little space.
+        """
         return context.pod_actions.restore(context.run, planned.parameters, context.action, say)

@@ -17,16 +17,17 @@ from bs4_agent.trainers.settings import UNKNOWN_CONFIG, parse_arguments
 
 
 class EditConfig:
-    """Changes keys of a config file.
+    """The step that sets or removes keys in the run's config file.
 
-    The digest of the file is one of the targets that a person confirms, so that a config that
-    somebody has changed since is left alone. The parameter `for` has the trainer generations whose
-    keys these are; for another generation there is no step.
+    A person confirms it with the digest of the file, so a config that somebody has changed since is
+    left alone. The parameter `for` has the trainer generations that have these keys; for a run of
+    another generation, the step is not planned.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned change, or None if the config is already as wanted. Raises
-        NotApplicable if the config is not known, or if the command line overrides one of the keys.
+        """Return the planned change. Return None if the config already has these values or the run
+        is of another trainer generation. Raises NotApplicable if the config is not known, or if the
+        command line overrides one of the keys.
         """
         facts = context.facts()
         if facts.spec.trainer not in parameters.get("for", (facts.spec.trainer,)):
@@ -64,7 +65,9 @@ class EditConfig:
         return not _changes(planned)[1]
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the file to change. Raises PlanChanged if it has changed since the plan."""
+        """Return one target: the config file with its digest. Raises PlanChanged if the file has
+        changed since the plan.
+        """
         (target,) = planned.targets
         if configfile.fingerprint(configfile.read(Path(target["path"]))) != target["sha256"]:
             raise PlanChanged(
@@ -79,8 +82,8 @@ class EditConfig:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Change the file and return how many keys were changed. The old content goes to the run's
-        trash.
+        """Change the config file and return a sentence with the number of changed keys. The file's
+        old content is saved in the run's trash.
         """
         path = Path(planned.parameters["path"])
         new, changes = _changes(planned)
@@ -119,14 +122,15 @@ _ENOUGH = 4096
 
 
 class SetLimit(Stepping):
-    """Orders a limit of open files. The order is kept with the run and carried out at every start,
-    so that it also holds after the agent itself was replaced. The limit is at most the hard limit,
-    which a tenant cannot raise; if that is reached already, there is no step.
+    """The step that orders a higher limit of open files for the run.
+
+    The order is stored with the run on the pod and applied at every later start, also by a new
+    agent. The limit is at most the pod's hard limit, which a tenant cannot raise.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned limit, or None if the run has it already. Raises NotApplicable if the
-        hard limit is too low.
+        """Return the planned limit, or None if the run would start with it already. Raises
+        NotApplicable if the pod's hard limit is too low to help.
         """
         soft, hard = context.pod_actions.nofile(context.run), context.pod_actions.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)
@@ -148,7 +152,7 @@ class SetLimit(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the run's next attempt would start with the limit."""
+        """Return True if the run's next attempt would start with at least the planned limit."""
         return context.pod_actions.nofile(context.run) >= int(planned.parameters["nofile"])
 
     def act(
@@ -158,6 +162,8 @@ class SetLimit(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Write the order and return a sentence about it."""
+        """Save the order on the pod and return a sentence about it. It takes effect at the next
+        start.
+        """
         context.pod_actions.set_nofile(context.run, planned.parameters["nofile"])
         return f"{context.run} starts with {planned.parameters['nofile']} open files from now on"

@@ -12,13 +12,13 @@ from bs4_agent.playbooks.pod_actions import Context, Planned, living, shown_proc
 
 
 class StopRun:
-    """Stops a run. A person confirms "this attempt of this run, and every process that descends
-    from it". The workers that live at the moment are shown but not hashed: prime-rl restarts env
-    workers by itself, and that must not make a plan invalid.
+    """The step that stops a run. A person confirms "this attempt of this run, and every process
+    that descends from it". The plan shows the processes that are alive, but its hash does not cover
+    them: prime-rl restarts env workers by itself, and that must not make the plan invalid.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned stop with the processes that live now."""
+        """Return the planned stop, with the processes that are alive now."""
         facts = context.facts()
         members = living(facts)
         title, command = f"{context.run} is already stopped", ""
@@ -39,8 +39,8 @@ class StopRun:
         return not living(context.facts())
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the living processes. Raises PlanChanged if the run is in another attempt, or has
-        far more processes than were shown.
+        """Return the processes of the run that are alive. Raises PlanChanged if the run is in
+        another attempt, or has far more processes than were shown.
         """
         facts = context.facts()
         if facts.attempt != planned.parameters["attempt"]:
@@ -66,5 +66,7 @@ class StopRun:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Stop the run and return a sentence about the result."""
+        """Stop the run and return a sentence about the result. Raises StepFailed if a process or
+        its GPU memory remains.
+        """
         return context.pod_actions.stop(context.run, say)

@@ -22,11 +22,11 @@ _POLL_S = 0.5
 
 
 class WaitGpuFree(Stepping):
-    """Waits until the GPUs that no live run uses are free."""
+    """The step that waits until all GPUs without a living run are free."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned wait. The parameter `below_mb` is the memory in MB that a free GPU may
-        still use.
+        """Return the planned wait. The playbook's parameter `below_mb` is the memory in MB that a
+        GPU may still use and count as free.
         """
         limit = int(parameters.get("below_mb", 1000))
         return Planned(
@@ -39,8 +39,8 @@ class WaitGpuFree(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the machine has no GPU, or if no leftover of a dead run holds a GPU and
-        every GPU without a live run is below the limit.
+        """Return True if the pod has no GPU. Return True also if no process of an ended attempt
+        uses a GPU, and every GPU without a living run uses less memory than the planned limit.
         """
         gpus = context.pod_actions.gpu_facts()
         if gpus.state != "ok":
@@ -60,7 +60,9 @@ class WaitGpuFree(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Poll the GPUs until they are free. Raises StepFailed after `LIMIT_S` seconds."""
+        """Poll the GPUs until they are free, and return a sentence about it. Raises StepFailed if
+        they are not free within `LIMIT_S` seconds.
+        """
         deadline = time.monotonic() + LIMIT_S
         while time.monotonic() < deadline:
             if self.done(context, planned):
@@ -83,13 +85,15 @@ _NEXT = {
 
 
 class WaitUntil(Stepping):
-    """Waits for a condition. `disk-free`: less than `percent` of the file system of the run's
-    output is used. `port-free`: no process listens on a port of the run. `server-ready`: the run's
-    inference server answers /health with 200.
+    """The step that waits until its parameter `condition` holds. `disk-free`: less than `percent`
+    of the file system with the run's output is used. `port-free`: no process listens on a port of
+    the run. `server-ready`: the run's inference server answers GET /health with 200.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned wait."""
+        """Return the planned wait. The parameter `within` is the longest wait (default "5m");
+        `percent` is 85 by default.
+        """
         hashed = {
             "condition": parameters["condition"],
             "percent": int(parameters.get("percent", 85)),
@@ -105,7 +109,7 @@ class WaitUntil(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return True if the condition holds."""
+        """Return True if the planned condition holds at this moment."""
         return _holds(context, planned.parameters)
 
     def act(
@@ -115,8 +119,8 @@ class WaitUntil(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Poll until the condition holds, and return it in words. Raises StepFailed after the
-        planned number of seconds.
+        """Poll until the condition holds, and return a sentence about it. Raises StepFailed if it
+        does not hold within the planned number of seconds.
         """
         deadline = time.monotonic() + planned.parameters["within"]
         while time.monotonic() < deadline:
@@ -149,8 +153,8 @@ def _holds(context: Context, parameters: Mapping[str, Any]) -> bool:
 
 
 def used_percent(path: Path) -> float:
-    """Return how full the file system of `path` is for an ordinary user, in percent, as df counts.
-    If `path` does not exist, the nearest existing directory above it counts.
+    """Return how full the file system with `path` is for an ordinary user, in percent, as `df`
+    shows it. If `path` does not exist, the nearest existing directory above it is used.
     """
     status = os.statvfs(nearest(path))
     used = status.f_blocks - status.f_bfree
@@ -167,12 +171,13 @@ def seconds(text: Any) -> float:
 
 
 class Probe(Stepping):
-    """Probes a component. `server` means /health of the run's inference server. The probe is always
-    made anew, because an earlier answer says nothing about now.
+    """The step that checks that a component of the run answers. The only component is `server`: GET
+    /health of the run's inference server. The check is always made anew, because an earlier answer
+    proves nothing about the present.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned probe."""
+        """Return the planned probe. It is planned for every run."""
         return Planned(
             "probe",
             f"Ask the inference server of {context.run} whether it is well",
@@ -183,7 +188,7 @@ class Probe(Stepping):
         )
 
     def done(self, context: Context, planned: Planned) -> bool:
-        """Return False, so that the probe is always made."""
+        """Return False, so that the probe is always made anew."""
         return False
 
     def act(

@@ -20,11 +20,11 @@ _SSH = "git@github.com:"
 
 
 class Checkout(Stepping):
-    """Clones prime-rl, or switches an existing checkout to the recipe's revision."""
+    """The step that clones prime-rl, or switches an existing clone to the recipe's revision."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step: clone, switch to the revision, or nothing to do. Raises
-        NotApplicable if somebody's own work is in the directory.
+        """Return one planned step: clone, switch to the revision, or nothing to do. Raises
+        NotApplicable if the directory has files of a person's own work.
         """
         recipe, place = context.recipe, context.place
         way, now = _way(context)
@@ -55,12 +55,12 @@ class Checkout(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the directory is at the recipe's revision."""
+        """Return True if the directory is a clone at the recipe's revision."""
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the planned targets. Raises PlanChanged if the directory now needs another
-        treatment than the plan says.
+        """Return the targets of the plan. Raises PlanChanged if the directory has changed since, so
+        that it would have to be cloned instead of switched, for example.
         """
         try:
             way, now = _way(context)
@@ -80,8 +80,9 @@ class Checkout(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Clone or switch the checkout with its submodules and return a sentence about its state.
-        Raises StepFailed if git fails or another revision is there afterwards.
+        """Clone prime-rl or switch the clone to the revision, with its submodules, and return a
+        sentence about its state. Raises StepFailed if git fails or the directory is at another
+        revision afterwards.
         """
         directory, recipe = context.recipe.directory, context.recipe
         tree = directory

@@ -17,12 +17,13 @@ TITLES = {"wandb": "the W&B key", "huggingface": "the Hugging Face token", "b2":
 
 
 class Credential(Stepping):
-    """Stores the secrets that came with the confirmation and makes files private that others can
-    read. A missing secret gets a step that only says so.
+    """The step that stores one secret that was sent with the confirmation, and makes its file
+    private if other users can read it. If no secret was sent or stored, the planned step only says
+    that runs do without it.
     """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step for each credential that exists."""
+        """Return one planned step for each kind of credential: Hugging Face, W&B and B2."""
         return [self._one(context, name) for name in credentials.NAMES]
 
     def _one(self, context: SetupContext, name: str) -> Planned:
@@ -51,8 +52,8 @@ class Credential(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the file is private and, if a secret came with the confirmation, holds
-        that secret.
+        """Return True if the credential's file is private and, if a secret was sent with the
+        confirmation, has that secret.
         """
         name = planned.parameters["name"]
         if not credentials.private(Path(planned.targets[0]["file"])):
@@ -69,8 +70,8 @@ class Credential(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Store the secret if one came, make its file private and return where it is. Raises
-        StepFailed if the secret did not come with the confirmation.
+        """Store the secret if the plan has one, make its file private, and return a text that says
+        where the file is. Raises StepFailed if the planned secret was not sent.
         """
         name, path = planned.parameters["name"], Path(targets[0]["file"])
         if planned.parameters["given"]:

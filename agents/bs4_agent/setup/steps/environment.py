@@ -17,10 +17,14 @@ from bs4_agent.setup.recipe import Environment, environment
 
 
 class Environments(Stepping):
-    """Installs each environment of the recipe into the checkout's `.venv`."""
+    """The step that installs the recipe's training environments into the `.venv` of the prime-rl
+    checkout.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return one planned step for each environment of the recipe."""
+        """Return one planned step for each training environment in the recipe; empty if there are
+        none.
+        """
         found = []
         for wanted in context.recipe.environments:
             found.append(self._one(context, wanted))
@@ -40,7 +44,7 @@ class Environments(Stepping):
         )
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the training environment can import the wanted version."""
+        """Return True if the `.venv` can import the training environment in the wanted version."""
         return _loads(context, environment(planned.parameters["source"]))[0]
 
     def act(
@@ -50,8 +54,8 @@ class Environments(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Install the environment and return a sentence with its version. Raises StepFailed if it
-        cannot be imported afterwards.
+        """Install the training environment into the `.venv` and return a sentence with its version.
+        Raises StepFailed if it cannot be imported afterwards.
         """
         wanted, directory = environment(planned.parameters["source"]), context.recipe.directory
         context.run(

@@ -18,10 +18,10 @@ from bs4_agent.setup.place import Say, SetupContext
 
 
 class Limits(Stepping):
-    """Orders a limit of open files for all later launches."""
+    """The step that orders a limit of open files for all later launches on the pod."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with the limit that launches have now."""
+        """Return one planned step, which also shows the limit that launches have at present."""
         wanted, hard = context.recipe.nofile, context.place.hard_nofile()
         now = "no order; the login's own limit"
         if _ordered(context):
@@ -40,7 +40,7 @@ class Limits(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if a limit at least as high is ordered already."""
+        """Return True if a limit at least as high as the planned one is ordered already."""
         return _ordered(context) >= int(planned.parameters["nofile"])
 
     def act(
@@ -50,7 +50,7 @@ class Limits(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Write the order and return a sentence about it."""
+        """Save the order in the agent's home and return a sentence about it."""
         path = context.place.home.limits
         write_json(path, {**(read_json(path) or {}), "nofile": int(planned.parameters["nofile"])})
         return "ordered for every later launch"
@@ -62,10 +62,12 @@ def _ordered(context: SetupContext) -> int:
 
 
 class Variables(Stepping):
-    """Writes the recipe's environment variables to the checkout's file."""
+    """The step that writes the recipe's environment variables to the file that launches in the
+    checkout's directory read.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with the state of the file now."""
+        """Return one planned step, which also shows what is in the file at present."""
         path = context.place.home.variables(context.recipe.directory)
         text = "".join(
             f"{name}={value}\n" for name, value in sorted(context.recipe.variables.items())
@@ -87,7 +89,7 @@ class Variables(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the file has exactly the planned text."""
+        """Return True if the variables' file has exactly the planned text."""
         return _is(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -99,7 +101,7 @@ class Variables(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Write the file, readable by its owner only, and return "written"."""
+        """Write the variables' file, readable by its owner only, and return the word "written"."""
         write_private(
             context.place.home.variables(context.recipe.directory), planned.parameters["text"]
         )
@@ -116,10 +118,12 @@ _BLOCK = re.compile(rf"(?ms)^{re.escape(_BEGIN)}$.*?^{re.escape(_END)}$\n?")
 
 
 class Profile(Stepping):
-    """Writes the marked block into the shell's start-up files."""
+    """The step that writes a marked block with uv's directory, the limit of open files and the
+    variables into the start-up files of the user's shell.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with the files that do not have the block yet."""
+        """Return one planned step, which also shows which start-up files lack the block now."""
         files = _files(context)
         names = [context.place.shown(path) for path in files]
         lacking = []
@@ -141,7 +145,7 @@ class Profile(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if every planned file has exactly this block."""
+        """Return True if every planned file has exactly the planned block."""
         return all(
             _has(Path(target["file"]), planned.parameters["block"]) for target in planned.targets
         )
@@ -153,7 +157,7 @@ class Profile(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Write the block into every target file and return "written"."""
+        """Write the block into every planned file and return the word "written"."""
         for target in targets:
             _write(Path(target["file"]), planned.parameters["block"])
         return "written"

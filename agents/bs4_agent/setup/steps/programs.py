@@ -18,10 +18,10 @@ _PACKAGES = ("git", "curl", "ca-certificates")
 
 
 class Tools(Stepping):
-    """Installs git and curl with apt-get."""
+    """The step that installs git and curl with apt-get."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with the programs that are missing now."""
+        """Return one planned step, which also shows which of the programs are missing now."""
         missing = _missing(context)
         now = "git and curl are there"
         if missing:
@@ -43,7 +43,9 @@ class Tools(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if git is on the PATH, and curl too unless uv is installed already."""
+        """Return True if git is installed, and curl too (which only uv's installation needs) unless
+        uv is installed already.
+        """
         return not _missing(context)
 
     def act(
@@ -53,8 +55,8 @@ class Tools(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Install the packages and return "installed". Raises StepFailed if there is no apt-get or
-        no root, or if a program is still missing afterwards.
+        """Install the packages and return the word "installed". Raises StepFailed if the pod has no
+        apt-get, the agent cannot become root, or a program is still missing afterwards.
         """
         if context.place.which("apt-get") is None or context.place.sudo() is None:
             raise StepFailed(
@@ -96,10 +98,10 @@ def _install(context: SetupContext) -> list[str]:
 
 
 class Uv(Stepping):
-    """Installs uv if there is none."""
+    """The step that installs the program uv if the pod has none."""
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with the version of uv that is installed now."""
+        """Return one planned step, which also shows the version of uv that is installed now."""
         version = _version(context)
         place = context.place
         script = place.shown(_script(context))
@@ -129,8 +131,8 @@ class Uv(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Download and run the installer and return uv's version. Raises StepFailed if uv does not
-        answer afterwards.
+        """Download and run uv's installer, and return the version of uv. Raises StepFailed if uv
+        cannot be run afterwards.
         """
         script = _script(context)
         script.parent.mkdir(mode=0o700, exist_ok=True)

@@ -19,10 +19,12 @@ _STAMP = ".bs4-synced"
 
 
 class Sync(Stepping):
-    """Installs the training environment in the checkout's `.venv`."""
+    """The step that installs prime-rl's dependencies into the `.venv` of its checkout with `uv
+    sync`.
+    """
 
     def plan(self, context: SetupContext) -> Sequence[Planned]:
-        """Return the planned step with what is in `.venv` now."""
+        """Return one planned step, which also shows what is in `.venv` at present."""
         directory = context.place.shown(context.recipe.directory)
         now = "is not there"
         if _synced(context):
@@ -41,8 +43,8 @@ class Sync(Stepping):
         ]
 
     def done(self, context: SetupContext, planned: Planned) -> bool:
-        """Return True if the last complete sync was for the same lock file, project file and
-        arguments.
+        """Return True if the last `uv sync` was complete and for the same lock file, project file
+        and arguments.
         """
         return _synced(context)
 
@@ -53,8 +55,8 @@ class Sync(Stepping):
         targets: Sequence[Mapping[str, Any]],
         say: Say,
     ) -> str:
-        """Run `uv sync` and return a sentence about the result. Raises StepFailed if it fails or
-        the environment lacks a program afterwards.
+        """Run `uv sync` and return a sentence about the result. Raises StepFailed if it fails, or
+        if the `.venv` has no `python` or no `rl` program afterwards.
         """
         directory = context.recipe.directory
         uv = context.place.which("uv")
