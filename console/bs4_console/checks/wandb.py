@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import netrc
 import os
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from bs4_agent.foreign_json import finite
 from bs4_console.errors import ConsoleError
 from bs4_console.pods.observer import Observation, SightState
 
@@ -215,15 +215,15 @@ def _read(found: Mapping[str, Any]) -> WandbRun:
         state=str(found.get("state") or "unknown"),
         heartbeat_t=heartbeat_t,
         updated_t=heartbeat_t if updated_t is None else float(updated_t),
-        step=None if step is None or math.isnan(step) else int(step),
+        step=None if step is None else int(step),
     )
 
 
 def _number(value: object) -> int | float | None:
-    """Return `value` if it is a number (a truth value is none), else None."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return value
-    return None
+    """Return `value` if it is a finite number (a truth value is none), else None."""
+    if isinstance(value, bool) or finite(value) is None:
+        return None
+    return value if isinstance(value, (int, float)) else None
 
 
 def _summary(text: object) -> dict[str, Any]:

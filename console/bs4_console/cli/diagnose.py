@@ -23,7 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--source", choices=SOURCES, help="what wrote the log, when its name does not tell"
     )
     parser.add_argument(
-        "--trainer", choices=("prime-rl-2026-01", "prime-rl"), help="when the files do not tell"
+        "--trainer",
+        choices=("prime-rl-2026-01", "prime-rl", "verl"),
+        help="when the files do not tell",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
 

@@ -144,6 +144,8 @@ def test_what_is_no_answer_of_w_and_b(server: WandbServer, raw: bytes) -> None:
         {"heartbeatAt": "soon"},
         {"summaryMetrics": "{"},
         {"summaryMetrics": '{"_step": NaN, "_timestamp": "x"}'},
+        {"summaryMetrics": '{"_step": Infinity, "_timestamp": -Infinity}'},
+        {"summaryMetrics": '{"_step": 1e400, "_timestamp": 1' + "0" * 400 + "}"},
     ],
 )
 def test_fields_that_make_no_sense_are_unknown(server: WandbServer, fields: dict[str, Any]) -> None:
