@@ -11,8 +11,9 @@ USAGE = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the agent's command line (attach, daemon, shim, boot or version) and return its exit
-    code. An unknown command prints the usage to standard error and returns 2.
+    """Run the agent's command line and return its exit code. The first of `arguments` is the
+    command: attach, daemon, shim, boot or version; the others belong to that command. An unknown
+    command prints the usage to standard error and returns 2.
     """
     command, *rest = arguments or [""]
     if command == "attach":

@@ -57,8 +57,8 @@ def _encodable(value: Any) -> Any:
 
 
 def check_nesting(text: str) -> None:
-    """Raise ForeignJsonError if a JSON text has more than NESTING_LIMIT levels of brackets.
-    Brackets inside strings do not count.
+    """Raise ForeignJsonError if a JSON text has more than 64 levels of brackets, one inside the
+    other. Brackets inside strings do not count.
     """
     if text.count("[") + text.count("{") <= NESTING_LIMIT:
         return

@@ -123,8 +123,8 @@ def start_ticks(pid: int) -> int | None:
 
 
 def own_pidns() -> int:
-    """Return the inode of the agent's own pid namespace, or 0 if it cannot be read. Pids of another
-    namespace do not mean the same processes here.
+    """Return the inode of the agent's own pid namespace, or 0 if it cannot be read. A pid that was
+    recorded in another pid namespace does not mean the same process in this one.
     """
     try:
         return Path("/proc/self/ns/pid").stat().st_ino

@@ -21,9 +21,10 @@ class Journal:
     """The journal of a pod: an append-only stream of records
     `{"t","m","b","seq","prev","type",...}`. It may be called from any thread.
 
-    `prev` is the SHA-256 (hex) of the previous line without its newline, so that a changed line
-    shows in the next one. `seq` counts the records from 1. Both continue after a restart of the
-    agent.
+    `t` is the wall-clock time in seconds since 1970, `m` the time in seconds of the monotonic clock
+    of the boot whose id is `b`. `prev` is the SHA-256 (hex) of the previous line without its
+    newline, so that a change of a line shows in the line after it. `seq` counts the records from 1.
+    `prev` and `seq` continue after a restart of the agent.
     """
 
     def __init__(self, stream: SegmentStream) -> None:
@@ -36,9 +37,9 @@ class Journal:
             self._seq = _seq(parse(last)) or max(map(_seq, stream.records()), default=0)
 
     def append(self, type_: str, *, sync: bool = False, **fields: Any) -> dict[str, Any]:
-        """Write one record of the type `type_` and return it. With `sync`, the record is on disk
-        before the call returns, as the record of every intent must be. Raises SpoolFull if it
-        cannot be written.
+        """Write one record of the type `type_` with the given fields and return it with the
+        journal's own fields. With `sync`, the record is on disk before the call returns, as the
+        record of every intent must be. Raises SpoolFull if the record cannot be written.
         """
         with self._lock:
             record = {**stamp(), "seq": self._seq + 1, "prev": self._prev, "type": type_, **fields}

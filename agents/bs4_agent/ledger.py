@@ -53,9 +53,10 @@ ACTION_ENDS: frozenset[ActionState] = frozenset(
 @dataclass(kw_only=True)
 class AttemptView:
     """One attempt of a run, as the journal tells it. `resume` is the step from which it was
-    started, or None. `good` is True if it ended well, None while it runs. `code` and `signal` are
-    how its launcher ended. `overrides` are the further arguments with which it was started.
-    `container` is the container in which it ran, or "".
+    started, or None. `good` is True if it ended well, False if not, and None while it runs. `code`
+    and `signal` are the exit code and the ending signal of its launcher. `overrides` are the
+    further words of the command line. `container` is the container in which it ran, or "".
+    `started_t` and `ended_t` are in wall-clock seconds since 1970.
     """
 
     number: int
@@ -106,7 +107,8 @@ class RunView:
 class IncidentView:
     """One incident, as the journal tells it. `state` is "open" while its finding holds, "cleared"
     after the finding has gone by itself, and "resolved" after the verification of a playbook has
-    passed.
+    passed. `opened_t` and `updated_t` are in wall-clock seconds since 1970. `playbook` is the id of
+    the playbook for it, or None.
     """
 
     id: str
@@ -129,7 +131,8 @@ class IncidentView:
 @dataclass
 class StepView:
     """One step of an action, as the journal tells it. `state` is waiting, running, done, skipped or
-    failed.
+    failed. `title` and `command` describe the step for a person, and `detail` says how it ended.
+    `started_t` and `ended_t` are in wall-clock seconds since 1970, or None.
     """
 
     title: str
@@ -142,8 +145,10 @@ class StepView:
 
 @dataclass(kw_only=True)
 class ActionView:
-    """One action, as the journal tells it. `state` is the name of its last event. `result` has what
-    the action gives back to the person, for example `plan_hash`, `recovered` or a message.
+    """One action, as the journal tells it. `who` is the person who submitted it, and `body` the
+    submission. `state` is the name of the last event that was journalled for the action. `result`
+    has what the action gives back to the person, for example `plan_hash`, `recovered` or a message.
+    Times (`accepted_t`, `updated_t`) are in wall-clock seconds since 1970.
     """
 
     key: str
@@ -184,8 +189,8 @@ class ActionView:
 @dataclass(kw_only=True)
 class PlanView:
     """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
-    clock of the boot with the id `boot`; `expires_t` is about the same moment by the wall clock.
-    `refused` says why no plan could be made, or is "".
+    clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
+    since 1970. `refused` says why no plan could be made, and is "" if a plan was made.
     """
 
     action: str

@@ -162,8 +162,9 @@ class Pod:
                 yield run, run.attempt
 
     def tell_gone(self, gone: Sequence[Identity]) -> None:
-        """Write to the journal which of the processes in `gone` belonged to a run, with the exit
-        code if the shim reaped the process.
+        """Write one record to the journal for each process in `gone` that belonged to a run, with
+        its exit code or signal if the shim reaped it. `gone` are processes that have ended; those
+        of no run are ignored.
         """
         for run, attempt in self._started() if gone else ():
             ends = {end.identity: end for end in self.runs.exits(run.name, attempt.number)}
@@ -522,17 +523,18 @@ class Pod:
     def plan_launch(
         self, asked: Mapping[str, Any], record: Mapping[str, Any], tries: int
     ) -> plan.LaunchPlan:
-        """Return the plan of a launch. `asked` is the request, and `tries` the number of launches
-        of this run that have ended, so that a further try has a plan with another hash. Raises an
+        """Return the plan of a launch; nothing on the pod is changed. `asked` is the launch
+        request, `record` is stored in the plan as it is, and `tries` is the number of launches of
+        this run that have ended, so that a further try has a plan with another hash. Raises an
         AgentError that says why no plan can be made.
         """
         self.runs.poll()
         return plan.make(self.runs, asked, tries=tries, record=record)
 
     def move_aside(self, spec: LaunchSpec, paths: Sequence[Path], key: str) -> str:
-        """Move the paths that must be gone before a start of `spec` into the run's trash, each with
-        one rename, and return a sentence about it. Paths that were moved under the action key `key`
-        before stay moved.
+        """Move `paths`, which must be gone before a start of `spec`, into the run's trash, each
+        with one rename, and return a sentence about the result. `key` is the action's key. Paths
+        that an earlier call with this key has moved stay in the trash.
 
         Checkpoints may be among the paths, even the newest complete one: a person has confirmed
         such a plan by typing the run's name.
@@ -567,8 +569,9 @@ class Pod:
         return self.restoring().described(asked)
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the checkpoint that a planned restore names in its `parameters` is
-        complete where the trainer looks for it.
+        """Return True if the checkpoint of a planned restore is complete where the trainer looks
+        for it. `parameters` are those of the planned step; in them, `asked` (the request) and
+        `identity` (the manifest's hash) say which checkpoint it is, as `remote_step` returned them.
         """
         restoring = self.restoring()
         return restoring.placed(restoring.of(parameters))
@@ -576,9 +579,11 @@ class Pod:
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
-        """Fetch the checkpoint that a planned restore names in its `parameters`, put it where the
-        trainer looks for it, and return a sentence about the result. `say` receives progress
-        messages. Raises an AgentError, for example if the disk has too little space.
+        """Fetch the checkpoint of a planned restore, put it where the trainer looks for it, and
+        return a sentence about the result. `parameters` are those of the planned step; in them,
+        `asked` and `identity` say which checkpoint it is, as `remote_step` returned them. `key` is
+        the action's key, and `say` receives progress messages. Raises an AgentError, for example if
+        the disk has too little space.
         """
         restoring = self.restoring()
         prepared = restoring.of(parameters)
@@ -593,13 +598,13 @@ class Pod:
         say: Callable[[str], None] = lambda text: None,
         pause: Callable[[float], object] = time.sleep,
     ) -> int | None:
-        """Wait until the attempt has finished its first step and return the number of the step. For
-        an inference server or an evaluation, wait until it answers or has a result, and return
+        """Wait until the attempt has finished its first step and return the number of that step.
+        For an inference server or an evaluation, wait until it answers or has a result, and return
         None.
 
-        Raises LaunchFailed if the attempt ends before, or shows nothing within FIRST_STEP_S
-        seconds. `say` receives each phase of the start-up. `pause` sleeps between two polls; an
-        error that it raises ends the wait.
+        Raises LaunchFailed if the attempt ends before that, or if nothing is seen within 45
+        minutes. `say` receives each phase of the start-up as text. `pause` sleeps for a number of
+        seconds between two polls; an error that it raises ends the wait.
         """
         deadline = time.monotonic() + plan.FIRST_STEP_S
         said = ""
@@ -649,8 +654,8 @@ class Pod:
         )
 
     def adopt_new(self) -> None:
-        """Adopt every run that was started by hand since the last call: take it under the agent's
-        watch.
+        """Adopt the runs that were started by hand, which takes them under the agent's watch. Do
+        nothing if the machine's processes are the same as at the last call.
         """
         snapshot = self.table.snapshot(SHARED_PASS_S)
         seen = {(proc.identity, proc.cmdline) for proc in snapshot.values()}

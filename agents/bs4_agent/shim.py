@@ -47,8 +47,9 @@ CANNOT_EXECUTE = 127
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Start the attempt in the directory DIR of `--attempt DIR`, and stay until its last process
-    has ended. Return an exit code only if the attempt was started already or could not be started.
+    """Start the attempt whose directory in the agent's home follows `--attempt` in `arguments`, and
+    stay until the attempt's last process has ended. Return an exit code only if the attempt was
+    started already or could not be started.
     """
     import argparse  # the daemon imports this module too, and never parses a command line
 

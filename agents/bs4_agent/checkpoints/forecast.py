@@ -62,10 +62,10 @@ class Forecast:
     not known.
 
     `set_bytes` is the size of one checkpoint. A checkpoint comes every `every_steps` steps or
-    `every_s` seconds, the next one at wall-clock time `next_t`. `room` is how many more checkpoints
-    fit on the disk, and `to_come` how many the run will save until max_steps. `full_t` is the
-    wall-clock time of the first save that does not fit, and `full_step` its step. `lasts` is True
-    if every save that is to come fits.
+    `every_s` seconds, the next one at `next_t`. `room` is how many more checkpoints fit on the
+    disk, and `to_come` how many the run will save until max_steps. `full_t` is the time of the
+    first save that does not fit, and `full_step` its step. `lasts` is True if every save that is to
+    come fits. Times are in wall-clock seconds since 1970.
     """
 
     set_bytes: int | None = None

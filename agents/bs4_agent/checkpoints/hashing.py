@@ -26,9 +26,9 @@ _KEPT = 20_000
 
 @dataclass(frozen=True)
 class Stamp:
-    """The size, times and inode of a file at the moment when it was hashed; if they are the same
-    later, the file has not changed. Times are in ns. `modified` is the mtime. `changed` is the
-    ctime of the inode, which no program can set back.
+    """The size, times and inode of a file at the moment when it was hashed. If all of them are the
+    same later, the file has not changed. Times are in ns since 1970: `modified` is the mtime, and
+    `changed` is the ctime of the inode, which no program can set back.
     """
 
     size: int

@@ -31,13 +31,14 @@ NAME = "intent.json"
 def write(
     home: Home, runs: Runs, ledger: Ledger, record: Recorder, signal: str
 ) -> list[dict[str, Any]]:
-    """Save how far each living run has come, because the agent was ordered to leave by a signal,
-    and return one entry for each run. The entries are saved twice: first with what the agent has in
-    memory, then with what a scan of the checkpoint files finds.
+    """Save how far each living run has come, because the agent was ordered to end by the signal
+    named `signal` (for example "SIGTERM"), and return one entry for each run. The entries are saved
+    in the agent's home twice: first with what the agent has in memory, then with what a scan of the
+    checkpoint files finds.
 
     An entry has `run`, `attempt`, `local_step` (the newest step on the pod whose files verify),
     `local_known` (False if the disk did not answer in time) and `remote_step` (the newest step that
-    was verified in the store). `signal` is the name of the signal.
+    was verified in the store).
     """
     living = [run for run in runs.all() if run.live and run.attempt is not None]
     entries = [_entry(run, ledger) for run in living]
@@ -54,9 +55,9 @@ def write(
 
 
 def intent_of(home: Home, run: str, attempt: int) -> Mapping[str, Any] | None:
-    """Return the entry that `write` saved for this attempt when the agent last left, with the
-    wall-clock time `t` and the `signal`. Return None if nothing was saved, or only entries of other
-    attempts.
+    """Return the entry that `write` saved for this attempt when the agent was last ordered to end,
+    with `t` (wall-clock seconds since 1970) and `signal` (the signal's name) added. Return None if
+    nothing was saved, or only entries of other attempts.
     """
     told = read_passing(home.root / NAME) or {}
     for entry in told.get("runs") or ():

@@ -67,7 +67,7 @@ def pointed(pointer: Path) -> int | None:
 
 
 def nearest(path: Path) -> Path:
-    """Return `path`, or the nearest directory above it that exists."""
+    """Return `path` if it exists, otherwise the nearest directory above it that exists."""
     return next(place for place in (path, *path.parents) if place.exists())
 
 
@@ -177,10 +177,12 @@ def _behind(
 
 
 def measure(name: str, part: Path, markers: Sequence[str]) -> tuple[int, float, str]:
-    """Return (size in bytes, newest modification time, reason) of one part of a checkpoint, for
-    example `trainer`. The reason says why the part is incomplete, and is "" if it is complete. The
-    marker files are checked each time; the other files are measured again only if they can have
-    changed.
+    """Return (size in bytes, newest modification time in seconds since 1970, reason) of one part of
+    a checkpoint. `name` is the part's name, for example "trainer", `part` its directory and
+    `markers` the names of its marker files.
+
+    The reason says why the part is incomplete, and is "" if it is complete. The marker files are
+    checked each time; the other files are measured again only if they can have changed.
     """
     try:
         stamp = part.stat().st_mtime_ns
@@ -212,8 +214,9 @@ def lacks_marker(part: Path, markers: Sequence[str]) -> str:
 
 
 def size_of(directory: Path) -> tuple[int, float]:
-    """Return (bytes of all files below `directory`, newest modification time). A symbolic link is
-    counted as a link, because what it points to does not belong to the run.
+    """Return (bytes of all files below `directory`, newest modification time in seconds since
+    1970). A symbolic link is counted as a link, because what it points to does not belong to the
+    run.
     """
     total, newest = 0, 0.0
     pending = [str(directory)]

@@ -56,8 +56,9 @@ def record_of(spec: LaunchSpec) -> Launched:
 
 
 def without_keys(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return (the words of all options that hold no secret, one phrase for each option that was
-    left out because it looks as if it holds a secret key).
+    """Split the words of a command line, `words`. Return (the words of all options that hold no
+    secret, one phrase for each option that was left out because it looks as if it holds a secret
+    key).
     """
     kept: list[str] = []
     left_out = []

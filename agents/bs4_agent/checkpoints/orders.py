@@ -34,7 +34,7 @@ class Order:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> Order | None:
-        """Return the order in a journal record. Return None if there is no record or it takes the
+        """Return the order in a journal record. Return None if `record` is None or takes an earlier
         order back.
         """
         if record is None or record.get("last") is None:

@@ -84,10 +84,10 @@ def _device(path: Path) -> int:
 
 
 def move(wanted: Sequence[Move], key: str) -> None:
-    """Move all directories into their trash, under the action's key. A directory that the trainer
-    has deleted in the meantime is passed over. Raises StepFailed if the file system reports an
-    error or something is mounted below a directory; directories that were moved before stay in the
-    trash.
+    """Move all directories in `wanted` into their trash, in a directory named after the action's
+    key `key`. A directory that the trainer has deleted in the meantime is passed over. Raises
+    StepFailed if the file system reports an error or something is mounted below a directory;
+    directories that were moved by then stay in the trash.
     """
     for one in wanted:
         target = one.trash / key / one.name
@@ -223,9 +223,9 @@ def targets(wanted: Sequence[Move], sets: Sequence[StepSet]) -> list[dict[str, A
 
 
 def readers(directories: Collection[Path], processes: Mapping[int, Any]) -> dict[Path, int]:
-    """Return {directory: pid} for each directory that is in use: the process `pid`, one of
-    `processes`, has a file below it open or mapped into memory. A directory that no process uses is
-    left out.
+    """Return {directory: pid} for each directory that is in use: the process `pid`, one of the keys
+    of `processes`, has a file below it open or mapped into memory. A directory that no process uses
+    is left out.
 
     A mapped file counts although its descriptor is closed, because weights are read so. The check
     costs some milliseconds for a hundred processes, so it is meant for the moment before a

@@ -51,9 +51,9 @@ class Shape:
 
 
 def shape(trainer: Trainer, spec: LaunchSpec, argv: tuple[str, ...] = ()) -> Shape:
-    """Find out how a run saves its checkpoints. The settings come from the launch, or from the
-    config files that the launcher wrote after it had resolved them. `argv` is the command line of
-    the launcher.
+    """Return how a run saves its checkpoints. The settings come from the launch `spec`, or from the
+    config files that the launcher wrote after it had merged files and options. `argv` is the
+    command line of the launcher, () if it is not known.
     """
     layout = trainer.layout(spec)
     flat = environment_probes.flat_settings(spec, argv)
@@ -157,10 +157,10 @@ def as_dict(one: StepSet) -> dict[str, Any]:
 
 
 def answer(pod: Pod, op: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Answer a console's query `checkpoints`. The only kind is `op` "list", with the arguments
-    `run` and `after` (a step; the answer begins with the next one). Return one page of `report`, in
-    which `next` has the arguments for the next page, or None. Raises BadRequest if `op` or `after`
-    is malformed.
+    """Answer a console's query `checkpoints`. The only value of `op` is "list". `arguments` has the
+    keys `run` (a name) and `after` (a step number; the answer begins with the next newer step).
+    Return one page of `report`, in which `next` has the arguments for the next page, or None.
+    Raises BadRequest if `op` or `after` is malformed.
     """
     if op != "list":
         raise BadRequest(f"{op[:40]!r} is no question about checkpoints; ask list.")

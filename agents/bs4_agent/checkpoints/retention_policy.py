@@ -13,8 +13,9 @@ from bs4_agent.checkpoints.sets import StepSet, complete_sets, numbers
 
 @dataclass(frozen=True)
 class OwnCleaning:
-    """What the trainer itself deletes while it runs. We must not remove such a directory before it:
-    its rmtree would find nothing there, and the trainer would end with an error.
+    """What the trainer itself deletes while it runs. Retention must not remove such a directory
+    first: the trainer's rmtree would not find the directory, and the trainer would end with an
+    error.
 
     `keep` is the trainer's keep_last, None if it deletes nothing. `saved` has the steps that the
     present attempt has saved completely, oldest first. `roots` are the directories in which the

@@ -20,8 +20,9 @@ _MARKERS: Mapping[str, Sequence[str]] = {"broadcast": ("STABLE",), "weights": ()
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a checkpoint step on the disk, for example the trainer's. `why` is the reason why
-    the part is incomplete, "" if it is complete. `t` is the wall-clock time of its newest file.
+    """One part of a checkpoint step on the disk, for example the trainer's. `why` says why the part
+    is incomplete, and is "" if it is complete. `t` is the time at which its newest file was
+    written, in wall-clock seconds since 1970.
     """
 
     name: str
@@ -59,8 +60,8 @@ class StepSet:
 
     @property
     def t(self) -> float:
-        """Return the wall-clock time at which the step was last written to, or 0 if no part has a
-        file.
+        """Return the time at which the step was last written to, in wall-clock seconds since 1970,
+        or 0 if no part has a file.
         """
         return max((part.t for part in self.parts.values()), default=0.0)
 

@@ -153,8 +153,9 @@ class Syncs:
 
     def facts(self) -> list[dict[str, Any]]:
         """Return one row for each run with a sync order: `run`, `alive` (False if its uploads keep
-        failing), `pointer` (the step that latest.json names), `interval_s` (how often an upload is
-        expected) and the fields of `SyncView.told`.
+        failing), `pointer` (the step that latest.json was last seen to name, or None), `interval_s`
+        (the seconds in which one upload is expected to follow another) and the fields of
+        `SyncView.told`.
         """
         rows = []
         for run, view in self._ordered():
@@ -413,13 +414,13 @@ def wanted(
     *,
     live: bool,
 ) -> list[StepSet]:
-    """Return the sets that the next upload job shall send: first `newest`, which saves the run,
-    then milestones that were not uploaded in their time, newest first. The list is empty if there
-    is nothing to upload.
+    """Return the sets that the next upload job shall send: first `newest` (from which the run could
+    be continued), then milestones that were not uploaded in their time, newest first. The list is
+    empty if there is nothing to upload.
 
-    `whole` has the complete sets, newest first. A set that was uploaded before counts again if it
-    was written to since. `live` is True while the run is running: then the milestones wait while
-    `newest` is due.
+    `whole` has the complete sets, newest first. `order` is the run's sync order and `view` says
+    what was uploaded before; a set that was written to since then counts again. `live` is True
+    while the run is running: then the milestones wait for a job in which `newest` is not sent.
     """
     missing = []
     for one in whole:

@@ -37,7 +37,7 @@ class SyncOrder:
 
     @classmethod
     def of(cls, record: Mapping[str, Any] | None) -> SyncOrder | None:
-        """Return the order in a journal record. Return None if there is no record or it takes the
+        """Return the order in a journal record. Return None if `record` is None or takes an earlier
         order back.
         """
         if record is None or not record.get("to"):

@@ -38,10 +38,10 @@ class LocalFile:
 class LocalSet:
     """The files of one checkpoint step on the pod that are to be uploaded.
 
-    `t` is the wall-clock time at which the step was last written to. `parts` maps the name of a
-    part to its directory, as a manifest names it. `data` has the files of these parts, and `beside`
-    the config files that lie in no part. `configs` describes the config files with which the run
-    was started.
+    `t` is the time at which the step was last written to, in wall-clock seconds since 1970. `parts`
+    maps the name of a part to its directory, as a manifest names it. `data` has the files of these
+    parts, and `beside` the config files that lie in no part. `configs` describes the config files
+    with which the run was started.
     """
 
     step: int

@@ -76,8 +76,8 @@ class SyncView:
     listed_t: float = 0.0
 
     def apply(self, record: Record) -> None:
-        """Update the state by one journal record. A record with an unknown event only becomes
-        `last`.
+        """Update the state by one journal record about this run's sync. A record whose event is
+        unknown changes nothing but the attribute `last`, which is then this record.
         """
         self.last = record
         event = record.get("event")

@@ -28,11 +28,12 @@ class Playbook:
     """One playbook, as compiled from its file: how one known failure is recognised and what repairs
     it.
 
-    `applies` has the ids of the trainers for which it works. `detect` says how the failure is
-    recognised, and `explains` has the failures that are consequences of it. `fix` has the repair's
-    steps as (kind, parameters), in order, and `verify` the check that the repair worked.
-    `automatic` is False if the fix must not run without a person. `typed_name` is True if that
-    person must type the run's name. `sha256` is the digest of the compiled file.
+    `applies` has the ids of the trainers for which the playbook works. `detect` says how the
+    failure is recognised (by a detector or by log lines), and `explains` has the ids of the
+    failures that are only consequences of this one. `fix` has the repair's steps as (kind,
+    parameters), in order, and `verify` describes the check that the repair worked. `automatic` is
+    False if the fix must not run without a person, and `typed_name` is True if a person who
+    confirms the fix must type the run's name. `sha256` is the digest of the compiled file.
     """
 
     id: str
@@ -89,7 +90,9 @@ class Playbook:
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return the parameters with which the playbook calls its detector; {} if it has none."""
+        """Return the parameters with which the playbook calls its detector, by name ({} if it has
+        no detector or sets none). Their names and defaults are those of the detector.
+        """
         return dict(self.detect.get("with", {}))
 
     @property
@@ -111,8 +114,8 @@ class Playbook:
 
     @property
     def until_attempt_ends(self) -> bool:
-        """Return True if a finding of this playbook, once seen, stays valid until the run's attempt
-        ends, although it is not seen again.
+        """Return True if a finding of this playbook stays valid until the run's attempt ends after
+        it was found once, even if later checks do not find the failure again.
         """
         return bool(self.detect.get("until_attempt_ends", False))
 

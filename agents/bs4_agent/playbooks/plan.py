@@ -131,8 +131,9 @@ def _goes_back(playbook: Playbook) -> bool:
 def make(
     pod_actions: PodActions, playbook: Playbook, run: str, action: str, incident: str = ""
 ) -> Plan:
-    """Make a plan of the playbook for the present state of the run. `action` is the action's key,
-    `incident` the id of the incident or "".
+    """Return a plan of the playbook for the present state of the run `run`; nothing is changed.
+    `action` is the action's key, and `incident` the id of the incident that the plan repairs, or
+    "".
 
     Raises NotApplicable if the playbook is for other trainers, has no fix, or one of its steps does
     not fit the run.

@@ -127,17 +127,19 @@ class PodActions(Protocol):
         ...
 
     def restored(self, run: str, parameters: Mapping[str, Any]) -> bool:
-        """Return True if the checkpoint that a planned restore names in its `parameters` is
-        complete on the pod.
+        """Return True if the checkpoint of a planned restore is complete on the pod. `parameters`
+        are those of the planned step; in them, `asked` (the request) and `identity` (the manifest's
+        hash) say which checkpoint it is, as `remote_step` returned them.
         """
         ...
 
     def restore(
         self, run: str, parameters: Mapping[str, Any], key: str, say: Callable[[str], None]
     ) -> str:
-        """Fetch the missing files of the checkpoint in `parameters` from the store, put them where
-        the trainer looks for them, and return a sentence about the result. `key` is the action's
-        key; `say` receives progress messages.
+        """Fetch the missing files of a checkpoint from the store, put them where the trainer looks
+        for them, and return a sentence about the result. `parameters` are those of the planned
+        step; in them, `asked` and `identity` say which checkpoint it is, as `remote_step` returned
+        them. `key` is the action's key; `say` receives progress messages as text.
         """
         ...
 
@@ -188,7 +190,10 @@ class Planned:
 
 @dataclass(frozen=True)
 class Context:
-    """What a step works with: one run on one pod, for one action. `action` is the action's key."""
+    """What a step of a playbook works with: one run on one pod, for one action. `action` is the
+    action's key. `resume` is the step from which the plan resumes the run, or None if there is no
+    such step.
+    """
 
     pod_actions: PodActions
     run: str
@@ -209,7 +214,8 @@ class Step(Protocol):
     """One kind of step that a playbook's fix can use, for example "stop the run"."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return what the step would do to the run now, or None if the run does not need it. Raises
+        """Return what the step would do to the run now, or None if the run does not need the step.
+        `parameters` are those that the playbook gives this step in its `fix`, by name. Raises
         NotApplicable if the step cannot be done for this run.
         """
         ...
@@ -220,8 +226,9 @@ class Step(Protocol):
         """
 
     def check(self, context: Context, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the concrete targets (paths or processes) as they are now, within the limits that
-        were confirmed. Raises PlanChanged if the state of the run does not fit the plan any more.
+        """Return the concrete targets of the planned step as they are now, for example [{"path":
+        text}] or the identities of processes, within the limits that a person confirmed with the
+        plan. Raises PlanChanged if the state of the run does not fit the plan any more.
         """
         ...
 
@@ -239,7 +246,9 @@ class Step(Protocol):
 
 
 class Stepping:
-    """Base class of steps that need no check beyond `done` before they act."""
+    """Base class of steps that need no check before they act, except the check in `done` whether
+    the step is needed at all.
+    """
 
     def check(self, context: Any, planned: Planned) -> Sequence[Mapping[str, Any]]:
         """Return the targets of the plan, unchecked."""

@@ -83,8 +83,9 @@ class StepRunner:
     """Carries out the steps of a plan, one after the other, and journals each.
 
     Each step's `done` is called first, so that a repetition after a kill -9 at any instant does
-    nothing twice. `kinds` maps the kind of a step to the object that carries it out; `context` is
-    what these objects work with.
+    nothing twice. `key` is the action's key. `rest` returns a context in which a newer agent may
+    take over (a safe point). `kinds` maps the kind of a step to the object that carries it out, and
+    `context` is what these objects work with.
     """
 
     def __init__(

@@ -39,12 +39,13 @@ def steps_advance(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until an attempt that started after `attempt` has made `count` training steps that used
-    tokens, or has ended well, and return the verdict. The run has not recovered if that attempt
-    ends early or `within` seconds pass. `count` and `within` are in `parameters`.
+    """Wait until an attempt whose number is above `attempt` has made enough training steps that
+    used tokens, or has ended well, and return the verdict. `parameters` has `count` (how many
+    steps, default 2) and `within` (seconds, default 1800). The run has not recovered if the newer
+    attempt ends early or `within` seconds pass.
 
     One step is not enough: the first step after a restart can come from batches that were made
-    before it. `say` receives progress messages, and `pause` sleeps between two polls.
+    before the restart. `say` receives progress messages, and `pause` sleeps between two polls.
     """
     count, within = int(parameters.get("count", 2)), float(parameters.get("within", 1800))
     deadline = time.monotonic() + within
@@ -82,10 +83,10 @@ def steps_continue(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait until the run has made `count` more training steps that used tokens than when the call
-    began, and return the verdict. The run has not recovered if `within` seconds pass before.
-    `count` and `within` are in `parameters`; `say` receives progress messages, and `pause` sleeps
-    between two polls.
+    """Wait until the run has made some more training steps that used tokens than when the call
+    began, and return the verdict. `parameters` has `count` (how many more, default 2) and `within`
+    (seconds, default 1800). The run has not recovered if `within` seconds pass before that. `say`
+    receives progress messages, and `pause` sleeps between two polls.
 
     This is for a repair that starts no attempt, so the steps of any attempt count. A run that has
     ended well in the meantime needs no further step.
@@ -124,9 +125,10 @@ def disk_below(
     say: Callable[[str], None],
     pause: Pause = time.sleep,
 ) -> Verdict:
-    """Wait as `steps_continue` does until training advances, and then check the disk. The verdict
-    is that the run has recovered only if both hold: it makes steps, and less than `percent` of the
-    file system with its output is used.
+    """Wait as `steps_continue` does until training advances, then check the disk, and return the
+    verdict. The run has recovered only if it makes steps and less than `parameters["percent"]`
+    percent of the file system with its output is used. The other parameters are those of
+    `steps_continue`.
     """
     percent = int(parameters["percent"])
     verdict = steps_continue(pod_actions, run, attempt, parameters, say, pause)

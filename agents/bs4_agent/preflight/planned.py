@@ -55,8 +55,8 @@ def run_facts(
 ) -> RunFacts:
     """Return the facts of the attempt that a launch of `spec` would start now, in the form that
     detectors read. `environment` has the environment variables of the launch. `lineage_before` has
-    the names in the settings of the previous attempt that a continued run must keep; None means
-    that there was no previous attempt.
+    the names that the previous attempt used and a continued run must keep (`model.name`,
+    `lora_name` and `wandb.name`); it is None if no such attempt is known.
     """
     layout = trainer.layout(spec)
     config = environment_probes.flat_settings(spec)
@@ -85,10 +85,13 @@ def run_facts(
 def findings(
     facts: Facts, run: RunFacts, shm: Path, playbooks: Iterable[Playbook]
 ) -> list[dict[str, Any]]:
-    """Call every detector that can judge a run before its start, with the parameters of its
-    playbook, and return what they find: `[{"failure", "title", "summary", "severity", "role",
-    "evidence": [text]}]`. The list is empty if they find nothing. `run` has the facts of the
-    planned attempt; `shm` is the path of the pod's shared memory.
+    """Call every detector that can judge a run before its start, and return what they find:
+    `[{"failure", "title", "summary", "severity", "role", "evidence": [text]}]`. The list is empty
+    if they find nothing.
+
+    `facts` are those of the pod, and `run` those of the planned attempt. `shm` is the path of the
+    pod's shared memory. The detectors and their parameters are those of `playbooks`; a playbook for
+    other trainers is passed over.
     """
     runs = [other for other in facts.runs if other.name != run.name]
     seen = dataclasses.replace(

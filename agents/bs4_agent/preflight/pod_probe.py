@@ -143,8 +143,9 @@ def at_run(
 
 
 def spec_for(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec for a launch request `body` for which no plan could be made. It
-    resumes from the step that the body names, or for "auto" from the newest complete step.
+    """Return the launch spec for a launch request `body` for which no plan could be made. The spec
+    resumes from the step number in the request's `resume`, or for "auto" from the newest complete
+    step. Its `resume` is None if there is no such step.
     """
     resume = body.get("resume")
     spec = spec_of({**body, "resume": resume if isinstance(resume, int) else None})
@@ -180,8 +181,8 @@ def modules(config: Mapping[str, Any]) -> list[str]:
 
 
 def needs_wandb(run: RunFacts) -> bool | None:
-    """Return True if this launch will call W&B, False if not, and None if its settings are not
-    known.
+    """Return True if the launch whose facts are `run` will call W&B, False if not, and None if its
+    settings are not known.
     """
     if run.config is None:
         return None
@@ -277,8 +278,9 @@ def _checkpoint(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def gpu_ids(run: RunFacts) -> list[int] | None:
-    """Return the indexes of the GPUs that this launch will use, from its settings and its trainer's
-    defaults. Return None if the settings are not known.
+    """Return the indexes of the GPUs that the launch whose facts are `run` will use, sorted, from
+    its settings and its trainer's defaults. Return None if the settings are not known, or if the
+    launch is not one of the component "rl".
     """
     if run.config is None or run.spec.component != "rl":
         return None

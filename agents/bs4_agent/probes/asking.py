@@ -11,8 +11,8 @@ from typing import Protocol
 
 
 class Ask(Protocol):
-    """A function that runs a script of ours with another Python interpreter, on this machine or in
-    a container.
+    """A function that runs a script of the agent with another Python interpreter, on this machine
+    or in a container, and returns its exit code and standard output.
     """
 
     def __call__(
@@ -44,9 +44,12 @@ def here(
     more: Mapping[str, str],
     cwd: str | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the script with the interpreter `python` on this machine, and return its exit code and
-    output; see `Ask` for the arguments and errors. The option -B keeps the interpreter from writing
-    compiled files into the agent's directory.
+    """Run the agent's file `script` with the interpreter `python` on this machine, and return its
+    exit code and standard output. `question` is its standard input, `more` has environment
+    variables besides the agent's own, and `cwd` is its directory. Raises TimeoutExpired after
+    `timeout` seconds, and OSError if the interpreter cannot be started.
+
+    The option -B keeps the interpreter from writing compiled files into the agent's directory.
     """
     return subprocess.run(
         [python, "-B", script],

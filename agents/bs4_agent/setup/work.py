@@ -124,7 +124,9 @@ class SetUps:
             self.forget(key)
 
     def forget(self, key: str) -> None:
-        """Delete the stored secrets of the action `key`, because it will not go on."""
+        """Delete the secrets that were stored on the pod for the action `key`, because this action
+        will not go on.
+        """
         credentials.Incoming(self._home, key).forget()
 
     def forget_ended(self) -> None:

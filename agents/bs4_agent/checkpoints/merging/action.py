@@ -107,7 +107,7 @@ def make(merging: Merging, asked: MergeRequest) -> MergePlan:
 @dataclass(frozen=True)
 class MergeContext:
     """What the steps of a merge work with: the code that merges, and what is to be merged. `action`
-    is the action's key.
+    is the key of the action that the steps belong to.
     """
 
     merging: Merging
@@ -135,8 +135,9 @@ class Merge:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Run the merger to its end and return a sentence about the result. Raises the errors of
-        `Merging.merge`.
+        """Run the merger to its end and return a sentence about the result. `say` receives progress
+        messages as text. `targets` is not used, because `check` returns none. Raises the errors of
+        `Merging.merge`: PlanChanged or StepFailed.
         """
         return context.merging.merge(context.prepared, context.action, say)
 
@@ -159,8 +160,8 @@ class Place:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Move the model to its final directory and return a sentence about it. Raises the errors
-        of `Merging.place`.
+        """Move the model to its final directory and return a sentence about the result. Raises the
+        errors of `Merging.place`: PlanChanged or StepFailed.
         """
         return context.merging.place(context.prepared, context.action)
 

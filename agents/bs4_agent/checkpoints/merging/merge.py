@@ -78,11 +78,12 @@ class MergeRequest:
 class Prepared:
     """Everything that one merge will do, found out in advance.
 
-    `source` is the directory with the shards and `target` the directory to create. `commands` are
-    run one after the other in `cwd`. `inside` is True if the merger writes into the directory that
-    it reads. `files` has the size and mtime of each file that is read. `bytes` is the size of the
-    ranks' files, which is the most that the model can have (a merge writes bfloat16). `needed` is
-    the number of bytes of disk space that the merge needs.
+    `source` is the directory with the shards and `target` the directory to create. `commands` (argv
+    lists) are run one after the other in `cwd`. `inside` is True if the merger writes into the
+    directory that it reads. `files` maps the name of each file that is read to [bytes, mtime in
+    ns]. `bytes` is the size of the ranks' files, which is the most that the model can have (a merge
+    writes bfloat16). `needed` is the number of bytes of disk space that the merge needs. `notes`
+    are sentences for the person who reads the plan.
     """
 
     asked: MergeRequest
@@ -297,8 +298,8 @@ class Merging:
         return []
 
     def merged(self, prepared: Prepared, key: str) -> bool:
-        """Return True if the action `key` has produced its verified model, in the staging directory
-        beside the target or already in the target.
+        """Return True if the action with the key `key` has produced its verified model, which is
+        then in the staging directory beside the target or already in the target.
         """
         return _made_by(key, _beside(prepared)) or _made_by(key, prepared.target)
 
@@ -368,8 +369,9 @@ class Merging:
 
 
 def again(body: Mapping[str, Any]) -> Prepared:
-    """Return the merge that a journalled plan describes, so that a restarted agent can continue it.
-    `body` is the dictionary in the plan.
+    """Return the merge that a journalled plan describes, so that a restarted agent can continue the
+    merge. `body` is the dictionary that describes the merge in the plan; its keys are the fields of
+    Prepared.
     """
     return Prepared(
         asked=MergeRequest.read(body["asked"]),

@@ -20,10 +20,11 @@ CONFIGS = ".bs4/config"
 class Launched:
     """The record of how a run was launched, as a manifest in the store holds it.
 
-    `overrides`, `env`, `component` and `processes` are those of a LaunchSpec without W&B's ids,
-    which a manifest holds in a field of its own. `files` maps each word that follows an `@` in
-    `overrides` to the manifest's name of that config file. `left_out` has one phrase for each part
-    of the launch that is not recorded (secret keys never are), with the reason.
+    `overrides` (further words of the command line), `env` (environment variables), `component` (for
+    example "rl") and `processes` are those of a LaunchSpec without W&B's ids, which a manifest
+    holds in a field of its own. `files` maps each word that follows an `@` in `overrides` to the
+    manifest's name of that config file. `left_out` has one phrase for each part of the launch that
+    is not recorded, which also says why; secret keys never are recorded.
     """
 
     overrides: Sequence[str] = ()

@@ -30,8 +30,10 @@ class Pointer:
     """The content of latest.json, the file that names the newest verified step of a run in the
     store.
 
-    `t` is the wall-clock time of its `timestamp`. `manifest` is "" if a program other than ours
-    wrote the file; then only `step`, `run`, `t` and `wandb` are known.
+    `t` is the time that the file's `timestamp` says, in wall-clock seconds since 1970. `manifest`
+    is the name in the bucket of the step's manifest, and `manifest_sha256` its digest. If a program
+    other than ours wrote the file, `manifest` is "", and only `step`, `run`, `t` and `wandb` are
+    known.
     """
 
     step: int

@@ -71,9 +71,10 @@ class Pushed:
 
 
 class Push:
-    """Uploads checkpoint steps of one run to the store. `say` is called with each event and its
-    fields. `progress` receives the number of bytes of each transfer; bytes that were in the store
-    before are not counted.
+    """Uploads checkpoint steps of one run to the store. `say` is called with the name of each event
+    (for example "sending", "manifest" or "pointed") and its fields as keyword arguments. `progress`
+    receives the number of bytes of each transfer; bytes that were in the store before are not
+    counted.
     """
 
     def __init__(

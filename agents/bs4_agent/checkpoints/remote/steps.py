@@ -19,9 +19,9 @@ from bs4_agent.checkpoints.remote.store import Entry, Store
 
 @dataclass(frozen=True)
 class RemoteStep:
-    """One checkpoint step in the store. `entries` are its files. `t` is the store's time of its
-    manifest, or of its newest file if it has no manifest. `missing` says why the step is
-    incomplete, "" if it is complete.
+    """One checkpoint step in the store. `entries` are its files. `t` is the time at which its
+    manifest was written, or its newest file if it has no manifest, by the store's clock in seconds
+    since 1970. `missing` says why the step is incomplete, "" if it is complete.
     """
 
     step: int
@@ -42,7 +42,9 @@ class RemoteStep:
 
     @property
     def newest_t(self) -> float:
-        """Return the store's wall-clock time at which the step's newest file was written."""
+        """Return the time at which the step's newest file was written, by the store's clock in
+        seconds since 1970.
+        """
         return max((entry.t for entry in self.entries), default=0.0)
 
 
@@ -102,7 +104,7 @@ def look_at(store: Store, layout: Layout, step: int) -> RemoteStep | None:
 
 def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
     """Read latest.json and return (the pointer, ""). Return (None, "") if the file does not exist,
-    and (None, reason) if it cannot be used.
+    and (None, a phrase that says why) if the file exists but cannot be used.
     """
     try:
         return Pointer.decode(store.read(layout.pointer, pointers.MOST), layout.pointer), ""
@@ -114,11 +116,11 @@ def read_pointer(store: Store, layout: Layout) -> tuple[Pointer | None, str]:
 
 def missing(layout: Layout, manifest: Manifest, entries: Mapping[str, Entry]) -> str:
     """Return why the step of `manifest` is incomplete in the store, as a phrase about the first
-    wrong or absent file, or "" if it is complete. `entries` maps the names in the bucket to what
-    the store lists now.
+    wrong or absent file, or "" if the step is complete. `entries` maps the names in the bucket to
+    what the store lists now.
 
-    A file counts as wrong also if the store has no SHA-1 for it, because its size alone proves
-    little.
+    A file counts as wrong also if the store has no SHA-1 for the file, because its size alone
+    proves little.
     """
     data = manifest.encode()
     own = entries.get(layout.manifest(manifest.step))

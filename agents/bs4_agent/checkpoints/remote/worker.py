@@ -71,8 +71,8 @@ class WorkerOutput:
             print(json.dumps({"event": event, **fields}), flush=True)  # noqa: T201
 
     def moved(self, count: int) -> None:
-        """Add `count` to the number of bytes transferred so far and report the sum as a "progress"
-        event, at most once every `_SAY_S` seconds.
+        """Add `count` bytes to the bytes that the present transfer has moved so far, and report the
+        sum as a "progress" event, at most once every second.
         """
         with self._lock:
             self._done += count
@@ -108,11 +108,12 @@ def main() -> int:
 
 
 def work(home: Home, job: Mapping[str, Any], opening: Future[Store], tell: WorkerOutput) -> None:
-    """Carry out one upload job: upload its steps, newest first, then logs and crash reports; then
-    remove old steps from the store and list what is there, if the job orders it.
+    """Carry out one upload job in the order: upload its steps, newest first; upload logs and crash
+    reports; then, if the job orders it, remove old steps from the store and list what is there.
+    `job` is the dictionary that the agent sent, and `tell` writes the events.
 
-    `opening` is the store that is being opened on another thread. If that fails, its error ends the
-    job at once. Raises the errors of the store and of `Push.step`.
+    `opening` is the store that is being opened on another thread. If opening fails, its error ends
+    the job at once. Raises the errors of the store and of `Push.step`.
     """
 
     def still_wanted(_: int) -> None:

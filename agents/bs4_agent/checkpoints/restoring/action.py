@@ -171,7 +171,9 @@ def planned(prepared: Prepared, missing: int, *, here: bool) -> list[Planned]:
 
 @dataclass(frozen=True)
 class RestoreContext:
-    """What the steps of a restore work with. `action` is the action's key."""
+    """What the steps of a restore work with: the code that restores, and what is to be restored.
+    `action` is the key of the action that the steps belong to.
+    """
 
     restoring: Restoring
     action: str
@@ -207,8 +209,8 @@ class Fetch:
         targets: Sequence[Mapping[str, Any]],
         say: Callable[[str], None],
     ) -> str:
-        """Fetch the files and return a sentence about the result. Raises StepFailed if a file
-        cannot be fetched.
+        """Fetch the files and return a sentence about the result. `say` receives progress messages
+        as text. Raises StepFailed if a file cannot be fetched.
         """
         return context.restoring.fetch(context.prepared(planned), context.action, say)
 

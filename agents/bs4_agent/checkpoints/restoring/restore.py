@@ -172,9 +172,9 @@ class Restoring:
         return self._prepared(asked, found.chosen, found.skipped)
 
     def again(self, asked: RestoreRequest, identity: str) -> Prepared:
-        """Return the result of the earlier `find` whose manifest hash is `identity`, without a
-        query to the store. A restarted agent needs this. Raises PlanChanged if the agent's notes
-        about it are gone.
+        """Return the result of an earlier `find` for the request `asked` whose manifest hash is
+        `identity`, without a query to the store. A restarted agent needs this. Raises PlanChanged
+        if the agent's notes about that result are gone.
         """
         data = read_json(self._notes(asked.run) / f"{identity}.json")
         if data is None:
@@ -184,17 +184,20 @@ class Restoring:
         return self._prepared(asked, RemoteSet.from_dict(data), ())
 
     def of(self, parameters: Mapping[str, Any]) -> Prepared:
-        """Return what a planned step restores. `parameters` are those of the planned step; `asked`
-        and `identity` in it identify the result of `find`. Raises PlanChanged if the agent's notes
-        about it are gone.
+        """Return what a planned step restores. `parameters` are those of the planned step; their
+        entries `asked` (the request) and `identity` (the manifest's hash) identify the result of an
+        earlier `find`. Raises PlanChanged if the agent's notes about that result are gone.
         """
         return self.again(RestoreRequest.read(parameters["asked"]), parameters["identity"])
 
     def described(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a restore with this request `body` would fetch, as data for a playbook's
-        plan: `step`, `identity`, `asked`, `aside` (directories to move away), `finals` (final
-        directories), `bytes`, `missing` (bytes to fetch) and `skipped`. Raises the errors of
-        `find`.
+        """Return what a restore with the request `body` (see `RestoreRequest.body`) would fetch, as
+        data for a playbook's plan.
+
+        The keys are `step`, `identity` (the hash of the step's manifest), `asked` (the request),
+        `aside` (directories to move away), `finals` (final directories), `bytes` (of the whole
+        step), `missing` (bytes to fetch) and `skipped` ([step, reason] of the steps not taken).
+        Raises the errors of `find`.
         """
         prepared = self.find(RestoreRequest.read(body))
         aside = [] if self.here(prepared) else restore_place.clashing(prepared.where)
@@ -322,8 +325,8 @@ class Restoring:
         )
 
     def placed(self, prepared: Prepared) -> bool:
-        """Return True if `here` is True and the saved config, with which a launch continues the
-        run, is in its place too.
+        """Return True if the method `here` returns True and the saved config, with which a launch
+        continues the run, is in its final place too.
         """
         return self.here(prepared) and restore_place.beside(prepared.where)
 

@@ -35,9 +35,12 @@ _SAY_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Search or fetch in a process of its own. The arguments are the command (`find` or `fetch`),
-    its input, and the file to which the result or the error is written. Return the exit code: 0, or
-    FAILED.
+    """Search the store for a step, or fetch its files, in a process of its own, and return the exit
+    code: 0, or FAILED.
+
+    `arguments` is ["find", URL of the place in the store, run, ANSWER, step (may be left out)] or
+    ["fetch", path of a JSON file with the files to fetch, ANSWER]. ANSWER is the path of the JSON
+    file to which the result or the error is written.
     """
     verb, *rest = arguments
     answer = Path(rest[2] if verb == "find" else rest[1])

@@ -35,9 +35,10 @@ class MoveFiles:
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move, or None if the selector finds no file. Raises NotApplicable if
-        it is not proved that the checkpoint is corrupt, and PlanChanged if the selector finds more
-        files than its limits allow.
+        """Return the planned move, or None if the selector finds no file. In `parameters`, `select`
+        is the selector's name, `limit` the largest number of entries (default 64) and `bytes` their
+        largest size in all (default: no limit). Raises NotApplicable if it is not proved that the
+        checkpoint is corrupt, and PlanChanged if the selector finds more than these limits allow.
         """
         hashed: dict[str, Any] = {
             "select": parameters["select"],

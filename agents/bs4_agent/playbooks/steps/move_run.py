@@ -22,8 +22,9 @@ class MoveRun:
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned move of all directories, or None if the parameter `when` excludes this
-        run.
+        """Return the planned move of all directories that the run has written. Return None if
+        `parameters["when"]` is "nothing-saved" and this run has a checkpoint, or its trainer starts
+        in a directory that is not empty too.
         """
         facts = context.facts()
         if parameters.get("when") == "nothing-saved" and (

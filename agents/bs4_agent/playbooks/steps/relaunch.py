@@ -26,8 +26,9 @@ class Relaunch:
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned launch. Raises NotApplicable if the run has no step from which the
-        parameter `resume` lets it start.
+        """Return the planned launch. `parameters["resume"]` is "resumable", "previous", "same" or
+        "none" and says from which step the attempt starts (see the class). Raises NotApplicable if
+        the run has no such step.
         """
         facts = context.facts()
         spec = _spec(facts.spec, parameters["resume"], context.resume, bool(facts.checkpoints))
@@ -110,8 +111,8 @@ def _without_resume(overrides: Sequence[str]) -> list[str]:
 
 class RelaunchCompanion:
     """The step that starts the run's separate inference server again, with the same command as
-    before. To the agent, the server is a run of its own. It is started before the run that waits
-    for it.
+    before. To the agent, the server is a run of its own. The step comes before the start of the
+    training run, because that run waits for the server.
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:

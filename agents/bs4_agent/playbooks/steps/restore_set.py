@@ -18,8 +18,9 @@ class RestoreSet:
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned restore, or None if the pod has a complete step of the run. Raises
-        NotApplicable if the run has no known store or that store has no complete step.
+        """Return the planned restore of the newest step in the run's store, or None if the pod has
+        a complete step of the run. `parameters` is not used. Raises NotApplicable if the run has no
+        known store, or if its store has no complete step.
         """
         if any(c.complete for c in context.facts().checkpoints):
             return None

@@ -25,9 +25,13 @@ class EditConfig:
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned change. Return None if the config already has these values or the run
-        is of another trainer generation. Raises NotApplicable if the config is not known, or if the
-        command line overrides one of the keys.
+        """Return the planned change of the run's config file. In `parameters`, `set` maps dotted
+        keys to values, `unset` lists dotted keys to remove, and `for` lists the ids of the trainer
+        generations that have these keys (all if absent).
+
+        Return None if the config already has these values or the run's trainer generation is not in
+        `for`. Raises NotApplicable if it is not known which config the run was started with, or if
+        the command line overrides one of the keys.
         """
         facts = context.facts()
         if facts.spec.trainer not in parameters.get("for", (facts.spec.trainer,)):
@@ -129,8 +133,10 @@ class SetLimit(Stepping):
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned | None:
-        """Return the planned limit, or None if the run would start with it already. Raises
-        NotApplicable if the pod's hard limit is too low to help.
+        """Return the planned limit, or None if the run's next attempt would have at least this
+        limit already. `parameters["nofile"]` is the wanted number of open files; the pod's hard
+        limit is planned if it is lower. Raises NotApplicable if that is below 4096, which is too
+        low to help.
         """
         soft, hard = context.pod_actions.nofile(context.run), context.pod_actions.hard_nofile()
         wanted = min(int(parameters["nofile"]), hard)

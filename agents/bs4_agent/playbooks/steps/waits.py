@@ -22,11 +22,11 @@ _POLL_S = 0.5
 
 
 class WaitGpuFree(Stepping):
-    """The step that waits until all GPUs without a living run are free."""
+    """The step that waits, at most 60 seconds, until all GPUs that no living run uses are free."""
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned wait. The playbook's parameter `below_mb` is the memory in MB that a
-        GPU may still use and count as free.
+        """Return the planned wait. `parameters["below_mb"]` is the memory in MB (default 1000)
+        below which a GPU counts as free.
         """
         limit = int(parameters.get("below_mb", 1000))
         return Planned(
@@ -91,8 +91,9 @@ class WaitUntil(Stepping):
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned wait. The parameter `within` is the longest wait (default "5m");
-        `percent` is 85 by default.
+        """Return the planned wait. In `parameters`, `condition` is "disk-free", "port-free" or
+        "server-ready", `within` is the longest wait (seconds, or a text like the default "5m"), and
+        `percent` (default 85) is the limit for "disk-free".
         """
         hashed = {
             "condition": parameters["condition"],
@@ -177,7 +178,10 @@ class Probe(Stepping):
     """
 
     def plan(self, context: Context, parameters: Mapping[str, Any]) -> Planned:
-        """Return the planned probe. It is planned for every run."""
+        """Return the planned probe; every run gets it. In `parameters`, `what` is the component to
+        check ("server"), and `within` the longest time to poll (seconds, or a text like the default
+        "60s").
+        """
         return Planned(
             "probe",
             f"Ask the inference server of {context.run} whether it is well",

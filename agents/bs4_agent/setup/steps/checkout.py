@@ -59,8 +59,8 @@ class Checkout(Stepping):
         return _way(context)[0] == "none"
 
     def check(self, context: SetupContext, planned: Planned) -> Sequence[Mapping[str, Any]]:
-        """Return the targets of the plan. Raises PlanChanged if the directory has changed since, so
-        that it would have to be cloned instead of switched, for example.
+        """Return the targets of the plan. Raises PlanChanged if the directory has changed since the
+        plan was made, for example so that it would have to be cloned instead of switched.
         """
         try:
             way, now = _way(context)
