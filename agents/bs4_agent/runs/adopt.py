@@ -53,9 +53,10 @@ Recognise = Callable[
 class Candidate:
     """A launcher process that could be adopted because it belongs to no run of this agent.
 
-    `root` is the launcher's process, or the `uv run` process around it, and `started_t` the wall
-    second at which that process started. `cmdline` is always the launcher's own. `spec` describes
-    how the trainer was started, from the command line and from the processes around it.
+    `root` is the process that the agent would watch with its descendants: the launcher, or the `uv
+    run` process around it. `started_t` is the wall second at which `root` started. `cmdline` is the
+    launcher's command line, as words, even if `root` is a `uv run`. `spec` describes how the
+    trainer was started, as far as the command line and the processes around the launcher show it.
     """
 
     root: Identity
@@ -71,13 +72,14 @@ class Candidate:
 def candidates(
     runs: Runs, snapshot: Snapshot, *, recognise: Recognise = registry.recognise_tree
 ) -> list[Candidate]:
-    """Return the launchers that could be adopted because they belong to no run yet, oldest first.
-    `recognise` finds the launchers in the process table.
+    """Return the launchers among the processes of `snapshot` that could be adopted because they
+    belong to no run of `runs` yet, oldest first. The list is empty if there are none. `recognise`
+    finds the launchers in a process table; only tests pass another function.
 
     They are the launchers of the agent's own user. verl drivers in containers that run as another
-    user are listed too, with a `problem` that says why they cannot be adopted. Directories are read
-    from the process and never assumed; for a launcher in a container they are the directories on
-    the host.
+    user are listed too, with a `problem` that says why they cannot be adopted. A launcher's working
+    directory is read from its process; for a launcher in a container, all directories of the spec
+    are translated into paths on the host.
     """
     runs.membership.observe(snapshot)  # else what was started since the last look is nobody's yet
     inside.claim(runs, snapshot)
@@ -130,12 +132,13 @@ def _others(runs: Runs, snapshot: Snapshot) -> list[Candidate]:
 
 
 def too_early(runs: Runs, candidate: Candidate) -> bool:
-    """Return True if the candidate should not be adopted yet, because it restarts a run whose last
-    attempt still counts as live although its launcher has ended.
+    """Return True if the candidate should not be adopted yet. That is so if it is at most 20 s old
+    and has the directory of a run whose last attempt still counts as live although that attempt's
+    launcher has ended.
 
-    If it were adopted now, it would become a run with another name instead of that run's next
-    attempt. Returns False once the candidate is more than 20 s old; both then count as runs of
-    their own.
+    If it were adopted in this state, it would become a run with another name instead of that run's
+    next attempt. Once the candidate is older than 20 s, False is returned in every case, and the
+    candidate then becomes a run of its own.
     """
     if time.time() - candidate.started_t > _JUDGED_S:
         return False  # what is left of that attempt goes on working: two runs they are
@@ -151,9 +154,9 @@ def adopt(runs: Runs, candidate: Candidate, name: str = "") -> Run:
     """Adopt the candidate as run `name` and return the run. The agent then watches the process and
     all its descendants.
 
-    Without a name, or with the trainer's own name for it, the candidate becomes the next attempt of
-    the ended run that has the same run directory. If there is no such run, it becomes a new run,
-    with a number appended to its name if another run has that name.
+    If `name` is empty or is the name that the trainer itself gave the run, the candidate becomes
+    the next attempt of the ended run that has the same run directory. If there is no such run, it
+    becomes a new run, with a number appended to its name if another run has that name.
 
     Raises RunExists if the name belongs to a live run or to a run in another directory. Raises
     NotApplicable if the process has ended, belongs to a run already, runs in a container as another

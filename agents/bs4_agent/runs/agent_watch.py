@@ -27,11 +27,11 @@ _SYS_CLONE = {"x86_64": 56, "aarch64": 220}
 
 
 class AgentWatch:
-    """The shim's check that the agent lives. It reads the agent's process from the file
-    `agent.json` in the agent's home, and starts a new agent if that process has died.
+    """The shim's check that the agent lives. It reads the pid of the agent from the file
+    `agent.json` in the agent's home, and starts a new agent if the process with that pid has ended.
 
-    `directory` is the attempt's directory, `home` the agent's home, and `every_s` the number of
-    seconds between two checks.
+    `directory` is the directory of the shim's attempt, `home` the agent's home, and `every_s` the
+    number of seconds between two checks.
     """
 
     def __init__(self, directory: str, home: str, every_s: float) -> None:
@@ -46,11 +46,12 @@ class AgentWatch:
         self._ask_at = 0.0
 
     def poll(self, now: float, note: Note) -> None:
-        """Check the agent if a check is due at monotonic second `now`, and start a helper that
-        starts a new agent if the agent is dead.
+        """Check the agent if a check is due at monotonic second `now`. If the agent's process has
+        ended, start the helper script that starts a new agent.
 
-        Does nothing if the agent was stopped on purpose or was never started here. `note` is called
-        with a sentence for the shim's log if the agent is dead.
+        Does nothing if no check is due, if the agent was stopped on purpose, or if no agent was
+        ever started with this home. `note` is called with a sentence for the shim's log if the
+        agent's process has ended.
         """
         if now < self.look_at:
             return
@@ -107,10 +108,12 @@ class AgentWatch:
 
 
 def revive(directory: str, note: Note) -> None:
-    """Start the script runs/revive.py, which becomes a new agent, as a sibling of this process.
+    """Start the script runs/revive.py as a sibling of this process. The script then replaces itself
+    by a new agent.
 
     A child of this process would count as part of the run and would be stopped with the run.
-    `directory` is the attempt's directory. `note` is called with a sentence if the start fails.
+    `directory` is the directory of the shim's attempt. `note` is called with a sentence for the
+    shim's log if the script cannot be started; nothing is raised.
     """
     import ctypes
 

@@ -26,13 +26,13 @@ _REWRITTEN = (".json", ".toml")
 
 @dataclass(frozen=True)
 class ArchiveResult:
-    """The result of archiving an attempt's logs and configs in `directory`, where they lie as they
-    did below output_dir.
+    """The result of archiving the logs and configs of one attempt in `directory`. They have the
+    same paths below `directory` as they had below output_dir.
 
-    `linked` is the number of files that are now hard links and cost no space. `copied` is the
-    number of files that were copied, in `copied_bytes` bytes, because no hard link could be made or
-    because their trainer rewrites them in place; each copy was compared by hash. `kept` is the
-    number of files that were in the archive already.
+    `linked` is the number of files that this call hard-linked, which costs no space. `copied` is
+    the number of files that it copied, `copied_bytes` bytes in all, because no hard link could be
+    made or because the trainer rewrites the file in place; each copy was compared with its original
+    by hash. `kept` is the number of files that were in the archive before the call.
     """
 
     directory: Path
@@ -43,8 +43,8 @@ class ArchiveResult:
 
     @property
     def sentence(self) -> str:
-        """Return a sentence, without a full stop, that says how many log files are archived in
-        which directory, or that there are no logs.
+        """Return a sentence, without a full stop, that says how many log files are archived and in
+        which directory, or that there are no logs to archive.
         """
         files = self.linked + self.copied + self.kept
         if files:
@@ -53,14 +53,16 @@ class ArchiveResult:
 
 
 def archive_logs(runs: Runs, name: str) -> ArchiveResult:
-    """Put every log and config of the newest attempt into `logs/attempt-N/` of the run's storage
-    (`.bs4/RUN` beside output_dir on the pod) and return what was done. The originals stay, and a
-    repeated call adds only what is new. Raises StepFailed if a file cannot be archived.
+    """Put every log and config of the newest attempt of run `name` into `logs/attempt-N/` of the
+    run's storage (`.bs4/RUN` beside output_dir on the pod) and return how many files were linked
+    and copied. The originals stay. A repeated call adds only files that are new. Raises StepFailed
+    if a file cannot be archived.
 
-    Files are hard-linked where possible. Such a link survives it when a trainer deletes or renames
-    the original, but not when the original is truncated in place, which the January 2026 generation
-    does only with --no-clean. The launcher's own output, launcher.log, is left out, because it lies
-    in the attempt's own directory and nobody deletes it there.
+    Files are hard-linked where possible. A hard link keeps the content if a trainer deletes or
+    renames the original, but not if the trainer truncates the original in place, which the January
+    2026 generation of prime-rl does only with --no-clean. The launcher's own output, launcher.log,
+    is not archived, because it lies in the attempt's directory in the agent's home, where no
+    trainer deletes it.
     """
     run = runs.get(name)
     trainer = runs.trainer(run.spec)

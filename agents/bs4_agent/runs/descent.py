@@ -25,9 +25,9 @@ def read(path: str) -> str | None:
 class Process:
     """What the kernel says about one process.
 
-    `state` is the letter of /proc/PID/stat, `parent` the parent's pid, `ticks` the start time in
-    clock ticks since boot, `comm` the short name, and `title` the first 300 characters of the
-    command line.
+    `state` is the state letter of /proc/PID/stat (such as R for running, Z for zombie), `parent`
+    the parent's pid, `ticks` the start time in clock ticks since boot, `comm` the short name, and
+    `title` the first 300 characters of the command line.
     """
 
     __slots__ = ("comm", "parent", "state", "ticks", "title")
@@ -38,7 +38,9 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Process | None:
-        """Return the process with this pid, or None if there is none or it cannot be read."""
+        """Return the process with this pid, or None if there is no such process or it cannot be
+        read.
+        """
         stat = read(f"/proc/{pid}/stat")
         if not stat or ")" not in stat:
             return None
@@ -51,7 +53,8 @@ class Process:
 
 
 class Descendants:
-    """The living descendants of process `root`. `known` maps the pid of each to its Process.
+    """The living descendants of the process with pid `root`, without that process itself. `known`
+    maps the pid of each to its Process.
 
     A process cannot become a descendant later in its life, so each process is checked only once,
     when it is first seen.
@@ -64,10 +67,11 @@ class Descendants:
         self._young: set[int] = set()
 
     def scan(self, *, everything: bool) -> bool:
-        """Read the process list and update `known`. Return True if a descendant appeared, ended, or
-        changed its command line.
+        """Read the machine's process list and update `known`. Return True if a descendant appeared,
+        ended, or changed its command line since the last call.
 
-        With `everything`, all processes are checked again, in case a pid was reused.
+        Without `everything`, only pids that were not seen before are checked for descent. With
+        `everything`, all processes are checked again, in case a pid was reused.
         """
         pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
         changed = self._forget(pids)

@@ -25,8 +25,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sent:
-    """A signal with the name `signal` that was to be sent to the process `identity` at wall second
-    `t`. `refused` is "" if it was sent, and says why if it was not.
+    """A record of the attempt to send the signal with the name `signal` (such as "SIGTERM") to the
+    process `identity` at wall second `t`. `refused` is "" if the signal was sent, and otherwise
+    says why it was not.
     """
 
     signal: str
@@ -36,11 +37,12 @@ class Sent:
 
 
 def send(identity: Identity, name: str) -> Sent | None:
-    """Send the signal with this name, such as "SIGTERM", to one process. Return a record of it,
-    with `refused` set if the process is another user's, or None if the process has ended.
+    """Send the signal with the name `name`, such as "SIGTERM", to one process. Return a record of
+    the signal, or None if the process has ended. If the process is another user's, nothing is sent
+    and `refused` of the record says so.
 
-    A process that is stopped (SIGSTOP) is then continued, because it could not handle the signal
-    otherwise. SIGKILL needs no continuing.
+    A process that was stopped with SIGSTOP is sent SIGCONT afterwards, because it could not handle
+    the signal otherwise. After SIGKILL no SIGCONT is sent, because none is needed.
     """
     try:
         if not identity.send(signal.Signals[name]):
@@ -53,8 +55,8 @@ def send(identity: Identity, name: str) -> Sent | None:
 
 
 def send_all(identities: Sequence[Identity], name: str) -> list[Sent]:
-    """Send the signal with this name to each process. Return a record for each, except for
-    processes that have ended.
+    """Send the signal with the name `name`, such as "SIGTERM", to each process. Return one record
+    for each process to which it was sent or refused. Processes that have ended are left out.
     """
     results = [send(identity, name) for identity in identities]
     return [result for result in results if result is not None]
@@ -88,12 +90,12 @@ def wait_gone(identities: Collection[Identity], seconds: float) -> set[Identity]
 def end(
     targets: Sequence[Identity], *, scale: float = 1.0, say: Say = lambda text: None
 ) -> tuple[list[Sent], set[Identity]]:
-    """Send SIGTERM to the processes, wait up to ten seconds, then send SIGKILL to those that still
-    live and wait up to ten seconds again. Return the signals that were sent and the processes that
-    still live.
+    """Send SIGTERM to the processes `targets`, wait up to ten seconds, then send SIGKILL to those
+    that still live and wait up to ten seconds again. Return records of the signals that were sent,
+    and the set of processes that still live, which is empty if all have ended.
 
-    `scale` multiplies both waits; tests shorten them with it. `say` is called with a sentence after
-    each round of signals.
+    `scale` multiplies both waits; tests shorten them with it. `say` is called with a sentence for a
+    person after each round of signals.
     """
     sent: list[Sent] = []
     left = set(targets)

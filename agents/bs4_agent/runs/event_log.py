@@ -15,19 +15,22 @@ class JournalLike(Protocol):
 
     # `type` is the name in the journal.
     def append(self, type: str, /, **fields: Any) -> dict[str, Any]:  # noqa: A002
-        """Write one record of this type and return it. Raises SpoolFull if the journal is full."""
+        """Write one record with this type and these fields to the journal, and return the record.
+        Raises SpoolFull if the journal is full.
+        """
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Yield all records, oldest first."""
+        """Yield all records of the journal, oldest first."""
 
 
 class EventLog:
-    """A writer of `run` records, which say what happened to a run, to the journal. It writes each
-    event of an attempt only once, even if the agent dies and starts again.
+    """A writer of records of type `run`, which say what happened to a run (such as
+    "attempt-started" or "attempt-ended"), to the agent's journal. It writes each event of an
+    attempt only once, even if the agent dies and starts again.
 
-    The file `told.json` beside the run's files (the mark file) names the events that were written.
-    If an event is not named there, the journal itself is searched, because an agent may have died
-    after it wrote the record and before it marked it.
+    The file `told.json` in the directory of the run or the attempt (the mark file) lists the events
+    that were written. If an event is not listed there, the journal itself is searched, because an
+    agent may have died after it wrote the record and before it listed the event.
     """
 
     def __init__(self, journal: JournalLike) -> None:
@@ -36,7 +39,8 @@ class EventLog:
         self._written: set[tuple[str, int, str]] | None = None
 
     def has(self, directory: Path, event: str) -> bool:
-        """Return True if the mark file in `directory` says that this event was written. The answer
+        """Return True if the mark file `told.json` in `directory`, the directory of a run or of an
+        attempt, lists this event (such as "attempt-started") as written to the journal. The answer
         is cached, so a call every second is cheap.
         """
         return event in self._marked(directory)
@@ -44,11 +48,13 @@ class EventLog:
     def append(
         self, directory: Path, run: str, attempt: int, event: str, fields: dict[str, Any]
     ) -> bool:
-        """Journal the event with these fields unless it was journalled before. Return True if it
-        was written now.
+        """Write a record of the event (such as "attempt-started") of this run and attempt to the
+        journal, with the additional keys `fields`, unless that event was written before. Return
+        True if it was written by this call. `attempt` 0 stands for an event of the run itself.
+        `directory` is where the mark file told.json lies.
 
-        Returns False if it was journalled before, and also if the journal is full. In the second
-        case the event is not marked as written, so that a later call tries again.
+        Returns False if the event was written before, and also if the journal is full. In the
+        second case the event is not marked as written, so that a later call tries again.
         """
         marks = self._marked(directory)
         if event in marks:

@@ -15,11 +15,11 @@ LISTED_MOST = 2000
 
 
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
-    """Write `value` as JSON to `path`, with mode 0600. The file is replaced by one rename, so a
-    reader finds the old content or the new and never a part.
+    """Write `value` as JSON to `path`, with mode 0600. The new content replaces the file by one
+    rename, so a reader finds either the old content or the new and never a part of one.
 
-    With `durable` the file and its directory are also synced, so that the change survives a power
-    cut. Raises OSError.
+    With `durable` the file and its directory are also synced to disk, so that the change survives a
+    power cut. Raises OSError if the file cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -40,7 +40,7 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) ->
 
 def sync_directory(path: Path) -> None:
     """Sync a directory to disk, so that a rename or a new file in it survives a power cut. Raises
-    OSError.
+    OSError if that fails.
     """
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -50,8 +50,8 @@ def sync_directory(path: Path) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in `path`, or None if there is no such file. Raises ValueError if the
-    file holds anything else.
+    """Return the JSON object in the file `path`, or None if there is no such file. Raises
+    ValueError if the file holds anything but a JSON object.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -65,10 +65,11 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_passing(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object in `path`, or None if there is no such file or its content is damaged.
+    """Return the JSON object in the file `path`, or None if there is no such file or its content is
+    damaged.
 
-    It is meant for files that were not written durably and describe living processes. A power cut
-    may leave such a file empty, and then the processes have ended anyway.
+    It is meant for files that were not synced to disk and describe living processes. A power cut
+    may leave such a file empty, and after a power cut the processes that it described have ended.
     """
     try:
         return read_json(path)
@@ -77,8 +78,8 @@ def read_passing(path: Path) -> dict[str, Any] | None:
 
 
 def listed(directory: Path) -> list[Path]:
-    """Return the paths of a directory's entries, at most LISTED_MOST of them. The list is empty if
-    the directory cannot be read.
+    """Return the paths of the entries of `directory`, at most 2,000 of them, in no particular
+    order. The list is empty if the directory cannot be read.
     """
     try:
         with os.scandir(directory) as entries:

@@ -62,12 +62,12 @@ OnLine = Callable[[str, int, str, str, LogLine, Mapping[str, Any]], None]
 
 @dataclass(kw_only=True)
 class Source:
-    """One log of a run, and how far it was read.
+    """One log of a run with the place up to which it was read.
 
-    `cursor` is the place in the stream up to which it was read, and `line` the number of lines
-    before that place in the same file. `read_t` is the wall second at which something was last
-    read, or None before that. `read_m` is the monotonic second at which the log was last read to
-    its end. `clocks` dates the lines of each attempt.
+    `cursor` is that place in the log's stream, and `line` is the number of lines before it in the
+    same file. `read_t` is the wall second at which lines were last read, or None if none was read
+    yet. `read_m` is the monotonic second at which the log was last read to its end. `clocks` maps
+    the number of an attempt to the Clock that dates that attempt's lines.
     """
 
     name: str
@@ -80,16 +80,16 @@ class Source:
 
     @property
     def place(self) -> Cursor:
-        """Return the place up to which the log was read as a Cursor object. "start" becomes
-        generation 0, offset 0.
+        """Return the place up to which the log was read as a Cursor object. If nothing was read
+        yet, it is generation 0, offset 0.
         """
         if self.cursor == START:
             return Cursor(0, 0)
         return Cursor.parse(self.cursor)
 
     def file_of(self, generation: int) -> tuple[float, str]:
-        """Return the wall second at which the file of this generation was first seen, and its path.
-        Returns (0.0, "") for an unknown generation.
+        """Return the wall second at which the log's file with the number `generation` was first
+        seen, and the path of that file. Returns (0.0, "") for an unknown number.
         """
         for described in self.stream.stat()["generations"]:
             if described["generation"] == generation:
@@ -97,8 +97,8 @@ class Source:
         return 0.0, ""
 
     def backlog(self) -> int:
-        """Return the number of bytes of the log's newest file that were not read yet. While an
-        older file of the log is still being read, that is the whole size of the newest one.
+        """Return the number of bytes of the log's newest file that were not read yet. If an older
+        file of the log is still being read, the result is the whole size of the newest file.
         """
         end, here = Cursor.parse(self.stream.stat()["end"]), self.place
         if here.generation == end.generation:
@@ -106,9 +106,11 @@ class Source:
         return end.offset
 
     def clock(self, attempt: int, started_t: float) -> Clock:
-        """Return the clock that finds the dates of this log's lines in one attempt. On the first
-        call for an attempt it is made, and set to the start of the attempt (`started_t`, in wall
-        seconds) or to the last reading, whichever is later.
+        """Return the Clock that finds the dates of this log's lines in the attempt with number
+        `attempt`. `started_t` is the wall second at which the attempt started.
+
+        The first call for an attempt makes its Clock and sets it to `started_t`, or to the wall
+        second of the last reading of this log if that is later. Later calls return the same Clock.
         """
         if attempt not in self.clocks:
             self.clocks[attempt] = Clock(max(started_t, self.read_t or 0.0))
@@ -116,8 +118,8 @@ class Source:
 
 
 class FollowedRun:
-    """One run whose logs are read as they grow. `log` holds what the logs of its newest attempt
-    have said so far.
+    """One run whose logs are read as they grow. `log` is a RunLog with what the logs of the run's
+    newest attempt have said so far.
 
     It is not thread-safe; RunFollower, which uses it, holds the lock.
     """
@@ -150,19 +152,19 @@ class FollowedRun:
 
     @property
     def quiet(self) -> bool:
-        """Return True if no poll of the last ten seconds has brought more than 16 KiB of log lines,
-        as between two steps. Quiet logs are read less often.
+        """Return True if no poll of the last ten seconds has brought more than 16 KiB of log lines.
+        This is usual between two steps; quiet logs are then polled less often.
         """
         return time.monotonic() - self._busy_logs_m > _QUIET_AFTER_S
 
     def poll(self, deadline: float, on_line: OnLine | None) -> None:
         """Read the new lines of the run's logs, at most until monotonic second `deadline`, and call
-        `on_line` for each. Does nothing if the run has no attempt, or if its last attempt ended and
-        its logs are silent since.
+        `on_line` (if it is not None) for each line. Does nothing if the run has no attempt, or if
+        its last attempt has ended and its logs have not grown for some seconds.
 
-        Raises SpoolFull if step records of an earlier or of this call find no room in their stream;
-        they are kept and written by a later call. An error in one line is raised after the lines of
-        its chunk were read.
+        Raises SpoolFull if step records, read in this call or an earlier one, find no room in the
+        stream steps/<run>; these records are kept in memory and written by a later call. An error
+        in one line is raised only after all lines of the same chunk were read.
         """
         attempt = self._run.attempt
         if attempt is None:
@@ -196,11 +198,12 @@ class FollowedRun:
         self.save(now=self._at_rest)
 
     def save(self, *, now: bool = False) -> None:
-        """Save to followed.json in the run's directory how far each log was read and what was read.
-        It is written at most every 15 s, or at once with `now`.
+        """Save the place up to which each log was read, and the contents of `log`, to followed.json
+        in the run's directory in the agent's home. The file is written at most every 15 s, or at
+        once with `now`.
 
-        Nothing is saved while a step record waits to be written, because a restarted agent would
-        then not read that step again.
+        Nothing is saved while a step record waits to be written to its stream, because a restarted
+        agent would then not read that step again.
         """
         moment = time.monotonic()
         if (

@@ -24,10 +24,12 @@ _BUSY_PAUSE_S, _QUIET_PAUSE_S = 0.5, 0.8
 
 
 class RunFollower:
-    """The reader of the logs of every run, ended runs too. Call `poll` several times a second.
+    """The reader of the logs of every run, including ended runs. Call `poll` several times a
+    second.
 
-    It makes the streams `log/<run>/<source>` and `steps/<run>` readable. How far each log was read
-    is saved on disk, so a restarted agent continues there and records no step twice.
+    It adds the streams `log/<run>/<source>` and `steps/<run>` to the agent's streams, so that
+    consoles can read them. The place up to which each log was read is saved on disk, so a restarted
+    agent continues there and records no step twice.
     """
 
     def __init__(
@@ -53,19 +55,21 @@ class RunFollower:
 
     @property
     def pause_s(self) -> float:
-        """Return the number of seconds to wait before the next poll: 0.5, or 0.8 while no log
-        brings much.
+        """Return the number of seconds to wait between the end of one poll and the next poll: 0.5,
+        or 0.8 while the logs of all runs grow little.
         """
         if all(followed.quiet for followed in self._followed.copy().values()):
             return _QUIET_PAUSE_S
         return _BUSY_PAUSE_S
 
     def poll(self) -> None:
-        """Read the new lines of all runs, for about 0.1 s. Raises SpoolFull if a step could not be
-        recorded; the record is kept, and a later poll writes it.
+        """Read the new lines of the logs of all runs, for about 0.1 s at most. Raises SpoolFull if
+        a step record found no room on the disk; the record is kept in memory, and a later poll
+        writes it.
 
-        Any other error in one run does not stop the other runs. It is reported to `on_fault` and
-        printed, once while it stays the same, and the next poll reads that run again.
+        Any other error while one run's logs are read does not stop the reading of the other runs. A
+        sentence about it is passed to `on_fault` and printed, only once while the error stays the
+        same, and the next poll tries that run again.
         """
         deadline = time.monotonic() + _BUDGET_S
         with self._lock:
@@ -91,11 +95,11 @@ class RunFollower:
             self.on_fault(sentence)
 
     def recent(self, run: str, attempt: int | None = None) -> RunLog:
-        """Return a copy of what the logs of one attempt have said so far. With `attempt` None it is
-        the newest attempt whose logs were read.
+        """Return a copy of what the logs of one attempt of the run have said so far. With `attempt`
+        None, it is the newest attempt whose logs were read.
 
-        Only the newest attempt's logs are remembered. For any other attempt, and for an unknown
-        run, the copy is empty.
+        Only the contents of that newest attempt's logs are remembered. For any other attempt, and
+        for an unknown run, the returned RunLog is empty.
         """
         with self._lock:
             followed = self._followed.get(run)
@@ -104,7 +108,9 @@ class RunFollower:
             return followed.log.copy()
 
     def close(self) -> None:
-        """Save to disk how far every log was read, so that the next agent continues there."""
+        """Save to disk the place up to which every log was read, so that the next agent continues
+        from there.
+        """
         with self._lock:
             for followed in self._followed.values():
                 followed.save(now=True)

@@ -35,8 +35,9 @@ _Row = tuple[Any, ...]
 
 
 class History:
-    """The numbers (loss, reward, time and so on) of the last 340 steps of one attempt, for each
-    side, such as trainer or orchestrator. A later record of the same step replaces the earlier one.
+    """The numbers (loss, reward, durations and so on) of the last 340 steps of one attempt,
+    separately for each side, such as trainer or orchestrator. A later record of the same step and
+    side replaces the earlier one.
     """
 
     def __init__(self) -> None:
@@ -47,8 +48,8 @@ class History:
         """Add a record of the stream steps/<run>. `m` is the monotonic second at which the step
         finished, or None if it is not known.
 
-        If the step is there already, the new numbers replace the old ones. If `m` is None, the time
-        that the old record had stays.
+        If there is a record of the same side and step already, its numbers are replaced by the new
+        ones. If `m` is None, the monotonic second of the replaced record is kept.
         """
         steps = self._sides.setdefault(record["side"], {})
         before = steps.get(record["step"])
@@ -66,9 +67,12 @@ class History:
         return same
 
     def records(self) -> Sequence[Mapping[str, Any]]:
-        """Return the records of all sides: all steps of one side in the order in which they came,
-        then those of the next side. The list is made anew only after `add`, because detectors call
-        this every two seconds.
+        """Return the records of all sides: all steps of one side in the order in which they were
+        added, then those of the next side. Each has `side`, `step`, the numbers that are known, and
+        `m` (the monotonic second at which the step finished) if that is known.
+
+        The list is made again only if `add` was called since, because detectors call this every two
+        seconds.
         """
         if self._records is None:
             self._records = list(self._kept())

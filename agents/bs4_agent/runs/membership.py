@@ -41,7 +41,8 @@ Component = Callable[[Sequence[str], str], "str | None"]
 @dataclass(frozen=True)
 class Known:
     """A process of an attempt, as it was when it was last seen alive. `component` is its part in
-    the trainer, such as "engine", or None. `state` is the letter of /proc/PID/stat.
+    the trainer, such as "engine", or None if it has no such part. `state` is the state letter of
+    /proc/PID/stat.
     """
 
     identity: Identity
@@ -54,12 +55,13 @@ class Known:
 
 
 class AttemptMembers:
-    """The processes of one attempt: the living ones in `alive`, and the last 256 that have ended in
-    `past`.
+    """The processes (members) of one attempt: `alive` maps the identities of the living ones to
+    what is known of them, and `past` those of the last 256 that have ended.
 
-    `root` is the process from which the others descend: the shim, which itself is no member, or,
-    for an adopted run, the process that was found running, which is a member. `component(cmdline,
-    comm)` returns a process's part in the trainer, such as "engine", or None.
+    `root` is the process from which the others descend. It is the shim, which itself is no member,
+    or, for an adopted run, the process that was found running, which is a member. The function
+    `component(cmdline, comm)` returns a process's part in the trainer, such as "engine", or None.
+    Files are written in `directory`, the attempt's directory.
     """
 
     def __init__(
@@ -92,10 +94,11 @@ class AttemptMembers:
         return "descent"
 
     def observe(self, snapshot: Snapshot, ours: Collection[Identity] = ()) -> None:
-        """Add the processes of the snapshot that descend from the root or from a known member, and
-        move the members that have ended to `past`. Save the result to members.json.
+        """Add those processes of the snapshot to `alive` that descend from the root or from a
+        member already known, and move members that have ended to `past`. If something changed,
+        write the members to members.json in the attempt's directory.
 
-        `ours` are the agent and its ancestors, which are never members.
+        `ours` are the agent's own process and its ancestors, which never become members.
         """
         roots = list(self.alive)
         if self.root is not None:
@@ -116,23 +119,23 @@ class AttemptMembers:
         self.save()
 
     def members(self) -> list[Member]:
-        """Return the members that have ended, then those that live, each group in the order in
-        which it came about.
+        """Return the members that have ended, then those that live. Each group is in the order in
+        which its processes were added to it.
         """
         past = [self._member(known, alive=False) for known in self.past.values()]
         return past + [self._member(known, alive=True) for known in self.alive.values()]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if the process is or was a member of this attempt. The process from which an
-        adopted attempt was made counts too.
+        """Return True if the process is or was a member of this attempt. Returns True also for the
+        process from which an adopted attempt was made.
         """
         if identity in self.alive or identity in self.past:
             return True
         return self.adopted and identity == self.root
 
     def refresh(self) -> None:
-        """Move the members that have ended since the last snapshot from `alive` to `past`. Does
-        nothing within 0.2 s of the last refresh.
+        """Check which members have ended since the last snapshot, and move them from `alive` to
+        `past`. Does nothing if the last refresh was less than 0.2 s ago.
         """
         now = time.monotonic()
         if now - self._refreshed_m < _FRESH_S:
@@ -191,8 +194,9 @@ class AttemptMembers:
         return next(nameless, next(iter(self.past)))
 
     def save(self, *, at_once: bool = False) -> None:
-        """Write the members to members.json in the attempt's directory if they have changed.
-        Without `at_once` it is written at most once a second; a later call then writes the change.
+        """Write the members to members.json in the attempt's directory if they have changed since
+        the last write. Without `at_once`, nothing is written if the last write was less than a
+        second ago; a later call then writes the change.
         """
         now = time.monotonic()
         if not self._changed or (now - self._saved_m < _SAVE_S and not at_once):
@@ -207,9 +211,10 @@ class AttemptMembers:
         self._changed, self._saved_m = False, now
 
     def recall(self) -> None:
-        """Add the members that are recorded in the attempt's directory: by an earlier agent, by the
-        shim, which also records them while no agent runs, and for a run in a container the
-        container's processes that were found to belong to the attempt.
+        """Add the members that are recorded in files of the attempt's directory. An earlier agent
+        recorded the members that it had seen. The shim records living descendants, also while no
+        agent runs. For a run in a container, there is also a file of the container's processes that
+        were found to belong to the attempt.
         """
         self._inside = self._inside or (self.directory / INSIDE).exists()
         for name in ("members.json", "descendants.json", INSIDE):
@@ -225,10 +230,10 @@ class AttemptMembers:
 
 
 class Membership:
-    """The processes of all attempts of all runs. Thread-safe.
+    """The members (processes) of all attempts of all runs. Thread-safe.
 
-    A process becomes a member only by descent from an attempt's root. A stranger with the same
-    command line, title, session or environment cannot become one.
+    A process becomes a member only because it descends from the root process of an attempt. A
+    foreign process with the same command line, title, session or environment never becomes one.
     """
 
     def __init__(self) -> None:
@@ -238,31 +243,31 @@ class Membership:
         self._self = _own_chain()
 
     def track(self, run: str, attempt: AttemptMembers) -> None:
-        """Add an attempt of the run, so that its processes are watched from now on. Does nothing if
-        this attempt is watched already.
+        """Add an attempt of the run with this name, so that its processes are watched from now on.
+        Does nothing if this attempt is watched already.
         """
         with self._lock:
             self._attempts.setdefault(run, {}).setdefault(attempt.number, attempt)
 
     def end(self, run: str, attempt: int) -> None:
-        """Record that an attempt has ended, so that its processes that still live count as
-        leftovers. Its members are saved to disk at once, so that a later agent knows the same
-        leftovers.
+        """Record that attempt number `attempt` of the run has ended. Its processes that still live
+        count as leftovers from now on. The attempt's members are saved to disk at once, so that a
+        later agent knows the same leftovers.
         """
         with self._lock:
             self._ended.add((run, attempt))
             self._attempts[run][attempt].save(at_once=True)
 
     def recall(self, run: str, attempt: int) -> None:
-        """Read again from disk which processes an attempt has, because its shim may have recorded
-        some that the agent has not seen.
+        """Read again from the files of attempt number `attempt` which processes belong to it,
+        because its shim may have recorded some that the agent has not seen.
         """
         with self._lock:
             self._attempts[run][attempt].recall()
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Add the processes of a snapshot that belong to attempts, and note which members have
-        ended. An attempt that has ended and has no living member is skipped.
+        """Add the processes of the snapshot that descend from an attempt's root to that attempt,
+        and note which members have ended. Ended attempts that have no living member are skipped.
         """
         with self._lock:
             for run, number, attempt in self._all():
@@ -270,9 +275,9 @@ class Membership:
                     attempt.observe(snapshot, self._self)
 
     def members(self, run: str, attempt: int | None = None) -> list[Member]:
-        """Return the members of one attempt. Without `attempt`, return the living members of every
-        attempt of the run and the ended members of its newest attempt. The list is empty if the run
-        or the attempt is not known.
+        """Return the members of attempt number `attempt` of the run. If it is None, return the
+        living members of every attempt of the run and the ended members of its newest attempt. The
+        list is empty if the run or the attempt is not known.
         """
         with self._lock:
             attempts = self._attempts.get(run, {})
@@ -293,27 +298,29 @@ class Membership:
             return rows
 
     def living(self, run: str) -> list[Member]:
-        """Return the living members of every attempt of the run, leftovers of ended attempts too.
-        The list is empty if the run is not known.
+        """Return the living members of every attempt of the run, including the leftovers of ended
+        attempts. The list is empty if the run is not known.
         """
         return [member for member in self.members(run) if member.alive]
 
     def knows(self, identity: Identity) -> bool:
-        """Return True if this process is or was a member of any attempt. The process from which an
-        attempt was adopted counts too.
+        """Return True if this process is or was a member of any attempt of any run. Returns True
+        also for the process from which an adopted attempt was made.
         """
         with self._lock:
             return any(attempt.knows(identity) for _, _, attempt in self._all())
 
     def owner_of(self, identity: Identity) -> tuple[str, str | None] | None:
-        """Return the run of this process and its part in the trainer (such as "engine", or None) if
-        it is a living member of an attempt that has not ended. Return None otherwise.
+        """Return the name of the run to which this process belongs, and the process's part in the
+        trainer (such as "engine", or None), if it is a living member of an attempt that has not
+        ended. Return None otherwise, also for a leftover of an ended attempt.
         """
         return self._find(identity, ended=False)
 
     def dead_run_holder(self, identity: Identity) -> tuple[str, str | None] | None:
-        """Return the run of this process and its part in the trainer (such as "engine", or None) if
-        it is a leftover: a living member of an attempt that has ended. Return None otherwise.
+        """Return the name of the run to which this process belongs, and the process's part in the
+        trainer (such as "engine", or None), if it is a leftover: a living member of an attempt that
+        has ended. Return None otherwise. Whether the process holds a GPU is not checked.
         """
         return self._find(identity, ended=True)
 

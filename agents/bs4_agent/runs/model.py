@@ -14,12 +14,13 @@ from bs4_agent.trainers.base import LaunchSpec
 @dataclass(frozen=True, kw_only=True)
 class Member:
     """A process that is or was part of a run. `component` is its part in the trainer, such as
-    "engine", or None.
+    "engine", or None if it has no such part.
 
-    `proof` says how it is known to belong to the run: "descent" (it descends from the shim) or
-    "observed" (it was seen in the process tree of an adopted run, or in the run's container).
-    `state` is the letter of /proc/PID/stat when it was last seen. `attempt` is the number of its
-    attempt, which for a leftover is not the run's newest.
+    `proof` says how the process is known to belong to the run: "descent" (it descends from the
+    shim) or "observed" (it was seen in the process tree of an adopted run, or in the run's
+    container). `state` is the state letter of /proc/PID/stat when the process was last seen.
+    `attempt` is the number of the attempt to which it belongs; a leftover belongs to an attempt
+    that has ended.
     """
 
     identity: Identity
@@ -38,8 +39,8 @@ class Member:
 @dataclass(frozen=True)
 class Exit:
     """How one process of an attempt ended. Exactly one of `code` (its exit code) and `signal` (the
-    number of the signal that ended it) is set; the other is None. `t` is the wall second of the
-    end, `m` the monotonic one.
+    number of the signal that ended it) is set; the other is None. `t` is the wall second and `m`
+    the monotonic second of the end.
     """
 
     identity: Identity
@@ -52,11 +53,12 @@ class Exit:
 
 @dataclass(frozen=True)
 class End:
-    """How an attempt ended, at wall second `t`. `code` and `signal` are the launcher's; both are
-    None if they are not known. `detail` says it in words.
+    """How an attempt ended, at wall second `t`. `code` is the launcher's exit code and `signal` the
+    number of the signal that ended the launcher; both are None if nothing recorded them. `detail`
+    is a sentence about the end.
 
     `good` is True if the logs have the final lines that the trainer writes when training is
-    complete. An exit code of 0 proves nothing, except for an evaluation.
+    complete. An exit code of 0 is not enough for that, except for an evaluation.
     """
 
     code: int | None
@@ -68,17 +70,18 @@ class End:
 
 @dataclass(kw_only=True)
 class Attempt:
-    """One life of a run's processes.
+    """One start of a run, with the processes that came of it.
 
     `state` is one of these:
     - starting: the shim has not started the launcher's program yet
-    - running, even if only the launcher has ended and the trainer or the orchestrator goes on
+    - running, also if the launcher has ended and the trainer or the orchestrator still runs
     - ended; processes that do no training, such as an orphaned engine, may still live
-    - lost: the shim is gone and left no record of the end
+    - lost: the shim has ended and left no record of how the attempt ended
 
     `key` is the id of the action that started the attempt. An `adopted` attempt has no shim, and
     its `launcher` is the process that was found running. `ran` is True if the launcher's program
-    was ever started. `resume` is the step from which it resumed, or None for a fresh start.
+    was ever started. `resume` is the step from which the trainer resumed, or None for a fresh
+    start.
     """
 
     number: int
@@ -98,7 +101,8 @@ class Attempt:
 @dataclass
 class Run:
     """A run that the agent knows. `adopted` is True if its newest attempt was started by hand and
-    has no shim. `attempts` are in ascending order. `modes` maps the name of a playbook to its mode.
+    so has no shim. `attempts` are in ascending order of their numbers. `modes` maps the name of a
+    playbook to the mode that was set for it on this run.
     """
 
     name: str

@@ -27,11 +27,12 @@ _SIDES = ("trainer", "orchestrator")
 
 @dataclass(frozen=True)
 class Over:
-    """The decision that an attempt has ended, at wall second `t`. `state` is "ended", or "lost" if
-    nothing recorded how.
+    """The finding that an attempt has ended, at wall second `t`. `state` is "ended", or "lost" if
+    nothing recorded how the attempt ended.
 
-    `code` and `signal` are the launcher's; both are None if they are not known. `note` says in
-    words what they cannot, and is "" if there is nothing to add.
+    `code` is the launcher's exit code and `signal` the number of the signal that ended it; both are
+    None if they are not known. `note` is a sentence with what code and signal do not say, and "" if
+    there is nothing to add.
     """
 
     state: RunState
@@ -44,10 +45,11 @@ class Over:
 def judge(
     directory: Path, attempt: Attempt, living: Sequence[Member], *, settled: bool
 ) -> Over | None:
-    """Decide if an attempt has ended. Return how it ended, or None while it may still be running.
+    """Decide from its files and processes if an attempt has ended. Return how it ended, or None if
+    it may still be running.
 
-    `directory` is the attempt's directory and `living` the attempt's living members. `settled` is
-    True if the launcher has been gone for so long that its children had the time to end too.
+    `directory` is the attempt's directory and `living` are the attempt's living members. `settled`
+    is True if the launcher ended so long ago that its children have had the time to end too.
     """
     if attempt.launcher is not None and attempt.launcher.alive():
         return None
@@ -91,8 +93,9 @@ def compose_end(
     left: Sequence[Member],
     output: Path | None = None,
 ) -> End:
-    """Return how the attempt ended: what is known of its launcher (`over`), completed by the final
-    lines of the logs, which decide if the end was good, and by a sentence.
+    """Return how the attempt ended. It is made of what is known of its launcher (`over`), of the
+    final lines of the logs, which decide if the end was good, and of a sentence for a person in
+    `detail`.
 
     `left` are the processes of the attempt that still live; the sentence names them. `output` is
     the file with the launcher's own output, or None; some trainers print their final lines there.
@@ -129,10 +132,11 @@ def compose_end(
 def final_events(
     trainer: Trainer, spec: LaunchSpec, since_t: float, output: Path | None = None
 ) -> list[Event]:
-    """Return the events in the last 64 KiB of the trainer's and of the orchestrator's log, and of
-    `output` if the trainer's lines are there. The list is empty if there are none.
+    """Return the events in the last 64 KiB of the trainer's log and of the orchestrator's log, and
+    in those of `output`, the file with the launcher's own output, if the trainer prints its lines
+    there. The list is empty if there are no events.
 
-    A log that was not written since wall second `since_t` belongs to an earlier attempt and is
+    A log that was last written before wall second `since_t` belongs to an earlier attempt and is
     skipped.
     """
     events = []

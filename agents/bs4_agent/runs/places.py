@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 def own_directories(layout: RunLayout) -> list[Path]:
-    """Return the directories that hold only this run's files, such as its checkpoints, with every
-    link resolved. A directory that lies inside another of them is left out.
+    """Return the directories that hold only files of the run with this layout, such as its
+    checkpoints, with every symbolic link resolved. A directory that lies inside another one of the
+    list is left out.
 
-    `output_dir` itself is never among them, because with the current prime-rl generation other runs
+    `output_dir` itself is never among them, because in the current prime-rl generation other runs
     lie in it too.
     """
     named = [
@@ -35,11 +36,11 @@ def own_directories(layout: RunLayout) -> list[Path]:
 
 
 def log_directories(trainer: Trainer, spec: LaunchSpec) -> list[Path]:
-    """Return the directories in which the run's logs lie, with every link resolved. A directory
-    that lies inside another of them is left out.
+    """Return the directories in which the logs of the run that `spec` describes lie, with every
+    symbolic link resolved. A directory that lies inside another one of the list is left out.
 
-    `output_dir` itself and directories around the run's checkpoints are never among them, even if a
-    log lies there. Otherwise archiving the logs would archive every checkpoint.
+    `output_dir` itself and directories that contain the run's checkpoints are never among them,
+    even if a log lies there, because otherwise archiving the logs would archive every checkpoint.
     """
     layout = trainer.layout(spec)
     # A component may write a second log beside the launcher's redirect (2026-01: run_default/logs).
@@ -59,18 +60,18 @@ def _outermost(paths: Iterable[Path]) -> list[Path]:
 
 
 def same_run(one: RunLayout, other: RunLayout) -> bool:
-    """Return True if two starts of one trainer belong to the same run, because they have the same
-    run directory once links are resolved.
+    """Return True if both layouts, of two starts of one trainer, are of the same run. They are if
+    they have the same run directory once symbolic links are resolved.
 
-    `output_dir` is not compared. Several runs may lie in one, and a person who starts a run again
-    by hand may name it in another way.
+    `output_dir` is not compared, because several runs may lie in one, and because a person who
+    starts a run again by hand may write its output_dir in another way.
     """
     return (one.told or one.run_dir).resolve() == (other.told or other.run_dir).resolve()
 
 
 def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
-    """Return a directory of the first run that is also one of the second, lies inside one, or has
-    one inside. Return None if the two runs never write to the same directory.
+    """Return a directory to which both runs write, or None if there is none. It is one of the first
+    run's directories that is also a directory of the second run, lies inside one, or contains one.
     """
     for mine in own_directories(one):
         for theirs in own_directories(other):
@@ -80,11 +81,12 @@ def overlapping(one: RunLayout, other: RunLayout) -> Path | None:
 
 
 def refuse_beside(runs: Runs, spec: LaunchSpec) -> None:
-    """Raise Refused if another live run writes to a directory of the run that `spec` describes.
-    Files there may be what that run has just saved, so they must not be moved.
+    """Raise Refused if another live run writes to a directory of the run that `spec` describes. The
+    files there may be what that other run has just saved, so they must not be moved. Do nothing
+    otherwise.
 
-    An inference server or an evaluation that was started separately writes only logs and is no
-    obstacle.
+    A live inference server or evaluation that was started on its own writes only logs, so it is
+    never a reason to refuse.
     """
     mine = runs.trainer(spec).layout(spec)
     for other in runs.all():

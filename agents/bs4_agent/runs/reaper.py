@@ -48,8 +48,8 @@ class Reaper:
     """The part of the shim that waits for the processes of one attempt and writes to the attempt's
     directory which of them live and how each ended.
 
-    `directory` is the attempt's directory and `launcher` the launcher's pid. `agent` checks in
-    between that the agent lives; None means that nobody checks it.
+    `directory` is the attempt's directory and `launcher` the launcher's pid. `agent` is the check
+    that the agent lives, which is called between waits, or None for no such check.
     """
 
     def __init__(self, directory: str, launcher: int, agent: AgentWatch | None) -> None:
@@ -66,9 +66,9 @@ class Reaper:
         self._notes = 0
 
     def run(self) -> None:
-        """Wait for the processes of the attempt, and record each end, until none is left and
-        everything is written to disk. It returns only then. Signals to this process, such as
-        SIGTERM and SIGINT, are noted in its log and have no effect.
+        """Wait for the processes of the attempt and record how each of them ends. Return only when
+        none is left and everything is written to disk. Signals that this process gets, such as
+        SIGTERM and SIGINT, are noted in the shim's log and otherwise ignored.
         """
         signals = signal.valid_signals() - _SYNCHRONOUS
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -100,12 +100,15 @@ class Reaper:
                 )
 
     def stamp(self) -> dict[str, object]:
-        """Return the present moment: wall second `t`, monotonic second `m` and boot id `b`."""
+        """Return the present moment as a dictionary: `t` is the wall second, `m` the monotonic
+        second and `b` the boot id.
+        """
         return {"t": round(time.time(), 3), "m": round(time.monotonic(), 3), "b": self.boot}
 
     def note(self, text: str) -> None:
-        """Write one line to standard error, which is the attempt's shim.log. A full disk is
-        ignored, because it must not end the reaper. Lines after the fiftieth are dropped.
+        """Write one line to standard error, which is the file shim.log in the attempt's directory.
+        An error of the disk is ignored, because it must not end the reaper. Only the first fifty
+        lines are written.
         """
         self._notes += 1
         if self._notes <= _MAX_NOTES:
@@ -227,9 +230,9 @@ def _replace(path: str, text: str, *, durable: bool) -> None:
 
 
 def encode(value: object) -> str:
-    """Return the value as JSON in ASCII, without importing json, which would cost memory. None,
-    booleans, numbers, text, lists, tuples and dictionaries are supported; anything else is written
-    as its text.
+    """Return the value as JSON in ASCII. It does so without the module json, which would cost
+    memory for as long as the run lasts. None, booleans, numbers, text, lists, tuples and
+    dictionaries are supported; any other value is written as the text that str() makes of it.
     """
     if value is None:
         return "null"

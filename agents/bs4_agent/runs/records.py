@@ -19,8 +19,8 @@ from bs4_agent.trainers.base import LaunchSpec
 
 
 def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
-    """Return the launch spec as a dictionary for JSON, in the form that the files run.json and
-    spec.json have.
+    """Return the launch spec as a dictionary for JSON. The files run.json (of a run) and spec.json
+    (of an attempt) in the agent's home have this form.
     """
     return {
         "run": spec.run,
@@ -40,8 +40,9 @@ def spec_as_dict(spec: LaunchSpec) -> dict[str, Any]:
 
 
 def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec in a dictionary that `spec_as_dict` made. Fields that an older agent
-    did not write get their defaults. Raises KeyError if another field is missing.
+    """Return the launch spec in a dictionary of the form that `spec_as_dict` makes. Fields that an
+    older agent did not write yet get their default values. Raises KeyError if any other field is
+    missing.
     """
     return LaunchSpec(
         run=data["run"],
@@ -61,15 +62,16 @@ def spec_from_dict(data: Mapping[str, Any]) -> LaunchSpec:
 
 
 def end_as_dict(state: str, end: End) -> dict[str, Any]:
-    """Return the content of the file outcome.json, which records how an attempt ended. `state` is
-    "ended" or "lost".
+    """Return the content of the file outcome.json in an attempt's directory, which records how the
+    attempt ended. `state` is "ended" or "lost".
     """
     return {"state": state, **asdict(end)}
 
 
 def attempt_numbers(directory: Path) -> list[int]:
-    """Return the numbers of the attempts that have a directory in the run's directory, lowest
-    first. An attempt with an empty directory counts too. The list is empty if there is none.
+    """Return the numbers of the attempts that have a directory in `directory`, the run's directory,
+    lowest first. An attempt whose directory is empty counts too. The list is empty if there are no
+    attempts.
     """
     try:
         names = [entry.name for entry in (directory / "attempts").iterdir()]
@@ -79,8 +81,8 @@ def attempt_numbers(directory: Path) -> list[int]:
 
 
 def shim_holds(directory: Path) -> bool:
-    """Return True if a shim is at work on the attempt in `directory` now, because its lock on
-    shim.lock is held. Return False if there is no such file.
+    """Return True if a living shim works on the attempt whose directory this is, which holds a lock
+    on the file shim.lock there. Return False if nobody holds the lock or there is no such file.
     """
     try:
         fd = os.open(directory / "shim.lock", os.O_RDWR)
@@ -96,11 +98,12 @@ def shim_holds(directory: Path) -> bool:
 
 
 def read_attempt(directory: Path) -> Attempt | None:
-    """Return the attempt that the files in `directory` describe, or None if nothing was started
-    there.
+    """Return the attempt that the files in `directory`, the attempt's directory, describe. Return
+    None if the directory has no record of a start.
 
-    Its state is "ended" or "lost" only if the file outcome.json says so. Otherwise it is "starting"
-    or "running", although its processes may have ended since, because files cannot tell that.
+    Its state is "ended" or "lost" only if the file outcome.json says so. Otherwise the state is
+    "starting" or "running", although the processes may have ended since then, because files cannot
+    show that.
     """
     spec = read_json(directory / "spec.json")
     if spec is None:
@@ -132,8 +135,9 @@ def read_attempt(directory: Path) -> Attempt | None:
 
 
 def read_exit(line: Mapping[str, Any], component: str | None) -> Exit:
-    """Return the exit of a process that one line of exits.ndjson, already parsed, describes.
-    `component` is the process's part in the trainer, or None.
+    """Return how a process ended, from `line`, one parsed line of the attempt's file exits.ndjson.
+    `component` is the process's part in the trainer, such as "engine", or None; it is put into the
+    result.
     """
     return Exit(
         Identity.from_dict(line["identity"]),

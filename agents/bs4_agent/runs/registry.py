@@ -54,8 +54,9 @@ class Runs:
     """All runs of a pod. Thread-safe. Call `poll` about once a second to keep them up to date.
 
     `agent_restart` is the command line with which a shim may start this agent again, or None if no
-    shim may. `trainers` returns the trainer with an id; by default it is one of the registered
-    trainers. `unreadable` maps the runs whose files cannot be understood to the reason.
+    shim may. The function `trainers` returns the trainer with a given id; by default it knows the
+    trainers that are part of the agent. `unreadable` maps the names of runs whose files cannot be
+    understood to a text that says why.
     """
 
     def __init__(
@@ -99,7 +100,9 @@ class Runs:
                 self.unreadable[directory.name] = f"{type(error).__name__}: {error}"
 
     def all(self) -> list[Run]:
-        """Return all runs whose files could be read."""
+        """Return all runs whose files could be read, ended runs too. The list is empty if there are
+        none.
+        """
         with self._lock:
             return list(self._runs.values())
 
@@ -111,8 +114,9 @@ class Runs:
             return self._runs.get(name)
 
     def get(self, name: str) -> Run:
-        """Return the run with this name. Raises UnknownRun if there is no such run or its files
-        could not be read; the message says which, and names the runs that may have been meant.
+        """Return the run with this name. Raises UnknownRun if there is no such run or if its files
+        could not be read. The error's message says which of the two is the case; if there is no
+        such run, it names the run with the most similar name, or else all runs.
         """
         with self._lock:
             if name in self._runs:
@@ -130,15 +134,16 @@ class Runs:
         raise UnknownRun(f"This pod has no run {name!r}; {hint}")
 
     def trainer(self, of: LaunchSpec | Run) -> Trainer:
-        """Return the trainer that a launch spec or a run names. Raises BadRequest if there is no
-        trainer with that id.
+        """Return the trainer whose id a launch spec, or the spec of a run, has. Raises BadRequest
+        if there is no trainer with that id.
         """
         return self._trainers(of.spec.trainer if isinstance(of, Run) else of.trainer)
 
     def register(self, spec: LaunchSpec, *, adopted: bool = False) -> Run:
-        """Make the run that `spec` names known, on disk and in the journal, and return it. If the
-        run is known already, `spec` replaces its spec, for its next attempt. `adopted` says that
-        its newest attempt was started by hand.
+        """Record on disk and in the journal that there is a run with the name and the settings in
+        `spec`, and return the run. If a run with that name is known already, `spec` replaces its
+        spec and is used for its next attempt. `adopted` True means that the run's newest attempt
+        was started by hand.
         """
         directory = self.home.run(spec.run)
         with self._lock:
@@ -156,21 +161,22 @@ class Runs:
             return run
 
     def attempt_directory(self, run: str, number: int) -> Path:
-        """Return the directory in the agent's home that holds the files of one attempt. It need not
-        exist.
+        """Return the directory in the agent's home that holds, or will hold, the files of attempt
+        `number` of the run with the name `run`. It need not exist.
         """
         return self.home.attempt(run, number)
 
     def launch_lock(self, run: str) -> threading.Lock:
-        """Return the lock of this run. Hold it while you make an attempt, so that no two callers in
-        this agent make one at the same time.
+        """Return the lock of the run with this name. Hold it while you make an attempt of the run,
+        so that no other thread of this agent makes one at the same time. The same name always gives
+        the same lock.
         """
         with self._lock:
             return self._launch_locks.setdefault(safe_name(run, "run"), threading.Lock())
 
     def reload(self, name: str) -> Run:
-        """Read the run's attempts from disk again and return the run. Call it after an attempt was
-        made there. Raises UnknownRun.
+        """Read the attempts of the run with this name from disk again and return the run. Call it
+        after you have made an attempt's files on disk. Raises UnknownRun if there is no such run.
         """
         with self._lock:
             run = self.get(name)
@@ -178,10 +184,10 @@ class Runs:
             return run
 
     def launched(self, run: str, key: str) -> Attempt | None:
-        """Return the attempt that the action with id `key` started. Return None if it started none,
-        or none whose program was ever started.
+        """Return the attempt of the run that the action with id `key` started. Return None if the
+        action started no attempt, or only one whose program was never started.
 
-        A repeated launch uses this to find out that its work is done.
+        A launch that is repeated under the same id finds out with this that its work is done.
         """
         with self._lock:
             if run not in self._runs:
@@ -190,14 +196,14 @@ class Runs:
             return next((one for one in attempts if one.key == key and one.ran), None)
 
     def members(self, run: str) -> list[Member]:
-        """Return the living processes of every attempt of the run, and the ended ones of its newest
-        attempt. Raises UnknownRun.
+        """Return the living processes of every attempt of the run, and the ended processes of its
+        newest attempt. Raises UnknownRun if there is no such run.
         """
         return self.membership.members(self.get(run).name)
 
     def leftovers(self, run: str) -> list[Member]:
-        """Return the processes of the run that still live although their attempt has ended. The
-        list is empty if there are none. Raises UnknownRun.
+        """Return the processes of the run that still live although the attempt to which they belong
+        has ended. The list is empty if there are none. Raises UnknownRun if there is no such run.
         """
         attempts = self.get(run).attempts
         ended = {attempt.number for attempt in attempts if attempt.end is not None}
@@ -208,9 +214,9 @@ class Runs:
         return rows
 
     def exits(self, run: str, attempt: int) -> list[Exit]:
-        """Return how the processes of an attempt ended, as far as the shim recorded it: the
-        launcher, and every process whose parent had ended before it. The list is empty if nothing
-        is recorded.
+        """Return how processes of attempt number `attempt` ended, as far as the shim recorded it.
+        It records the launcher, and every process whose parent had ended earlier than the process
+        itself. The list is empty if nothing is recorded, as for an adopted attempt.
         """
         with self._lock:
             size, exits = self._exits.get((run, attempt), (0, []))
@@ -241,12 +247,14 @@ class Runs:
             yield read_exit(record, name)
 
     def stop_requested(self, run: str, attempt: int) -> bool:
-        """Return True if a stop of this attempt by the agent has begun or is finished."""
+        """Return True if the agent has begun to stop attempt number `attempt` of the run, whether
+        or not that stop is finished.
+        """
         return (self.attempt_directory(run, attempt) / "stop.json").exists()
 
     def container_log(self, run: Run, attempt: Attempt) -> ContainerLog | None:
-        """Return the log of what the container of an attempt prints to its output. Return None if
-        the run is in no container, or if the container's name is not known.
+        """Return the log of what the container in which this attempt runs prints to its standard
+        output. Return None if the run is in no container, or if the container's name is not known.
         """
         if run.spec.container in ("", processes.UNNAMED):
             return None
@@ -260,18 +268,20 @@ class Runs:
             return self._container_logs[key]
 
     def note_gap(self, stream: str, gap: dict[str, Any]) -> None:
-        """Record in the journal that bytes of the log stream `stream` were lost. `gap` is
-        `{"generation", "from", "to", "reason"}`, with byte offsets. If the journal is full, the
-        record is kept and a later poll writes it.
+        """Record in the journal that bytes of the log stream with the name `stream` were lost.
+        `gap` is `{"generation", "from", "to", "reason"}`: the number of the log's file, two byte
+        offsets in it, and a text that says why. If the journal is full, the record is kept in
+        memory and a later poll writes it.
         """
         with self._lock:
             self._gaps.append({"stream": stream, **gap})
             self._tell_gaps()
 
     def poll(self) -> list[Noticed]:
-        """Check the processes and files of all runs, and journal each start and end of an attempt
-        that is new. Return these as (run, attempt, event); the event is "attempt-started" or
-        "attempt-ended". The list is empty if nothing is new.
+        """Check the processes and files of all runs, and write a record to the journal for each
+        attempt that has started or ended since the last poll. Return these as (run, attempt,
+        event), where the event is "attempt-started" or "attempt-ended". The list is empty if there
+        was no start and no end.
         """
         with self._lock:
             self._tell_gaps()

@@ -24,12 +24,12 @@ GRACE_S = 20.0
 
 
 def main(directory: str) -> int:
-    """Replace this process by a new agent for the attempt in `directory`. If that succeeds, this
-    function does not return.
+    """Replace this process by a new agent, on behalf of the shim of the attempt whose directory is
+    `directory`. If that succeeds, this function does not return.
 
-    Returns 1, after printing the reason, if no agent may be started: the old one was stopped on
-    purpose, one lives, one was started a moment ago, or agents have died too often in the last
-    hour. Raises OSError if the agent's program cannot be started.
+    Returns 1, after printing why, if no agent may be started: the old one was stopped on purpose,
+    an agent lives, one was started a moment ago, or agents have died too often in the last hour.
+    Raises OSError if the agent's program cannot be started.
     """
     with open(f"{directory}/spec.json", encoding="utf-8") as handle:
         spec = json.load(handle)

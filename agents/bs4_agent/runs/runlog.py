@@ -33,10 +33,11 @@ _TEXT = 300
 class SideLog:
     """The progress of one side of a run, such as the trainer or the orchestrator.
 
-    `last_step` is the number of the newest step and `steps` the number of steps seen. `last_step_m`
-    and `last_step_t` are the monotonic and the wall second at which the newest step's line was
-    read, or, if it was read late, the time that the line carries. They are None before the first
-    step. `durations` are the durations of the last 20 steps in seconds.
+    `last_step` is the number of the newest step and `steps` is how many steps were seen.
+    `last_step_m` and `last_step_t` are the monotonic and the wall second at which the newest step's
+    line was read. If the line was read long after it was written, they are the time that the line
+    carries instead. All three `last_` fields are None before the first step. `durations` are the
+    durations of the last 20 steps in seconds.
     """
 
     last_step: int | None = None
@@ -50,12 +51,12 @@ class SideLog:
     """A step far from the last one, with which no second line has agreed yet."""
 
     def believes(self, step: int) -> bool:
-        """Return True if `step` is a believable next step: it is near the last step, or near the
-        step that was doubted just before. A step far from both is doubted, because any program can
-        print a line that looks like a step's.
+        """Return True if `step` is a believable number for the next step: it is near the last step,
+        or near the number that the previous call has doubted. A number far from both is doubted,
+        because any program can print a line that looks like a step's.
 
-        The call changes the state. It remembers a doubted step, and if the new step confirms it, it
-        forgets the old last step.
+        The call changes the state. A doubted number is remembered, and if the next number is near
+        it, the old last step is forgotten.
         """
         if self.last_step is None or abs(step - self.last_step) <= _FAR:
             self.doubted = None
@@ -72,10 +73,11 @@ class SideLog:
 class RunLog:
     """What the logs of one attempt have said so far, as far as detectors need it.
 
-    `sides` has the progress of each side, `steps` the last 256 records of the stream steps/<run>,
-    and `history` the numbers of more steps. `last_activity_m` is the monotonic second at which
-    lines last came, or None. `skipped` has the number of bytes of each source that were not parsed
-    because too many were waiting.
+    `sides` maps the name of a side, such as "trainer", to its progress. `steps` are the last 256
+    records of the stream steps/<run>, and `history` has the numbers of more steps.
+    `last_activity_m` is the monotonic second at which the logs last brought lines, or None.
+    `skipped` maps the name of a log to the number of its bytes that were not parsed because too
+    many were waiting.
     """
 
     run: str
@@ -98,15 +100,15 @@ class RunLog:
 
     @property
     def errors(self) -> list[LogEvent]:
-        """Return the last lines of level ERROR or CRITICAL that have no meaning of their own to the
-        trainer's rules.
+        """Return the events for log lines of level ERROR or CRITICAL to which no rule of the
+        trainer gives a more precise meaning. They are the newest 40 of each side, oldest first.
         """
         return [event for event in self.events if event.event.kind == "error"]
 
     @property
     def last_read_t(self) -> float:
-        """Return the wall second at which lines of the logs were last read, or the present one if
-        none was read yet.
+        """Return the wall second at which lines of the logs were last read, or the present wall
+        second if none was read yet.
         """
         if self.last_activity_m is None:
             return time.time()
@@ -134,8 +136,8 @@ class RunLog:
         )
 
     def record(self, record: dict[str, Any]) -> None:
-        """Add a record of the stream steps/<run>. A later record of the same step and side replaces
-        the earlier one. Records of validations are ignored, because they are no steps.
+        """Add a record of the stream steps/<run>. It replaces an earlier record of the same step
+        and side. A record of a validation is ignored, because a validation is no step.
         """
         if record["side"].startswith(EVAL):
             return
@@ -159,16 +161,17 @@ class RunLog:
         return None
 
     def side(self, name: str) -> Side:
-        """Return the progress of the side with this name: its last step, the monotonic second of
-        that step, and the number of steps. For a side that has said nothing, step and second are
-        None and the number is 0.
+        """Return the progress of the side with this name, such as "trainer": its last step, the
+        monotonic second at which that step's line was written or read, and the number of steps. If
+        the logs have no step of that side, the first two are None and the number is 0.
         """
         found = self.sides.get(name, SideLog())
         return Side(found.last_step, found.last_step_m, found.steps)
 
     def median_step_s(self) -> float | None:
-        """Return the usual duration of a step in seconds: the median of the trainer's last 20
-        steps, or else of the orchestrator's. Return None while no step has a duration.
+        """Return the usual duration of a step in seconds. It is the median of the trainer's last 20
+        steps, or of the orchestrator's if the trainer's have no durations. Return None if neither
+        has any.
         """
         for name in ("trainer", "orchestrator"):
             if name in self.sides and self.sides[name].durations:
@@ -179,10 +182,10 @@ class RunLog:
         return None
 
     def add(self, event: LogEvent) -> None:
-        """Add an event, and count it if it is a step.
+        """Add an event. If it is of kind "step", the progress of its side is updated too.
 
-        Of heartbeats in a row that have the same values, only the first and the newest are kept.
-        They show for how long nothing has changed.
+        Of consecutive heartbeats with the same values, only the first and the newest are kept,
+        because these two show for how long nothing has changed.
         """
         kept = self._events.setdefault(
             (event.event.kind, event.event.side), deque(maxlen=_PER_KIND)
@@ -224,9 +227,9 @@ class RunLog:
             side.durations.append(float(duration))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the log as a dictionary for JSON, from which a later agent makes it again with
-        `from_dict`. Times in it are wall seconds, because monotonic seconds mean nothing after a
-        reboot. Only the last 20 records of steps are in it.
+        """Return the log as a dictionary for JSON, from which `from_dict` makes it again in a later
+        agent. Times in the dictionary are wall seconds, because monotonic seconds mean nothing
+        after a reboot. Of the step records only the last 20 are in it.
         """
         sides = {}
         for name, s in self.sides.items():
@@ -250,8 +253,8 @@ class RunLog:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> RunLog:
-        """Return the log in a dictionary that `as_dict` made. Its times are monotonic seconds of
-        this boot again.
+        """Return the log in a dictionary that `as_dict` made. The wall seconds of the dictionary
+        are converted to monotonic seconds of the present boot.
         """
         log = cls(run=data["run"], attempt=data["attempt"])
         for event in data["events"]:
@@ -278,15 +281,18 @@ def _same(one: LogEvent, other: LogEvent) -> bool:
 
 
 def short(text: str) -> str:
-    """Return the text. If it is longer than 300 characters, return the first 300 and "…"."""
+    """Return `text` as it is if it has at most 300 characters, and otherwise its first 300
+    characters followed by "…".
+    """
     if len(text) <= _TEXT:
         return text
     return text[:_TEXT] + "…"
 
 
 def monotonic_of(wall: float) -> float:
-    """Return the monotonic second that belongs to wall second `wall`. A wall second in the future
-    counts as now. The result may be negative for a time before the boot.
+    """Return the monotonic second of this boot that corresponds to wall second `wall`. For a wall
+    second in the future, the present monotonic second is returned. The result is negative for a
+    time before the boot.
     """
     return time.monotonic() - max(0.0, time.time() - wall)
 

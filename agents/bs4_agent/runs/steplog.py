@@ -30,11 +30,11 @@ _Key = tuple[int, str, int]
 
 
 class StepLog:
-    """The writer of one run's stream steps/<run>. Records are written in the order of the lines
-    from which they come.
+    """The writer of one run's stream steps/<run>. It makes step records from log lines and writes
+    them in the order of these lines.
 
-    `metrics_place` is `{"inode", "offset"}`: the metrics file and the byte up to which it was read.
-    It is None before the first reading.
+    `metrics_place` is `{"inode", "offset"}`: the inode of the trainer's metrics file and the byte
+    up to which it was read. It is None until the file was read for the first time.
     """
 
     def __init__(
@@ -57,27 +57,32 @@ class StepLog:
         streams.add(f"steps/{run}", self._stream)
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Set the time of an attempt, so that lines with only a time of day can be dated. `wall` is
-        a wall second within half a day of the attempt's first line.
+        """Set the time of attempt number `attempt`, so that its log lines that have only a time of
+        day can be dated. `wall` is a wall second within half a day of the attempt's first line,
+        such as the attempt's start.
         """
         self._reader.anchor(attempt, wall)
 
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, near: float | None
     ) -> list[dict[str, Any]]:
-        """Read one line of the log `source` and return the step records in it that are new. The
-        list is mostly empty. The records are queued; `flush` writes them.
+        """Read one line of the log with the name `source`, such as "trainer", and return the new
+        step records that it makes. Most lines make none, and the list is then empty. The records
+        are queued; `flush` writes them to the stream.
 
-        `raw` is the line's bytes and `cursor` its place in its stream. `near` is the wall second at
-        which the line was written, or None if the line is read late.
+        `raw` is the line's bytes, `cursor` its place in the log's stream, and `attempt` the number
+        of the attempt that wrote it. `near` is the wall second at which the line was written, or
+        None if the line is read long after that.
         """
         return self._take(self._reader.feed(source, raw, cursor, attempt, near=near))
 
     def feed_metrics(self, path: Path, attempt: Attempt) -> list[dict[str, Any]]:
-        """Read the rows that the trainer has added to its metrics file `path`, at most 1 MiB, and
-        return the step records that are new. The records are queued; `flush` writes them.
+        """Read the rows that the trainer has added to its metrics file `path` since the last call,
+        at most 1 MiB, and return the new step records that they make. The records are queued;
+        `flush` writes them to the stream.
 
-        Rows of earlier attempts are skipped. The list is empty if there is no such file.
+        Rows that earlier attempts wrote are skipped. The list is empty if nothing is new or there
+        is no such file.
         """
         try:
             found = path.stat()
@@ -100,7 +105,9 @@ class StepLog:
         return self._take([row for row in records if row.get("log_t", since) >= since])
 
     def known(self, attempt: int) -> list[dict[str, Any]]:
-        """Return the step records of `attempt` among the last 1,024 of the run, oldest first."""
+        """Return the step records of attempt number `attempt` among the last 1,024 records of the
+        run's stream, oldest first.
+        """
         found = []
         for key, record in self._recorded.items():
             if key[0] == attempt:
@@ -108,12 +115,12 @@ class StepLog:
         return found
 
     def flush(self) -> None:
-        """Write the queued records to the stream. Raises SpoolFull if there is no room; the records
-        stay queued for the next call.
+        """Write the queued records to the stream steps/<run>. Raises SpoolFull if there is no room
+        on the disk; the records that were not written stay queued for the next call.
 
-        A record that can never be written, because it is too large or is no JSON, is dropped. Its
-        RecordTooLarge or RecordNotJson is raised after all others were written; of several, the
-        first.
+        A record that can never be written, because it is too large or has a value that JSON cannot
+        express, is dropped. After all others were written, the first such record's error
+        (RecordTooLarge or RecordNotJson) is raised.
         """
         refused: RecordTooLarge | RecordNotJson | None = None
         while self._pending:
@@ -130,7 +137,7 @@ class StepLog:
 
     @property
     def written(self) -> bool:
-        """Return True if no record is queued, so that all are in the stream."""
+        """Return True if no record is queued, so that all records are in the stream."""
         return not self._pending
 
     def _take(self, records: list[dict[str, Any]]) -> list[dict[str, Any]]:

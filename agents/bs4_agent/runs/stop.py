@@ -41,8 +41,8 @@ GpuHolders = Callable[[str], Sequence[Member]]
 
 @dataclass(frozen=True)
 class StopStep:
-    """One step of a stop: the signal with the name `signal` is sent to the processes `targets`,
-    which then have up to `seconds` seconds to end.
+    """One step of a stop: the signal with the name `signal` (such as "SIGTERM") is sent to the
+    processes `targets`, and then up to `seconds` seconds are waited for them to end.
     """
 
     signal: str
@@ -51,7 +51,9 @@ class StopStep:
 
     @property
     def command(self) -> str:
-        """Return the step as the `kill` command that a person would type in a shell on the pod."""
+        """Return the shell command `kill ...` that sends the same signal to the same processes on
+        the pod, for a person to read.
+        """
         return f"kill -{self.signal.removeprefix('SIG')} " + " ".join(
             str(member.identity.pid) for member in self.targets
         )
@@ -59,11 +61,11 @@ class StopStep:
 
 @dataclass(kw_only=True)
 class StopReport:
-    """What a stop of a run did. `sent` are the signals that were sent, `left` the processes of the
-    run that still live, and `holding` those that still hold a GPU. The stop has worked if the last
-    two are empty.
+    """What a stop of a run did. `sent` are records of the signals that were sent, `left` the
+    processes of the run that still live, and `holding` those processes of the run that still hold a
+    GPU. The stop has worked if both `left` and `holding` are empty.
 
-    `started_t` and `ended_t` are wall seconds.
+    `started_t` and `ended_t` are the wall seconds at which the stop began and ended.
     """
 
     run: str
@@ -97,12 +99,12 @@ class StopReport:
 
 
 class StopRun:
-    """A stop of one run. If it is broken off at any point, for example because the agent died, a
-    new StopRun continues it and does not send again what the trainer's stop policy has sent
-    already. Raises UnknownRun.
+    """A stop of the run with the name `run`. If the agent dies in the middle of a stop, a new
+    StopRun of the same run continues it and does not send again those signals of the trainer's stop
+    policy that were sent already. Raises UnknownRun if there is no such run.
 
-    `gpu_holders(run)` returns the run's processes that hold a GPU now. `scale` multiplies the
-    waits; tests shorten them with it.
+    The function `gpu_holders(run)` returns the processes of the run that hold a GPU now. `scale`
+    multiplies the waits; tests shorten them with it.
     """
 
     def __init__(
@@ -115,10 +117,10 @@ class StopRun:
 
     def plan(self) -> list[StopStep]:
         """Return the steps that a stop would take now: first the signals of the trainer's stop
-        policy, then SIGTERM and SIGKILL. Nothing is sent.
+        policy, then SIGTERM, then SIGKILL. Nothing is sent.
 
-        All steps name processes that live now; each later one is meant for those of them that still
-        live then. The list is empty if no process of the run lives.
+        Every step lists all of its targets that live now, although a real stop sends a later signal
+        only to those that have not ended by then. The list is empty if no process of the run lives.
         """
         living = self._living()
         if not living:
@@ -136,17 +138,18 @@ class StopRun:
         ]
 
     def done(self) -> bool:
-        """Return True if no process of the run, of any attempt, lives and none holds a GPU, so that
-        there is nothing to stop.
+        """Return True if there is nothing to stop: no process of any attempt of the run lives, and
+        none holds a GPU.
         """
         return not self._living() and not self._gpu_holders(self._run.name)
 
     def execute(self, say: Say = lambda text: None) -> StopReport:
-        """Stop the run and return the report. Only the steps that are needed are taken; none if
-        nothing of the run lives. `say` is called with a sentence for each step.
+        """Stop the run and return what was done. A signal is sent only if processes of the run
+        still live; nothing is sent if none lives. `say` is called with a sentence for a person at
+        each step.
 
-        Raises StepFailed, with the report's sentence, if a process of the run still lives or holds
-        a GPU at the end.
+        Raises StepFailed if a process of the run still lives or holds a GPU after the last step.
+        Its message is the sentence of the report.
         """
         attempt = self._run.attempt
         report = StopReport(run=self._run.name, attempt=self._run.number, started_t=time.time())

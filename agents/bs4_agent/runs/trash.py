@@ -22,17 +22,19 @@ from bs4_agent.runs.registry import Runs
 def trash(
     runs: Runs, name: str, path: Path, *, stamp_as: str = "", everything: bool = False
 ) -> Path:
-    """Move `path` to `trash/<stamp>/<path below output_dir>` of the run's storage (`.bs4/RUN`
-    beside output_dir on the pod) and return its new path.
+    """Move `path` to `trash/<stamp>/<path below output_dir>` of the storage of run `name`
+    (`.bs4/RUN` beside output_dir on the pod) and return its new path.
 
-    The stamp is `stamp_as`, the key of an action, so that a repeated move finds itself done.
-    Without it the stamp is a new ULID. `everything` permits moving the newest complete checkpoint,
-    for a fresh start that a person has confirmed with the run's name.
+    The stamp is `stamp_as`, the key of an action, so that the same action, if it is repeated, finds
+    that the path was moved already. If `stamp_as` is empty, the stamp is a new ULID. `everything`
+    permits moving the newest complete checkpoint, for a fresh start that a person has confirmed
+    with the run's name.
 
-    Raises Refused if the run is live or shares a directory with a live run, and if the path, once
-    links are resolved, is outside the run's own directories. A link, a path on another filesystem,
-    and, without `everything`, the newest complete checkpoint or a directory around it are refused
-    too. Raises StepFailed if the filesystem refuses the move.
+    Raises Refused if the run is live or shares a directory with a live run, or if the path, once
+    symbolic links are resolved, is outside the run's own directories. Raises Refused also for a
+    symbolic link, for a path on another filesystem, and, without `everything`, for the newest
+    complete checkpoint or a directory around it. Raises StepFailed if the filesystem refuses the
+    move.
     """
     run = runs.get(name)
     layout = runs.trainer(run.spec).layout(run.spec)
@@ -67,11 +69,12 @@ def trash(
 
 
 def restore(trashed_path: Path) -> Path:
-    """Move back what `trash` moved to `trashed_path`, and return its original path. If it was moved
-    back before, only return that path.
+    """Move what lies at `trashed_path`, where `trash` has put it, back to its original path, and
+    return that path. If it was moved back in an earlier call, nothing is done and the original path
+    is returned.
 
-    Raises Refused if something else is at the original path, if no note says where it came from, or
-    if its original directory has become a link.
+    Raises Refused if something else is at the original path, if no note in the trash says what the
+    original path was, or if the original directory has become a symbolic link.
     """
     record = read_json(_ticket(trashed_path))
     if record is None:
@@ -102,11 +105,11 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 
 
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
-    """Return the path with its links resolved if it is one of the run's own directories or lies in
-    one. Raises Refused if not, and if the path is relative, is a link, does not exist or is in the
-    trash already.
+    """Return `path` with its symbolic links resolved if it is one of the run's own directories or
+    lies in one. Raises Refused if it does not, and if `path` is relative, is a symbolic link
+    itself, does not exist or is in the trash already.
 
-    If the run is live is not checked here.
+    This function does not check if the run is live.
     """
     if ".." in path.parts or not path.is_absolute():
         raise Refused(f"{path} is not a plain absolute path; name the directory itself.")
@@ -151,9 +154,9 @@ def _spare_the_newest(runs: Runs, run: Run, source: Path) -> None:
 
 
 def below(path: Path, output_dir: Path) -> Path:
-    """Return the path, relative to the trash's directory for one move, to which `path` is moved. It
-    is the path below output_dir. A path that is not in output_dir, such as a checkpoint directory
-    on another disk, keeps its whole path below `elsewhere/`.
+    """Return the place in the trash for `path`, relative to the trash's directory of one move. It
+    is the part of the path below `output_dir`. A path that is not in `output_dir`, such as a
+    checkpoint directory on another disk, gets its whole path below `elsewhere/`.
     """
     parent = path.parent.resolve()
     real, base = parent / path.name, output_dir.resolve()
@@ -168,11 +171,12 @@ def _ticket(target: Path) -> Path:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename `source` to `target`, and sync both directories to disk.
+    """Rename `source` to `target`, and sync the directories of both to disk.
 
-    Both directories are opened and checked first, so a link that somebody puts in the way
-    afterwards has no effect. Raises Refused if one of them has been replaced by a link, and OSError
-    if the filesystem refuses.
+    Both directories are opened and checked first and then used by descriptor, so a symbolic link
+    that somebody puts in their place afterwards has no effect. Raises Refused if one of the
+    directories has been replaced by a symbolic link, and OSError if the filesystem refuses the
+    rename.
     """
     with _real(source.parent) as come_from, _real(target.parent.resolve()) as go_to:
         os.rename(source.name, target.name, src_dir_fd=come_from, dst_dir_fd=go_to)

@@ -30,8 +30,9 @@ _LF = 0x0A
 
 
 class Block:
-    """Some whole lines of a file, which begin at byte `offset` of it. `raw` are the bytes as they
-    are in the file. `text` has the same lines without escape sequences, such as colours.
+    """Some whole lines of a file. The first of them begins at byte `offset` of the file. `raw` are
+    the bytes as they are in the file, and `text` are the same bytes without a terminal's escape
+    sequences, such as those for colours.
     """
 
     __slots__ = ("_raw_starts", "_text_starts", "offset", "raw", "text")
@@ -43,8 +44,8 @@ class Block:
         self._text_starts: list[int] = []
 
     def line_at(self, position: int) -> tuple[int, int, int]:
-        """Return the line that contains byte `position` of `text`, as three numbers: the byte of
-        the file at which it begins, and its begin and end in `text`.
+        """Return three numbers about the line that contains byte `position` of `text`: the byte of
+        the file at which the line begins, and the bytes of `text` at which it begins and ends.
         """
         begin = self.text.rfind(b"\n", 0, position) + 1
         end = self.text.find(b"\n", position)
@@ -62,8 +63,8 @@ class Block:
 
 
 class Reader:
-    """Reads a file block by block into one buffer of 256 KiB, and searches it for a byte string.
-    Each query makes its own Reader.
+    """Reads a file block by block into one buffer of 256 KiB, and finds the blocks that contain a
+    given byte string. Each query makes its own Reader.
     """
 
     def __init__(self) -> None:
@@ -76,13 +77,13 @@ class Reader:
     def blocks(
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
-        """Yield the blocks of bytes [begin, end) of the file `fd` in order, each as the offset at
-        which it ends and the Block. The Block is None if it cannot hold the text `must`, so that
-        nobody searches it.
+        """Yield the blocks of bytes [begin, end) of the open file `fd` in order. Each is a pair of
+        the file's byte at which the block ends and the Block. In place of the Block there is None
+        if the block does not contain the bytes `must`, so that no caller searches it.
 
-        A block has whole lines. Only a line that is longer than a block is cut. Its next part then
-        begins `overlap` bytes earlier, so that a text of up to `overlap` + 1 bytes lies whole in
-        one of the parts.
+        A block has whole lines. Only a line that is longer than a block is cut into several. Each
+        further part of it begins `overlap` bytes before the end of the part before, so that a text
+        of up to `overlap` + 1 bytes lies whole in one of the parts.
         """
         for start, size in self._whole_lines(fd, begin, end, overlap):
             passed = must and not self._holds(must, size)
@@ -91,12 +92,13 @@ class Reader:
     def counts(
         self, fd: int, begin: int, end: int, wanted: bytes, *, must: bytes, ignore_case: bool
     ) -> Iterator[tuple[int, int, int]]:
-        """Yield the blocks of bytes [begin, end) of the file `fd` in order, each as three numbers:
-        the offsets at which it begins and ends, and how many of its lines hold `wanted`. A line
-        longer than a block counts once.
+        """Yield the blocks of bytes [begin, end) of the open file `fd` in order. Each is three
+        numbers: the bytes of the file at which the block begins and ends, and how many of its lines
+        contain `wanted`. A line that is longer than a block counts once.
 
-        With `ignore_case`, `wanted` must be in lower case. `must` is a part of it that every block
-        with a match holds exactly as it is written, or empty; blocks without it are skipped.
+        With `ignore_case`, the case of ASCII letters is ignored and `wanted` must be in lower case.
+        `must` is a part of `wanted` that a block must contain exactly as written to be searched at
+        all, or empty; blocks without it are skipped.
         """
         counted = False  # whether the block begins inside a line that was counted
         line, twice = (
@@ -141,9 +143,10 @@ class Reader:
     def back(
         self, fd: int, begin: int, end: int, must: bytes = b"", overlap: int = 0
     ) -> Iterator[tuple[int, Block | None]]:
-        """Yield the blocks of bytes [begin, end) of the file `fd`, the last one first, each as the
-        offset at which it begins and the Block. The Block is None if it cannot hold the text
-        `must`. Lines longer than a block are cut as in `blocks`.
+        """Yield the blocks of bytes [begin, end) of the open file `fd`, the last one first. Each is
+        a pair of the file's byte at which the block begins and the Block. In place of the Block
+        there is None if the block does not contain the bytes `must`. Lines longer than a block are
+        cut as in `blocks`.
         """
         while end > begin:
             start = max(begin, end - BLOCK)

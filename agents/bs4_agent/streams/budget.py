@@ -11,8 +11,9 @@ SLICE_S = 0.05
 
 
 class Budget:
-    """The time that one query may take: `seconds` from now. It ends earlier once `stop` is set,
-    which says that the query was cancelled or its connection closed.
+    """The time that one query may take: `seconds` from the moment at which this object is made. It
+    ends earlier if the event `stop` is set, which somebody does to cancel the query or when its
+    connection is closed.
     """
 
     def __init__(self, stop: threading.Event | None = None, seconds: float = SLICE_S) -> None:
@@ -21,10 +22,10 @@ class Budget:
 
     @property
     def spent(self) -> bool:
-        """Return True if the query must stop, because its time is over or it was cancelled."""
+        """Return True if the query must stop now, because its time is over or it was cancelled."""
         return time.monotonic() >= self._until or self.cancelled
 
     @property
     def cancelled(self) -> bool:
-        """Return True if the query was cancelled."""
+        """Return True if the query was cancelled, which is so if the event `stop` is set."""
         return self.stop is not None and self.stop.is_set()

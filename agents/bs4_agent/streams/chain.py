@@ -35,8 +35,8 @@ class Chain:
     """The files that one log has had, oldest first. Each is a Generation with a number. A log has a
     new file after each rotation, truncation or restart.
 
-    `lost` collects the gaps (bytes that cannot be read any more) that nobody was told of yet. It is
-    not locked; the LogStream that owns it holds the lock.
+    `lost` is a list of gaps (ranges of bytes that cannot be read any more) from which the owner
+    takes the new ones to report them. A Chain has no lock; the LogStream that owns it holds one.
     """
 
     def __init__(self, archive: Path | None, state: Path | None) -> None:
@@ -66,19 +66,19 @@ class Chain:
 
     @property
     def next(self) -> int:
-        """Return the number that the next generation will have."""
+        """Return the number that the generation after the newest one will have."""
         return self.first + len(self.generations)
 
     @property
     def newest(self) -> Watch | None:
-        """Return the Watch of the newest generation, which holds its open file. Return None if
-        there is no generation or its file is not open.
+        """Return the Watch of the newest generation, which holds its open file. Return None if the
+        log has no file yet or the newest file is not open.
         """
         return self._watches.get(self.next - 1)
 
     def get(self, number: int) -> Generation | None:
-        """Return the generation with this number. Return None if it is so old that it was
-        forgotten, or if there is none with this number yet.
+        """Return the generation with this number. Return None if it is so old that it is not
+        remembered any more, or if no generation has this number yet.
         """
         index = number - self.first
         if 0 <= index < len(self.generations):
@@ -86,15 +86,16 @@ class Chain:
         return None
 
     def watch(self, generation: Generation) -> Watch | None:
-        """Return the Watch of a generation, which holds its open file, or None if its file is not
-        open. The file of a live generation, which may still grow, is always open.
+        """Return the Watch of the generation, which holds its open file, or None if the file is not
+        open. The file of a live generation, one that may still grow, is always open.
         """
         return self._watches.get(generation.number)
 
     def expect(self, path: str, attempt: int) -> bool:
-        """Set the path at which the log of attempt number `attempt` is, or will be. `scan` then
-        finds the file. Return False, and change nothing, if that is set already or `attempt` is
-        earlier than the present one.
+        """Set the path at which the log of attempt number `attempt` is, or will be, and return
+        True. The next `scan` then searches the log's file there. Return False, and change nothing,
+        if the same path and attempt are set already or if `attempt` is earlier than the attempt
+        that is set.
         """
         if attempt < self.attempt or (path, attempt) == (self.path, self.attempt):
             return False
@@ -102,10 +103,10 @@ class Chain:
         return True
 
     def scan(self) -> bool:
-        """Check the log's files for growth, replacement and new files, and take a new file as the
-        next generation. Return True if there is something new for readers.
+        """Check if the log's files have grown or were replaced, and take a new file at the log's
+        path as the next generation. Return True if readers of the log can read something new.
 
-        A file that cannot be read is named in `problem`; nothing is raised.
+        If a file cannot be read, nothing is raised; `problem` is then a sentence that names it.
         """
         if self._undisturbed():
             return False
@@ -126,9 +127,9 @@ class Chain:
         return news
 
     def intact(self, generation: Generation) -> bool:
-        """Return True if a live generation still is the same file and has only grown. If its file
-        was truncated or rewritten in place, note that its old bytes are lost, take the present
-        content as the next generation, and return False.
+        """Return True if the file of this live generation still is the same and has only grown. If
+        the file was truncated or rewritten in place, record that the old bytes are lost, take the
+        present content as the next generation, and return False.
         """
         watch = self._watches[generation.number]
         if watch.intact():
@@ -137,15 +138,16 @@ class Chain:
         return False
 
     def lose(self, generation: Generation, reason: str) -> None:
-        """Record that the bytes of a generation cannot be read any more, and why (`reason`). A gap
-        that names these bytes is added to `lost`.
+        """Record that the bytes of the generation cannot be read any more. `reason` is a text for a
+        person that says why. A gap with the generation's number, the byte offsets and this reason
+        is added to `lost`.
         """
         generation.lost, self._must_save = reason, True
         self.lost.append(Cursor(generation.number, 0).gap(generation.end, reason))
 
     def open(self, generation: Generation) -> int:
-        """Return a new descriptor of the generation's file, which the caller must close, or -1 if
-        the file cannot be found any more.
+        """Return a new file descriptor of the generation's file, which the caller must close.
+        Return -1 if the file cannot be found any more.
         """
         watch = self._watches.get(generation.number)
         if watch:
@@ -153,11 +155,12 @@ class Chain:
         return generation.open()
 
     def save(self, now: float, *, closing: bool = False) -> None:
-        """Write the chain to its state file if it has changed. Sizes and times alone are written at
-        most every 60 s, or at once with `closing`; `now` is the present monotonic second.
+        """Write what is known of the log's files to the state file if it has changed. `now` is the
+        present monotonic second. If only sizes and times have changed, the file is written at most
+        every 60 s, or at once with `closing`.
 
-        A chain without a state file is never saved. If the file cannot be written, `problem` says
-        so.
+        A chain without a state file is never saved. If the file cannot be written, nothing is
+        raised; `problem` is then a sentence about it.
         """
         if self._state is None:
             self._must_save = self._may_save = False

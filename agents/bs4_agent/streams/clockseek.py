@@ -33,12 +33,13 @@ Tick = tuple[int, int]
 
 
 def shift(pieces: Sequence[Piece], start: Cursor, seconds: int, budget: Budget) -> Cursor | None:
-    """Return the place that lies `seconds` later (or earlier, if negative) than the line at
-    `start`, by the clocks HH:MM:SS in the lines. It is where the first line begins whose clock is
-    not before that time.
+    """Move by `seconds` from the line at `start`, later or (if negative) earlier, and return the
+    place that is reached. Times are the clocks HH:MM:SS in the stream's lines. The place is the
+    begin of the first line whose clock is not before the clock of the line at `start` plus
+    `seconds`.
 
-    If the stream does not reach so far, return its end or its start. If the budget is cancelled,
-    return the place reached so far. Return None if no line near `start` has a clock.
+    If the stream does not reach so far, return the stream's end or its start. If the query is
+    cancelled, return the place reached by then. Return None if no line near `start` has a clock.
     """
     with Tape(pieces) as tape:
         here = tape.place(start)
@@ -108,10 +109,10 @@ def _moved(low: Tick, high: Tick) -> int:
 
 
 class Tape:
-    """The files of a stream laid one after the other, so that one byte number from 0 to `size`,
-    called a place, names each byte. Files that are gone are left out.
+    """The files of a stream laid one after the other. Each byte of them has one number, its place,
+    from 0 up to `size`. Files that are gone are left out.
 
-    Use it in a `with` block, which closes the files.
+    Use a Tape in a `with` block, which closes the files at its end.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -138,8 +139,9 @@ class Tape:
             os.close(fd)
 
     def place(self, cursor: Cursor) -> int:
-        """Return the byte number of a cursor. If the cursor's file is missing, it is the start of
-        the next file, or the end of the last.
+        """Return the place (the byte number on the tape) of a cursor. If the cursor's file is gone,
+        return the place at which the next file begins, or the end of the tape if there is no later
+        file.
         """
         for at, piece, _ in self._parts:
             if piece.generation >= cursor.generation:
@@ -149,8 +151,8 @@ class Tape:
         return self.size
 
     def cursor(self, place: int) -> Cursor:
-        """Return the cursor of the byte with number `place`. It is generation 1, offset 0 if the
-        stream has no file.
+        """Return the cursor of the byte whose number on the tape is `place`. If the stream has no
+        file, return the cursor of generation 1, offset 0.
         """
         for at, piece, _ in reversed(self._parts):
             if place >= at:
@@ -158,8 +160,9 @@ class Tape:
         return Cursor(1, 0)
 
     def tick_from(self, place: int) -> Tick | None:
-        """Return the first line at or after `place` that has a clock, as (byte number, seconds
-        since midnight). Return None if there is none in the next 256 KiB or so.
+        """Return the first line that begins at or after `place` and has a clock HH:MM:SS. It is
+        returned as two numbers: the place at which the line begins, and its clock in seconds since
+        midnight. Return None if no line in about the next 256 KiB has a clock.
         """
         begin = self._line_from(place)
         for _ in range(QUIET_STRIDES):
@@ -173,8 +176,9 @@ class Tape:
         return None
 
     def tick_before(self, place: int) -> Tick | None:
-        """Return a line at or before `place` that has a clock, as (byte number, seconds since
-        midnight). Return None if there is none near.
+        """Return a line that begins at or before `place` and has a clock HH:MM:SS, not necessarily
+        the last such line. It is returned as two numbers: the place at which the line begins, and
+        its clock in seconds since midnight. Return None if no line near has a clock.
         """
         for n in range(1, QUIET_STRIDES + 1):
             tick = self.tick_from(max(0, place - n * STRIDE))
@@ -183,9 +187,9 @@ class Tape:
         return None
 
     def walk(self, low: Tick, high: int, seconds: int) -> int | None:
-        """Return the byte number of the first line before `high` whose clock is `seconds` or more
-        after that of the line `low`. The lines are read one by one. Return None if there is no such
-        line.
+        """Return the place at which the first line before place `high` begins whose clock is at
+        least `seconds` after the clock of the line `low`. The lines after `low` are read one by
+        one. Return None if there is no such line.
         """
         at, last, elapsed = low[0], low, 0
         while at < high and (data := self._read(at)):

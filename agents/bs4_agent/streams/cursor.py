@@ -14,9 +14,9 @@ _PLACE = re.compile(r"([0-9]{1,12}):([0-9]{1,18})")
 
 @dataclass(frozen=True, order=True)
 class Cursor:
-    """A place in a stream: a byte offset in one of its files, which the number `generation` names.
-    Its text is `generation:offset`. The numbers of a stream's files ascend, so its cursors can be
-    compared.
+    """A place in a stream: byte `offset` in the one of its files that has the number `generation`.
+    As text it is written `generation:offset`. Later files of a stream have higher numbers, so the
+    cursors of one stream can be compared.
     """
 
     generation: int
@@ -24,8 +24,9 @@ class Cursor:
 
     @classmethod
     def parse(cls, text: str) -> Cursor:
-        """Return the cursor in `text`. Raises BadCursor if the text is none. "start" and "end" are
-        refused too, because only the stream knows where they are.
+        """Return the cursor that `text` writes as `generation:offset`. Raises BadCursor for any
+        other text. It also raises BadCursor for "start" and "end", because only the stream knows
+        where these are.
         """
         match = _PLACE.fullmatch(text)
         if match is None:
@@ -36,7 +37,8 @@ class Cursor:
 
     def gap(self, to: int | None, reason: str) -> dict[str, Any]:
         """Return the value of `Chunk.gap` that says that the bytes from this cursor up to byte `to`
-        of the same file are lost, and why. With `to` None it is not known how many.
+        of the same file are lost. `reason` is a text for a person that says why. With `to` None it
+        is not known how many bytes are lost.
         """
         return {"generation": self.generation, "from": self.offset, "to": to, "reason": reason}
 
@@ -50,20 +52,22 @@ END = "end"
 
 @dataclass(frozen=True)
 class Chunk:
-    """The result of a read: `data` are the raw bytes from cursor `start` on, all from one file. The
-    next read continues at cursor `next`. `more` means that it would return data at once.
+    """The result of one read of a stream. `data` are the raw bytes from cursor `start` on, all from
+    one file. The next read continues at cursor `next`. `more` is True if that read would return
+    data at once.
 
-    `data` ends with a whole line, except in two cases, which have `partial` set:
+    `data` ends with a whole line, except in two cases, in which `partial` is True:
 
-    * `next == start`: it is the last line, not finished for over a second. It comes again from its
-      start when it has grown and when it is complete, so a reader that shows it replaces it. Only
-      whole lines advance the cursor, so each of these comes exactly once.
-    * `next != start`: it is a piece of a line that is too long for one chunk, or the last line of a
-      finished file that ended without LF. These bytes do not come again.
+    * `next == start`: `data` is the last line, which its writer has not finished for over a second.
+      Later reads return this line again from its start, when it has grown and when it is complete,
+      so a reader that shows it must replace it. `next` advances only over whole lines, so that each
+      whole line comes exactly once.
+    * `next != start`: `data` is a piece of a line that is too long for one chunk, or the last line
+      of a finished file that ended without LF. These bytes do not come again.
 
-    `gap` is not None if bytes existed that cannot be read any more: `{"generation", "from", "to",
-    "reason"}` with byte offsets (`to` None is unknown). Then `data` is empty and `next` is the
-    place after the lost bytes.
+    `gap` is None unless bytes existed that cannot be read any more. It is then `{"generation",
+    "from", "to", "reason"}` with byte offsets (`to` None is unknown), `data` is empty, and `next`
+    is the place after the lost bytes.
     """
 
     start: str
@@ -75,7 +79,7 @@ class Chunk:
 
     @property
     def repeats(self) -> bool:
-        """Return True if the data is an unfinished last line, which later reads return again from
-        its start.
+        """Return True if `data` is an unfinished last line, which later reads will return again
+        from its start.
         """
         return self.partial and self.next == self.start

@@ -39,13 +39,14 @@ HEAD_BYTES = 256
 
 
 def open_file(home: Home, name: str) -> LogStream:
-    """Return a stream of the file that `name`, `file/PATH`, says, for a person who wants to read
-    it. Its cursors are valid while the stream is open.
+    """Return a stream of one file on the pod, which a person wants to read. `name` is `file/`
+    followed by the file's whole path. The stream's cursors are valid only while this stream is
+    open.
 
-    Raises BadRequest if PATH is not the whole path of a regular file, UnknownStream if it cannot be
-    read, and Refused if it belongs to the system or may hold credentials. That is no protection
-    from a person who connects, who may read all that the user may; it only prevents showing secrets
-    by mistake.
+    Raises BadRequest if that is not the whole path of a regular file, UnknownStream if the file
+    cannot be read, and Refused if it belongs to the system or may hold credentials. The refusal
+    only prevents showing secrets by mistake. It does not stop a person who connects, because such a
+    person may read all that the user of the agent may read.
     """
     path = checked(home, name.removeprefix(PREFIX))
     stream = LogStream(name, None, None)
@@ -54,9 +55,9 @@ def open_file(home: Home, name: str) -> LogStream:
 
 
 def checked(home: Home, path: str) -> str:
-    """Return the path of the file at `path`, with links resolved, if a person may open it. Raises
-    BadRequest if `path` is not the whole path of a regular file, UnknownStream if it cannot be
-    read, and Refused if it belongs to the system or may hold credentials.
+    """Return `path` with its symbolic links resolved, if a person may open the file there through
+    the console. Raises BadRequest if `path` is not the whole path of a regular file, UnknownStream
+    if the file cannot be read, and Refused if it belongs to the system or may hold credentials.
     """
     if not path.startswith(("/", "~/")) or "\0" in path:
         raise BadRequest(f"{path[:200]!r} is no whole path; begin it with / or ~/.")
@@ -99,15 +100,17 @@ def checked(home: Home, path: str) -> str:
 
 
 def system(real: str) -> bool:
-    """Return True if the path, which must have its links resolved, is one of the kernel's
-    directories, such as /proc, or lies inside one.
+    """Return True if the path `real` is one of the kernel's directories, such as /proc, or lies
+    inside one. Symbolic links in `real` must be resolved already.
     """
     return any(real == directory or real.startswith(f"{directory}/") for directory in _SYSTEM)
 
 
 def secret(home: Home, real: str) -> bool:
-    """Return True if a path, which must have its links resolved, may hold credentials, by its own
-    name or by a directory in it. If the path is a directory, end it with `/`.
+    """Return True if the file or directory at the path `real` may hold credentials. That is so if
+    its own name or the name of a directory in the path is one that usually means credentials, or if
+    it is one of the agent's own secret files in `home`. Symbolic links in `real` must be resolved
+    already, and the path of a directory must end with `/`.
     """
     own = [
         os.path.realpath(directory) for directory in (home.credentials, home.root / "environment")

@@ -38,10 +38,10 @@ MAX_PAIRS = 4096
 
 
 class Trail:
-    """The size of one growing file at many moments, as pairs of wall second and bytes, at most one
-    pair a second and later fewer.
+    """The size of one growing file at many moments, as pairs of a wall second and a number of
+    bytes. There is at most one pair a second, and fewer the longer the file has grown.
 
-    With it a log can be searched by time even if its lines have no times.
+    With it a log can be searched by time even if its lines carry no times.
     """
 
     def __init__(self, saved: Sequence[Sequence[float]] = ()) -> None:
@@ -50,8 +50,8 @@ class Trail:
         self._every = 1.0
 
     def add(self, t: float, size: int) -> None:
-        """Note that the file had `size` bytes at wall second `t`. It is left out if the newest pair
-        is less than a second older, or if `t` is earlier.
+        """Record that the file had `size` bytes at wall second `t`. Nothing is recorded if the
+        newest pair is of less than a second before `t`, or of a time after `t`.
         """
         # A wall clock that was set back would break the order, so such pairs are left out until it
         # has caught up.
@@ -64,15 +64,15 @@ class Trail:
             self._every *= 2
 
     def size_at(self, t: float) -> int | None:
-        """Return the size in bytes that the file had at wall second `t`, by the last pair at or
-        before it. Return None if there is no such pair.
+        """Return the size in bytes that the file had at wall second `t`, as the last pair that is
+        not later than `t` says. Return None if all pairs are later or there are none.
         """
         index = bisect_right(self._times, t)
         return self._sizes[index - 1] if index else None
 
     def saved(self, limit: int) -> list[list[float]]:
-        """Return at most `limit` of the pairs [wall second, bytes], evenly spread, for the state
-        file.
+        """Return at most `limit` of the pairs [wall second, bytes], evenly spread over all, to be
+        saved in the log's state file.
         """
         step = -(-len(self._times) // limit) or 1
         found = []
@@ -83,14 +83,15 @@ class Trail:
 
 @dataclass(kw_only=True)
 class Generation:
-    """What is known about one file of a log. It is saved, so that a restarted agent recognises the
-    file.
+    """What is known about one file of a log. It is saved in the log's state file, so that a
+    restarted agent recognises the file.
 
-    `end` is the file's final size once it is finished, and None before. `lost` says why its bytes
-    cannot be read any more, and is "" if they can; a file that was truncated in place is lost, with
-    `end` None. `fingerprint` is a hash of the first `fingerprinted` bytes. `link` is the path of
-    the agent's own hard link to the file, or "" if it has none. `seen` is the size in bytes when
-    the file was last checked, `first_seen` a wall second.
+    `end` is the file's final size in bytes, or None while the file may still grow. `lost` says why
+    the file's bytes cannot be read any more, and is "" if they can be read; a file that was
+    truncated in place is lost and has `end` None. `fingerprint` is a hash of the file's first
+    `fingerprinted` bytes. `link` is the path of the agent's own hard link to the file, or "" if it
+    has none. `seen` is the size in bytes when the file was last checked, and `first_seen` the wall
+    second at which it was found.
     """
 
     number: int
@@ -110,7 +111,7 @@ class Generation:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Generation:
-        """Return the generation in a dictionary that `as_dict` made."""
+        """Return the generation that `data`, a dictionary made by `as_dict`, describes."""
         return cls(**{**data, "trail": Trail(data["trail"])})
 
     def as_dict(self) -> dict[str, Any]:
@@ -138,14 +139,15 @@ class Generation:
 
     def is_file(self, info: os.stat_result) -> bool:
         """Return True if `info`, the result of a stat call, is of this file. Device numbers are
-        compared only if this boot is the one in which the file was found, because network volumes
-        get new ones at each boot.
+        compared only if the machine has not been rebooted since the file was found, because network
+        volumes get new device numbers at each boot.
         """
         return info.st_ino == self.inode and (info.st_dev == self.device or self.boot != boot_id())
 
     def open(self) -> int:
-        """Return a new descriptor of exactly this file, or -1 if it cannot be found. It is searched
-        at the agent's hard link, at its own path, and under the names that a log rotation gives it.
+        """Return a new file descriptor of exactly this file, which the caller must close, or -1 if
+        the file cannot be found. It is searched at the agent's hard link, at its own path, and
+        under the names that a log rotation gives to the file at that path.
         """
         for path in self._places():
             fd = self._open_if_same(path)
@@ -171,8 +173,9 @@ class Generation:
         return -1
 
     def recognises(self, fd: int) -> bool:
-        """Return True if the open file `fd` begins with the bytes with which this file began.
-        Returns True also while no byte of this file is known.
+        """Return True if the open file `fd` begins with the same bytes as this generation's file,
+        as far as its fingerprint covers them. Returns True also if the fingerprint covers no bytes
+        yet.
         """
         return (
             self.fingerprinted == 0
@@ -180,8 +183,9 @@ class Generation:
         )
 
     def take_fingerprint(self, fd: int) -> bool:
-        """Hash the first 256 bytes of the open file `fd`, or as many as it has by now. Return True
-        if the fingerprint changed; it does not once it covers 256 bytes.
+        """Make the fingerprint from the first 256 bytes of the open file `fd`, or from all of its
+        bytes if it has fewer. Return True if that changed the fingerprint. Once it covers 256
+        bytes, nothing is done any more.
         """
         if self.fingerprinted >= FINGERPRINT_BYTES:
             return False
@@ -193,8 +197,9 @@ class Generation:
 
 
 class Watch:
-    """The open file of a live generation. It finds out if the file has grown or its content was
-    replaced, and it keeps the file readable after a deletion.
+    """The open file of a live generation, one that may still grow. It finds out if the file has
+    grown or its content was replaced. Because the file is open, it can be read even after it was
+    deleted.
     """
 
     def __init__(self, generation: Generation, fd: int) -> None:
@@ -212,8 +217,9 @@ class Watch:
         """
 
     def unchanged(self, info: os.stat_result) -> bool:
-        """Return True if nothing has happened: `info`, the result of a stat call at the log's path,
-        is of this file, the file is live, and it has the size of which readers were last notified.
+        """Return True if the log needs no closer check. That is so if `info`, the result of a stat
+        call at the log's path, is of this file, the file is live, and its size is the one that
+        readers have last been told of.
         """
         generation = self.generation
         return (
@@ -224,8 +230,8 @@ class Watch:
         )
 
     def intact(self) -> bool:
-        """Check the file and note its present size. Return False if it was truncated or rewritten
-        in place instead of having grown.
+        """Check the file and note its present size. Return True if it is unchanged or has only
+        grown, and False if it was truncated or rewritten in place.
         """
         info = os.fstat(self.fd)
         if info.st_size < self.size:
@@ -258,9 +264,9 @@ def digest(data: bytes) -> str:
 
 
 def open_log(path: str) -> int:
-    """Open the regular file at `path` for reading and return its descriptor. Return -1 if there is
-    no such file, or if it is something else, such as a FIFO or a directory. Raises OSError for
-    other errors, such as a missing permission.
+    """Open the regular file at `path` for reading and return its file descriptor, which the caller
+    must close. Return -1 if there is no such file, or if something else is there, such as a FIFO or
+    a directory. Raises OSError for other errors, such as a missing permission.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
@@ -296,12 +302,13 @@ def rotated(path: str) -> list[str]:
 
 
 def link_into(archive: Path, fd: int, name: str) -> str:
-    """Make a hard link to the open file `fd` as `archive/name`, or with a number after the name if
-    that is taken, and return its path.
+    """Make a hard link to the open file `fd` in the directory `archive` and return the link's path.
+    The link is named `name`, with a number appended if that name is taken.
 
     Return "" if no link can be made, for example because `archive` is on another filesystem. That
-    is common and costs nothing while the agent lives. The link is made from the descriptor, because
-    the file's path may name another file by now.
+    is common, and while the agent lives nothing is lost by it, because the agent holds the file
+    open. The link is made from the file descriptor, because another file may have the file's path
+    by now.
     """
     try:
         archive.mkdir(mode=0o700, parents=True, exist_ok=True)

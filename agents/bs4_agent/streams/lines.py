@@ -22,9 +22,9 @@ LINE_LIMIT = 4 * 1024 * 1024
 
 
 class LineIndex:
-    """The number of newlines up to each of many places in one file that only grows, to find lines
-    by number fast. `extend` reads what the file has gained; every other method reads a small part
-    at most.
+    """An index of one file that only grows, with which lines are found by number fast: the number
+    of newlines before each of many evenly spaced bytes of the file. `extend` reads what the file
+    has gained since the last call; every other method reads a small part of the file at most.
     """
 
     def __init__(self) -> None:
@@ -34,18 +34,19 @@ class LineIndex:
 
     @property
     def scanned(self) -> int:
-        """Return how many bytes from the start of the file are indexed."""
+        """Return how many bytes, counted from the start of the file, the index covers."""
         return len(self._counts) * self._stride
 
     @property
     def newlines(self) -> int:
-        """Return the number of newlines in the part of the file that is indexed."""
+        """Return the number of newlines in the part of the file that the index covers."""
         return self._counts[-1] if self._counts else 0
 
     def extend(self, fd: int, size: int, budget: Budget, line: int) -> bool:
-        """Index the file `fd`, which has `size` bytes, in steps of 64 KiB or more, until at most a
-        part of such a step is left or the 0-based `line` is indexed. Return False if the budget was
-        spent before that.
+        """Extend the index over the open file `fd`, which has `size` bytes, in steps of 64 KiB or
+        more. Return True once less than a step is left uncovered or the index covers the begin of
+        the 0-based line `line`. Return False if the `budget` was spent before that; call again to
+        continue.
         """
         while self.scanned + self._stride <= size and self.newlines <= line:
             if budget.spent:
@@ -57,14 +58,14 @@ class LineIndex:
         return True
 
     def count(self, fd: int, size: int) -> int:
-        """Return the number of newlines in the first `size` bytes of the file `fd`. Call `extend`
-        for that size first; the rest after the last index is read here.
+        """Return the number of newlines in the first `size` bytes of the open file `fd`. Call
+        `extend` for that size first; the last part, which the index does not cover, is read now.
         """
         return self.newlines + _count(fd, self.scanned, size - self.scanned)
 
     def before(self, fd: int, place: int) -> int:
-        """Return the number of newlines before byte `place` of the file `fd`. Call `extend` first,
-        so that the index reaches `place` but for a part of one step.
+        """Return the number of newlines before byte `place` of the open file `fd`. Call `extend`
+        first, so that the index covers the file up to less than a step before `place`.
         """
         step = min(place // self._stride, len(self._counts))
         return (self._counts[step - 1] if step else 0) + _count(
@@ -72,8 +73,9 @@ class LineIndex:
         )
 
     def offset(self, fd: int, size: int, line: int) -> int | None:
-        """Return the byte at which the 0-based `line` of the file `fd` begins. Return None if the
-        first `size` bytes have fewer lines. Call `extend` for this line first.
+        """Return the byte at which the 0-based line `line` of the open file `fd` begins. Return
+        None if the first `size` bytes of the file have fewer lines. Call `extend` for this line
+        first.
         """
         if line == 0:
             return 0
@@ -83,8 +85,9 @@ class LineIndex:
 
 
 def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
-    """Return the byte after the `count`-th newline (counted from 1) in bytes [start, end) of the
-    file `fd`. Return None if there are fewer newlines there.
+    """Return the byte that follows the `count`-th newline (the first is 1) in bytes [start, end) of
+    the open file `fd`, which is where the next line begins. Return None if there are fewer newlines
+    in that range.
     """
     while start < end:
         block = os.pread(fd, min(STRIDE, end - start), start)
@@ -102,9 +105,8 @@ def nth_newline(fd: int, start: int, end: int, count: int) -> int | None:
 
 
 def line_start(fd: int, offset: int, limit: int = LINE_LIMIT) -> int:
-    """Return the byte at which the line that contains byte `offset` of the file `fd` begins. Return
-    `offset` itself if a line begins there, and `offset - limit` if the begin is further back than
-    `limit` bytes.
+    """Return the byte at which the line that contains byte `offset` of the open file `fd` begins.
+    If it begins more than `limit` bytes before `offset`, return `offset - limit` instead.
     """
     lowest = max(0, offset - limit)
     while offset > lowest:

@@ -23,8 +23,9 @@ LOOKED, LOOK_S = 100_000, 0.5
 
 
 class Listing:
-    """Answers queries about the directories of the pod, for a person who types the path of a file.
-    Such queries name the stream `files`, although it is none.
+    """Answers queries about the directories of the pod, with which a console completes the path of
+    a file that a person types. Consoles send such queries to the name `files`, although there is no
+    stream with that name.
     """
 
     def __init__(self, home: Home) -> None:
@@ -33,13 +34,15 @@ class Listing:
     def ask(
         self, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer query `op`, of which there is only `paths`, and return the answer as a dictionary.
-        Setting `stop` ends it early. Raises BadRequest if the query is wrong or the directory
-        cannot be listed, and Refused for directories of the system and of credentials.
+        """Answer the query with the name `op`, which must be `paths`, and return the answer as a
+        dictionary. Another thread can end it early by setting `stop`. Raises BadRequest if the
+        query is wrong or the directory cannot be listed, and Refused for directories of the system
+        and directories that may hold credentials.
 
-        * `paths`: `path` is the beginning of a whole path. The answer has `directory`, the path as
-          it was typed up to the last `/`; `names`, the sorted names there that continue the path,
-          with `/` after a directory; and `more`, True if names were left out.
+        * `paths`: `arguments` has `path`, the beginning of a whole path. The answer has
+          `directory`, `path` up to its last `/`; `names`, the sorted names in that directory that
+          begin with the rest of `path`, with `/` after a directory; and `more`, True if there are
+          more such names than were returned.
         """
         path = arguments.get("path")
         if op != "paths" or not isinstance(path, str):

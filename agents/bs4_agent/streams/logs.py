@@ -73,8 +73,9 @@ class LogStream:
         self._tails: dict[int, _Tail] = {}
 
     def follow(self, path: Path, attempt: int) -> None:
-        """Set the path at which the log of attempt number `attempt` is, or will be, and check it.
-        An attempt that is earlier than the present one is ignored.
+        """Set the path at which the log of attempt number `attempt` is, or will be, and check at
+        once if the file is there. Does nothing if `attempt` is earlier than the attempt that is set
+        already.
         """
         with self._lock:
             news = self._chain.expect(str(path), attempt)
@@ -82,8 +83,8 @@ class LogStream:
             self.poll()
 
     def poll(self) -> bool:
-        """Check the log's files. Return True if there is something new for readers. While nothing
-        changes this takes 4 microseconds, so call it often.
+        """Check if the log's files have grown or were replaced. Return True if readers can read
+        something new. While nothing changes a call takes 4 microseconds, so it can be called often.
         """
         with self._lock:
             news = self._chain.scan()
@@ -92,8 +93,9 @@ class LogStream:
         return news
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor`, which may be "start" or "end". It
-        does not wait, so the chunk may be empty. Raises BadCursor if there is no such place.
+        """Return the chunk of at most `limit` bytes at `cursor`, which is a cursor as text, "start"
+        or "end". The call does not wait, so the chunk is empty if nothing is there yet. Raises
+        BadCursor if the stream has no such place.
         """
         with self._lock:
             chunk = self._chunk_at(cursor, min(max(limit, 1), PAYLOAD_LIMIT))
@@ -101,7 +103,7 @@ class LogStream:
         return chunk
 
     def noticed(self) -> Cursor:
-        """Return the cursor of the end that the newest file had when the log was last polled."""
+        """Return the cursor of the end that the log's newest file had at the last poll."""
         with self._lock:
             watch = self._chain.newest
             if watch is None:
@@ -110,8 +112,9 @@ class LogStream:
 
     def stat(self) -> dict[str, Any]:
         """Return the state of the stream as a dictionary: `kind` "log", the cursors `start` and
-        `end`, `bytes`, the `path` and the `attempt` of the log, `problem` (why a file cannot be
-        read, or ""), and `generations`, its newest files.
+        `end`, `bytes` (the size of all files that can be read), the `path` and the `attempt` number
+        of the log, `problem` (a sentence that says why a file cannot be read, or ""), and
+        `generations`, which describes the newest files.
         """
         with self._lock:
             pieces, end = self.pieces(), Cursor(self._chain.next, 0)
@@ -143,8 +146,8 @@ class LogStream:
             return found
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the place that the log had reached at wall second `t`, at the begin
-        of the last line. Return the start of the log if `t` is before it, and None if the log has
+        """Return the cursor of the begin of the last line that the log had at wall second `t`.
+        Return the start of the log if `t` is before the log's first file, and None if the log has
         no file yet.
         """
         with self._lock:

@@ -25,11 +25,12 @@ TEXT_SLICE_S = 0.25
 
 
 class Queries:
-    """Answers the queries of one stream. It keeps indexes of lines, so that each part of a file is
-    counted only once.
+    """Answers the queries of one stream. It keeps line indexes, so that the lines of each part of a
+    file are counted only once.
 
-    Every answer has `next`. It is None if the answer is complete. Otherwise time or room ended
-    first, and it has the arguments with which another query continues.
+    Every answer has `next`. It is None if the answer is complete. Otherwise the time or the room
+    for the answer ended first, and `next` has the arguments with which another query of the same
+    kind continues.
     """
 
     def __init__(self, stream: Stream) -> None:

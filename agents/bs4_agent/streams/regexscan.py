@@ -65,8 +65,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 
 
 class Wanted:
-    """The condition that a request sets for lines: its terms, which are regular expressions that a
-    line must match (or, with `out`, must not), and the least level of a line.
+    """The condition that a request sets for lines. It consists of terms, which are regular
+    expressions that a line must match (or, for a term with `out`, must not match), and of the least
+    level that a line must have, such as 40 for ERROR.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -103,14 +104,14 @@ class Wanted:
             self.leap = pattern
 
     def may_be_in(self, block: bytes) -> bool:
-        """Return False if certainly no line of this block can satisfy the condition. It is a fast
-        test that spares testing each line.
+        """Return False if it is certain that no line of this block satisfies the condition. This is
+        a fast test of the whole block, which spares testing each line. True says nothing.
         """
         return all(any(word in block for word in words) for words in self.must)
 
     def matches(self, line: bytes) -> bool:
-        """Return True if the line matches every term and none with `out`. The level is not tested
-        here.
+        """Return True if the line matches every term without `out` and no term with `out`. The
+        level of the line is not tested here.
         """
         return all(p.search(line[:reach]) for p, reach in self.ins) and not any(
             p.search(line[:reach]) for p, reach in self.outs
@@ -126,8 +127,9 @@ def _is_text(pattern: str) -> bool:
 
 
 def main() -> None:
-    """Read one request from standard input and write the answer to standard output, both as JSON;
-    the module's text describes them. If the answer takes too long, an alarm ends the process.
+    """Read one request from standard input and write its answer to standard output, both as JSON.
+    The text at the top of this module describes them. If the answer takes a second longer than the
+    request's `seconds`, an alarm signal ends the process.
     """
     request = json.load(sys.stdin)
     signal.setitimer(signal.ITIMER_REAL, request["seconds"] + GRACE_S)
@@ -142,8 +144,9 @@ def main() -> None:
 
 
 def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request `search` or `sift`: `hits`, and `next`, the place to continue
-    from as [generation, offset], or None if everything was searched.
+    """Return the answer to `request`, of the kind `search` or `sift`, for lines that satisfy
+    `wanted`. It has `hits`, a list of the lines found, and `next`, the place to continue from as
+    [generation, offset], or None if everything was searched.
     """
     until = time.monotonic() + request["seconds"]
     escapes = re.compile(request["escapes"].encode("latin-1"))
@@ -173,8 +176,9 @@ def collect(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request `count`: `stretches` (the parts of files with matching lines,
-    and how many), `reached` (the place up to which lines were counted), and `next`, the place to
+    """Return the answer to `request`, of the kind `count`, for lines that satisfy `wanted`. It has
+    `stretches` (lists [generation, begin, end, lines]: the parts of files with such lines, and how
+    many each has), `reached` (the place up to which lines were counted), and `next`, the place to
     continue from, or None if everything was counted. Places are [generation, offset].
     """
     until = time.monotonic() + request["seconds"]
@@ -201,9 +205,9 @@ def count(wanted: Wanted, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the blocks of bytes [begin, end) of the file `fd`, in order or, with `backwards`, the
-    last one first. Each is the offset at which it begins, and its whole lines. A line longer than a
-    block comes in several blocks.
+    """Yield the blocks of bytes [begin, end) of the open file `fd`, in order or, with `backwards`,
+    the last one first. Each is a pair of the byte of the file at which the block begins and the
+    block's bytes, which are whole lines. A line longer than a block is spread over several blocks.
     """
     while begin < end:
         start = max(begin, end - BLOCK) if backwards else begin
@@ -226,9 +230,12 @@ def blocks(fd: int, begin: int, end: int, *, backwards: bool) -> Iterator[tuple[
 def lines(
     wanted: Wanted, fd: int, first: int, data: bytes, escapes: re.Pattern[bytes]
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines of one block that satisfy the condition, each as its offset in the file, its
-    length there with LF, and its bytes without escape sequences and LF. The block `data` begins at
-    byte `first` of the file `fd`. `escapes` finds escape sequences.
+    """Yield those lines of one block that satisfy the condition `wanted`. Each is three things: the
+    byte of the file at which the line begins, its length in the file with LF, and its bytes without
+    escape sequences and LF.
+
+    `data` are the block's bytes, which begin at byte `first` of the open file `fd`. `escapes` is
+    the expression for a terminal's escape sequences.
     """
     text = escapes.sub(b"", data) if b"\x1b" in data else data
     if not wanted.may_be_in(text):
@@ -253,9 +260,10 @@ def lines(
 def leaps(
     wanted: Wanted, leap: re.Pattern[bytes], first: int, data: bytes
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the same as `lines`, but faster: one search with the expression `leap` finds the next
-    line that may satisfy the condition, and only such lines are tested. The block has no escape
-    sequences and no level is asked for.
+    """Yield the same lines as the function `lines`, but faster. One search in the whole block with
+    the expression `leap` finds the next line that may satisfy the condition `wanted`, and only such
+    lines are tested. Use it only if the block `data`, which begins at byte `first` of the file, has
+    no escape sequences and the condition sets no level.
     """
     at = 0
     while at < len(data) and (found := leap.search(data, at)):
@@ -272,8 +280,8 @@ def leaps(
 
 
 def level_of(line: bytes) -> int | None:
-    """Return the level that a line itself shows, from 5 (TRACE) to 50 (CRITICAL). Return None for a
-    line without one, such as the lines of a traceback.
+    """Return the level that the line's own header shows, from 5 (TRACE) to 50 (CRITICAL). Return
+    None for a line that shows none, such as the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, LEVEL_REACH)
     if found is None and line.startswith(b'{"'):
@@ -282,8 +290,8 @@ def level_of(line: bytes) -> int | None:
 
 
 def level_before(fd: int, offset: int) -> int:
-    """Return the level of the last line before byte `offset` of the file `fd` that shows one.
-    Return 0 if none of the last 16 KiB does.
+    """Return the level of the last line before byte `offset` of the open file `fd` that shows a
+    level. Return 0 if no line in the 16 KiB before `offset` shows one.
     """
     begin = max(0, offset - BEFORE)
     for line in reversed(os.pread(fd, offset - begin, begin).split(b"\n")):
@@ -301,18 +309,22 @@ def last_write(line: bytes) -> bytes:
 
 
 def whole(line: bytes) -> str:
-    """Return the line as text, cut to its first 4,096 bytes."""
+    """Return the first 4,096 bytes of the line as text, which is the whole line if it is not
+    longer.
+    """
     return line[:WHOLE].decode("utf-8", "replace")
 
 
 def hit(
     wanted: Wanted, generation: int, fd: int, first: int, offset: int, line: bytes
 ) -> list[Any]:
-    """Return a matching line as a hit: [generation, offset of the line, excerpt, bytes of the line
-    before the match].
+    """Return the hit for a line that satisfies the condition `wanted`. It is a list of the number
+    `generation` of the file, the byte at which the line begins, an excerpt of the line as text, and
+    how many bytes of the line are before the match.
 
-    `first` is the byte of the file `fd` at which the block begins. If the line is at that byte, it
-    may be the rest of a line longer than a block; the hit then names the begin of the whole line.
+    The line was found at byte `offset` of the open file `fd`, in the block that begins at byte
+    `first`. If the two are the same, `line` may be only the rest of a line that is longer than a
+    block; the hit then has the begin of the whole line.
     """
     match = None
     if wanted.ins:
@@ -324,8 +336,8 @@ def hit(
 
 
 def line_begin(fd: int, offset: int) -> int:
-    """Return the byte at which the line that contains byte `offset` of the file `fd` begins. It
-    looks back at most 64 MiB, and returns that place if the begin is further away.
+    """Return the byte at which the line that contains byte `offset` of the open file `fd` begins.
+    If it begins more than 64 MiB before `offset`, return the byte 64 MiB before `offset`.
     """
     lowest = max(0, offset - HIT_LINE)
     end = offset
@@ -339,8 +351,8 @@ def line_begin(fd: int, offset: int) -> int:
 
 
 def excerpt(line: bytes, at: int) -> str:
-    """Return at most 200 bytes of the line as text, such that the match, which begins at byte `at`,
-    is in it.
+    """Return at most 200 bytes of the line as text, chosen such that the begin of the match, byte
+    `at` of the line, is among them.
     """
     begin = max(0, at - 60) if len(line) > 200 else 0
     return line[begin : begin + 200].decode("utf-8", "replace")

@@ -61,8 +61,8 @@ class _Entry:
 class Streams:
     """All streams of the pod, by name. Safe to use from several threads.
 
-    `add` makes a stream readable, and `read` waits for what is new in it. Logs are polled by a
-    thread of this object.
+    `add` makes a stream readable by its name, and `read` can wait until a stream has something new.
+    A thread of this object polls the streams that are logs.
     """
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ class Streams:
         self._poller: threading.Thread | None = None
 
     def add(self, name: str, stream: LogStream | SegmentStream | WholeFile) -> None:
-        """Make a stream readable as `name`. From then on reads can wait for what is new in it.
-        Raises BadRequest if there is a stream with that name.
+        """Make the stream readable by the name `name`, and let reads wait for what is new in it.
+        Raises BadRequest if there is a stream with that name already.
         """
         entry = _Entry(stream)
         with self._lock:
@@ -89,25 +89,26 @@ class Streams:
                 self._start_poller()
 
     def opens(self, prefix: str, opener: Callable[[str], LogStream]) -> None:
-        """Register `opener` for all names that begin with `prefix`. When somebody reads or queries
-        such a name that is no stream yet, `opener(name)` must return the stream, or raise
-        AgentError if it cannot be opened.
+        """Register the function `opener` for all names that begin with `prefix`. When somebody
+        reads or queries such a name and there is no stream with it yet, `opener(name)` is called.
+        It must return the stream, or raise AgentError if the stream cannot be opened.
 
-        These streams are closed again ten minutes after their last use.
+        A stream that was opened in this way is closed again ten minutes after its last use.
         """
         self._openers[prefix] = opener
 
     def answer(self, name: str, ask: Answer) -> None:
-        """Register `ask` as what answers queries of `name`, although that is no stream. `ask` gets
-        the query's name, its arguments and the event that cancels it.
+        """Register the function `ask` to answer queries that are sent to `name`, although there is
+        no stream with that name. It is called with the query's name, its arguments and the event
+        that cancels the query, and returns the answer as a dictionary.
 
         It must not take long or change anything. It must raise AgentError for a wrong query.
         """
         self._answers[name] = ask
 
     def remove(self, name: str) -> None:
-        """Forget the stream with this name, if there is one. Its files stay. Reads that wait for it
-        raise UnknownStream.
+        """Forget the stream with this name. Its files stay on the disk. Reads that wait for it at
+        this moment raise UnknownStream. Does nothing if there is no such stream.
         """
         with self._lock:
             entry = self._entries.pop(name, None)
@@ -126,8 +127,8 @@ class Streams:
             return sorted(self._entries)
 
     def notify(self, name: str) -> None:
-        """Wake the reads that wait for the stream `name`, because something is new there or because
-        they must stop. Does nothing if there is no such stream.
+        """Wake the reads that wait for the stream `name`, because something new can be read there
+        or because the event `stop` of such a read was set. Does nothing if there is no such stream.
         """
         with self._lock:
             entry = self._entries.get(name)
@@ -144,13 +145,14 @@ class Streams:
         seen: int = 0,
         stop: threading.Event | None = None,
     ) -> Chunk:
-        """Return the chunk at `cursor` of the stream `name`. If it is empty, wait for data up to
-        `wait` seconds (at most 30), and return an empty chunk if there still is none. Setting
-        `stop`, followed by `notify`, ends the wait. Raises UnknownStream or BadCursor.
+        """Return the chunk of at most `limit` bytes at `cursor` of the stream `name`. If it is
+        empty, wait up to `wait` seconds (at most 30) for data; return an empty chunk if there is
+        none by then. Another thread can end the wait by setting `stop` and calling `notify`. Raises
+        UnknownStream or BadCursor.
 
-        `seen` is the number of bytes of the unfinished last line at `cursor` that the reader has
-        already. That line is then returned again only when it has grown. A reader that never passes
-        `seen` gets it once a second.
+        `seen` is how many bytes of the unfinished last line at `cursor` the reader has already.
+        That line is then returned again only when it has grown. For a reader that always passes 0,
+        the unfinished line is returned again once a second.
         """
         entry = self._entry(name)
         now = began = time.monotonic()
@@ -181,12 +183,13 @@ class Streams:
     def query(
         self, name: str, op: str, arguments: Mapping[str, Any], stop: threading.Event | None = None
     ) -> dict[str, Any]:
-        """Answer query `op` of the stream `name` and return the answer as a dictionary; Queries.run
-        describes the queries. Raises UnknownStream, BadRequest or BadCursor.
+        """Answer the query with the name `op` of the stream `name` and return the answer as a
+        dictionary. Queries.run describes the queries and their `arguments`. Setting `stop` cancels
+        the query. Raises UnknownStream, BadRequest or BadCursor.
 
-        For the name "*" the only query is `list`. Its answer is {"streams": [{"name", "kind",
-        "start", "end", "bytes"}], "next"}; `next` is None, or the arguments with which another
-        `list` continues.
+        The name "*" stands for all streams. Its only query is `list`, with the answer {"streams":
+        [{"name", "kind", "start", "end", "bytes"}], "next"}. `next` is None, or the arguments with
+        which another `list` continues.
         """
         if name == "*":
             if op != "list":
@@ -197,7 +200,9 @@ class Streams:
         return self._entry(name).queries.run(op, arguments, stop)
 
     def close(self) -> None:
-        """Stop polling logs and close all streams. Nothing may be read afterwards."""
+        """Stop the thread that polls logs, and close all streams. Nothing may be read from them
+        afterwards.
+        """
         self._closing.set()
         self._hurry.set()
         if self._poller is not None:

@@ -52,24 +52,26 @@ Stretch = list[int]
 
 @dataclass(frozen=True)
 class Needle:
-    """A text to search for, as bytes. With `ignore_case` the case of ASCII letters is ignored."""
+    """A text to search for in lines, as bytes. With `ignore_case` the case of ASCII letters is
+    ignored.
+    """
 
     text: bytes
     ignore_case: bool = False
 
     @property
     def must(self) -> bytes:
-        """Return a part of the text that every block with a match holds exactly as it is written
-        here, so that other blocks can be skipped fast. With `ignore_case` it has no letters. It is
-        empty if there is no such part.
+        """Return a part of the text that a block must contain exactly as it is written here if it
+        contains a match, so that other blocks can be skipped fast. With `ignore_case` this part has
+        no letters. It is empty if the text has no suitable part.
         """
         if not self.ignore_case:
             return self.text
         return max(_CASELESS.findall(self.text), key=len, default=b"")
 
     def haystack(self, block: Block) -> bytes:
-        """Return the text of a block, in lower case if the case is ignored, so that `wanted` can be
-        searched in it.
+        """Return the text of the block, in lower case if the case is ignored. Search it for
+        `wanted`.
         """
         if self.ignore_case:
             return block.text.lower()
@@ -77,8 +79,8 @@ class Needle:
 
     @property
     def wanted(self) -> bytes:
-        """Return the bytes to search for in `haystack`: the text, in lower case if the case is
-        ignored.
+        """Return the bytes to search for in what `haystack` returns: the text, in lower case if the
+        case is ignored.
         """
         if self.ignore_case:
             return self.text.lower()
@@ -94,12 +96,13 @@ def literal(
     *,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Search for the text `needle` from `start` on. Return at most `limit` matching lines as hits,
-    and the place to continue from, or None if everything was searched. With `backwards`, search
-    before `start`, newest line first.
+    """Search the files `pieces` of a stream for lines that contain the text `needle`, from the
+    place `start` on. Return at most `limit` matching lines as hits (cursor of the line, excerpt,
+    bytes of the line before the match), and the place to continue from, or None if everything was
+    searched. With `backwards`, search the lines before `start`, newest first.
 
-    A line longer than a block is one hit, with the place at which it begins, but it may be a hit
-    again in the answer that continues.
+    A line that is longer than a block is one hit, with the begin of the whole line as its cursor.
+    If the search ends inside such a line, the search that continues may return the line again.
     """
     hits: list[Hit] = []
     room = ROOM
@@ -137,9 +140,10 @@ def _end(fd: int, after: int) -> int:
 def count(
     pieces: Sequence[Piece], start: Cursor, needle: Needle, budget: Budget
 ) -> tuple[list[Stretch], Cursor, bool]:
-    """Count the lines from `start` on that hold `needle`. Return three things: the stretches (the
-    parts of files with matching lines, and how many), the place up to which lines were counted, and
-    True if that is the end.
+    """Count the lines of the files `pieces` of a stream that contain `needle`, from the place
+    `start` on. Return three things: a list of stretches [generation, begin, end, lines] (the parts
+    of files with such lines, and how many each has), the place up to which lines were counted, and
+    True if that is the end of the stream.
     """
     stretches: list[Stretch] = []
     reader, must = Reader(), needle.must
@@ -158,8 +162,9 @@ def count(
 
 
 def whole_lines(pieces: Sequence[Piece]) -> list[Piece]:
-    """Return the pieces, but the last one without its unfinished last line, if it has one. A count
-    or filter that ends there can be continued there once the file has grown.
+    """Return the files `pieces` of a stream, but the last file only up to its last newline, without
+    an unfinished last line. A count or a filter that ends there can be continued from there once
+    the file has grown.
     """
     for last, fd in opened(pieces[-1:]):
         return [*pieces[:-1], Piece(last.generation, line_start(fd, last.size), last.open)]
@@ -233,9 +238,10 @@ def regex(
     ignore_case: bool = False,
     backwards: bool = False,
 ) -> tuple[list[Hit], Cursor | None]:
-    """Search for lines in whose first 16 KiB the regular expression `pattern` matches. Arguments
-    and result are those of `literal`. A pattern without special characters is found anywhere in a
-    line.
+    """Search for lines that the regular expression `pattern` matches. Only the first 16 KiB of a
+    line are seen, but a pattern without special characters is found anywhere in a line. The other
+    parameters and the result are those of `literal`; with `ignore_case` the case of letters is
+    ignored.
 
     Raises BadRequest if the pattern is invalid or takes too long.
     """
@@ -258,11 +264,12 @@ def scan(
     *,
     backwards: bool = False,
 ) -> tuple[dict[str, Any], Cursor | None]:
-    """Have `request` answered in a process of its own, which searches with regular expressions;
-    regexscan.py describes request and answer. Return the answer, and the place to continue from, or
-    None if everything was searched.
+    """Let a separate process search the files `pieces` of a stream with regular expressions, from
+    the place `start` on or, with `backwards`, before it. `request` says what to search for;
+    regexscan.py describes its keys and the answer. Return the answer, and the place to continue
+    from, or None if everything was searched.
 
-    If the query is cancelled, the answer is empty. Raises BadRequest if the pattern is invalid or
+    If the query is cancelled, the answer has no hits. Raises BadRequest if a pattern is invalid or
     takes too long.
     """
     wanted = list(_ranges(pieces, start, backwards=backwards))

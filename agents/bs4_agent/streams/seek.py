@@ -20,7 +20,7 @@ ALL_LINES = 1 << 62
 class SeekResult:
     """The result of a seek. If `ask_again` is None, `place` is the place that was sought. Otherwise
     the time ended first: `place` is how far the seek got, and `ask_again` has the arguments of a
-    query that continues there.
+    query that continues the seek from there.
     """
 
     place: Cursor
@@ -34,11 +34,11 @@ class SeekResult:
 def line_from_start(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], line: int, budget: Budget
 ) -> SeekResult:
-    """Return the place at which the 0-based `line` of the whole stream begins, or the stream's end
-    if it has fewer lines.
+    """Return the place at which the 0-based line `line` of the stream begins, counted over all of
+    its files `pieces`, or the stream's end if it has fewer lines.
 
-    `index_of(generation)` returns the line index of a file. The indexes remember what was counted,
-    so a seek that continues after its time ended reads nothing twice.
+    `index_of(generation)` returns the LineIndex of a file. These indexes remember what was counted,
+    so a seek that continues after its `budget` was spent reads nothing twice.
     """
     place = Cursor(1, 0)
     wanted = line
@@ -61,8 +61,9 @@ def count_lines(
     pieces: Sequence[Piece], index_of: Callable[[int], LineIndex], place: Cursor, budget: Budget
 ) -> tuple[int, int] | None:
     """Return the 0-based number of the line that contains `place`, and the number of whole lines of
-    the stream. Return None if the time ended first; call again, because the indexes that
-    `index_of(generation)` returns remember what was counted.
+    the stream with the files `pieces`. Return None if the `budget` was spent first. Call again in
+    that case: the LineIndex that `index_of(generation)` returns for each file remembers what was
+    counted.
     """
     line = lines = 0
     for piece, fd in opened(pieces):
@@ -82,9 +83,9 @@ def count_lines(
 def line_from_end(
     pieces: Sequence[Piece], end: Cursor, lines: int, budget: Budget, room: int | None = None
 ) -> SeekResult:
-    """Return the place at which the last `lines` lines before `end` begin, or the stream's start if
-    it has fewer. With `room`, the search ends after about so many bytes, even inside a line; the
-    result then has `cut` set.
+    """Return the place at which the last `lines` lines before the place `end` begin, or the start
+    of the stream with the files `pieces` if it has fewer lines. With `room`, the search ends after
+    it has read about that many bytes, even inside a line; the result then has `cut` True.
     """
     place = end
     earlier = (piece for piece in reversed(pieces) if piece.generation <= end.generation)
@@ -150,9 +151,9 @@ def _back(fd: int, end: int, lines: int, budget: Budget, room: int | None) -> _B
 def first_at(
     pieces: Sequence[Piece], timestamp: Callable[[bytes], float | None], t: float
 ) -> tuple[Cursor, float] | None:
-    """Return the place of the first line that is not before wall second `t`, and that line's wall
-    second. `timestamp` returns the wall second of a line, or None. Return None if there is no such
-    line or no line has a time.
+    """Return the place of the first line whose time is not before wall second `t`, and the time of
+    that line in wall seconds. The function `timestamp` returns the wall second of a line, or None
+    if the line has no time. Return None if there is no such line or no line has a time.
     """
     answer: tuple[Cursor, float] | None = None
     for piece, fd in opened(reversed(pieces)):

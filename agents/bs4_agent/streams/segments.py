@@ -32,7 +32,7 @@ _TIME = re.compile(rb'\{"t":(-?[0-9.eE+]{1,24})')
 
 
 class RecordTooLarge(AgentError):
-    """Raised for a record that is too large to be sent to a console in one frame."""
+    """Raised for a record that is too large for one frame to a console."""
 
     type = "record-too-large"
 
@@ -48,13 +48,14 @@ class SegmentStream:
     line. Only one process may write it, with any number of threads.
 
     When it would grow beyond `cap_bytes`, the oldest segment is deleted; a reader that had not read
-    it gets a `gap`. With `keep_unreleased` (the journal) a segment is deleted only if `release` was
-    called for all of it; if there is none, `append` raises SpoolFull.
+    that segment gets a `gap`. With `keep_unreleased` (used for the journal) a segment is deleted
+    only if `release` was called for all of its records; if no segment may be deleted, `append`
+    raises SpoolFull.
 
-    If the machine stopped in the middle of a write, the torn last line is cut off when the stream
-    is opened, and `repaired` is its gap: `{"generation", "from", "to", "reason"}`. After a reboot a
-    new segment is begun, so that cursors of bytes that never reached the disk cannot come to mean
-    other bytes.
+    If the machine stopped in the middle of a write, the incomplete last line is cut off when the
+    stream is opened, and `repaired` is the gap that this makes: `{"generation", "from", "to",
+    "reason"}`. After a reboot a new segment is begun, so that cursors of bytes that never reached
+    the disk cannot come to mean other bytes.
     """
 
     def __init__(
@@ -88,10 +89,10 @@ class SegmentStream:
 
     def append(self, record: Mapping[str, Any], *, sync: bool = False) -> str:
         """Write one record and return the cursor of the place after it. With `sync` the record is
-        on disk when this returns.
+        synced to the disk when this returns.
 
-        Raises SpoolFull if there is no room, RecordTooLarge or RecordNotJson; nothing is written
-        then.
+        Raises SpoolFull if there is no room, RecordTooLarge if the record is too large for one
+        frame, or RecordNotJson if JSON cannot express it. In all three cases nothing is written.
         """
         try:
             line = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()
@@ -104,8 +105,9 @@ class SegmentStream:
 
     def append_line(self, line: bytes, *, sync: bool = False) -> str:
         """Write one record, given as the bytes of a JSON object without LF, and return the cursor
-        of the place after it. With `sync` it is on disk when this returns. Raises SpoolFull or
-        RecordTooLarge.
+        of the place after it. With `sync` the record is synced to the disk when this returns.
+        Raises SpoolFull if there is no room, or RecordTooLarge if the record is too large for one
+        frame.
         """
         data = line + b"\n"
         if len(data) > RECORD_LIMIT:
@@ -127,32 +129,35 @@ class SegmentStream:
         return cursor
 
     def release(self, cursor: str) -> None:
-        """Record that a console has everything before `cursor`. Segments that lie wholly before it
-        may from now on be deleted when room is needed. Raises BadCursor.
+        """Record that a console has received everything before `cursor`. Segments whose records are
+        all before it may from now on be deleted when room is needed. Raises BadCursor if `cursor`
+        is no cursor.
         """
         with self._lock:
             self._released = max(self._released, Cursor.parse(cursor).generation)
 
     @property
     def releasable_before(self) -> int:
-        """Return the number of a segment. All segments with a lower number may be deleted when room
-        is needed.
+        """Return the number of the first segment that may not be deleted. All segments with a lower
+        number may be deleted when room is needed.
         """
         if self._keep_unreleased:
             return self._released
         return self._current
 
     def shed(self) -> bool:
-        """Delete the oldest segment, to make room on the disk for another stream. Return False, and
-        delete nothing, if only the segment that is being written is left.
+        """Delete the oldest segment of this stream, to make room on the disk for another stream.
+        Return True if one was deleted. Return False, and delete nothing, if the only segment left
+        is the one that is being written.
         """
         with self._lock:
             return self._drop_oldest()
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of whole records from `cursor` on, all of one segment. It has at most
-        `limit` bytes, but one record even if that is larger, and is empty if there is nothing new.
-        Raises BadCursor if there is no such place.
+        """Return the chunk of whole records from `cursor` (a cursor as text, "start" or "end") on,
+        all of one segment. It has at most `limit` bytes, or one record if that record alone is
+        larger, and it is empty if there is nothing new. Raises BadCursor if the stream has no such
+        place.
         """
         with self._lock:
             sizes = dict(self._sizes)
@@ -174,7 +179,7 @@ class SegmentStream:
 
     def records(self) -> Iterator[dict[str, Any]]:
         """Yield every record that the stream still has, oldest first. A line that is no JSON object
-        is left out; `Journal.verify` reports such lines.
+        is skipped; for the journal, `Journal.verify` reports such lines.
         """
         for _, line in self.lines():
             record = parse(line)
@@ -196,7 +201,7 @@ class SegmentStream:
                 continue
 
     def last_line(self) -> bytes | None:
-        """Return the newest line without its LF, or None if the stream is empty."""
+        """Return the bytes of the newest line without its LF, or None if the stream is empty."""
         for number, size in sorted(self._snapshot().items(), reverse=True):
             if size:
                 fd = os.open(self._path(number), os.O_RDONLY | os.O_CLOEXEC)
@@ -229,8 +234,8 @@ class SegmentStream:
         return rows
 
     def place_at(self, t: float) -> str | None:
-        """Return None, because a stream of records keeps no such times: it is searched by the times
-        that its records carry.
+        """Return None always, because a stream of records keeps no list of its sizes by time.
+        Search such a stream by the times in its records instead.
         """
         return None
 
@@ -406,8 +411,8 @@ def parse(line: bytes) -> dict[str, Any] | None:
 
 
 def record_time(line: bytes) -> float | None:
-    """Return the wall second with which a record's line begins (`{"t": ...`), or None if it begins
-    with none.
+    """Return the wall second in the key `t` with which a record's line begins (`{"t": ...`). Return
+    None if the line does not begin with that key.
     """
     match = _TIME.match(line)
     try:

@@ -12,10 +12,11 @@ from bs4_agent.streams.cursor import Chunk
 
 @dataclass(frozen=True)
 class Piece:
-    """One file of a stream as a query sees it: the number `generation`, the first `size` bytes,
-    which do not change any more, and `open`, which returns a new descriptor.
+    """One file of a stream as a query sees it. `generation` is the file's number. `size` is the
+    number of bytes, from the file's start, that the query may read; these do not change any more.
 
-    The caller of `open` closes the descriptor. It is -1 if the file is gone by now.
+    The function `open` returns a new file descriptor, which the caller must close, or -1 if the
+    file is gone by now.
     """
 
     generation: int
@@ -24,8 +25,8 @@ class Piece:
 
 
 def opened(pieces: Iterable[Piece]) -> Iterator[tuple[Piece, int]]:
-    """Yield each piece with an open descriptor of its file, which is closed when the next piece is
-    asked for. Pieces whose file is gone are skipped.
+    """Yield each piece with an open file descriptor of its file. The descriptor is closed when the
+    next piece is taken from this iterator. Pieces whose file is gone are skipped.
     """
     for piece in pieces:
         fd = piece.open()
@@ -43,20 +44,21 @@ class Stream(Protocol):
 
     @property
     def timestamp(self) -> Callable[[bytes], float | None] | None:
-        """Return the function that returns the wall second of a line (its bytes without LF), or
-        None for a line without a time. Return None in place of the function if the lines of this
-        stream are not understood.
+        """Return a function that takes a line (its bytes without LF) and returns the line's wall
+        second, or None if that line has no time. If this stream has lines in which no times can be
+        found, None is returned in place of the function.
         """
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of about `limit` bytes at `cursor`, which is the text of a cursor,
-        "start" or "end". It does not wait, so the chunk may be empty. Raises BadCursor if there is
-        no such place.
+        """Return the chunk of about `limit` bytes at `cursor`, which is a cursor as text, "start"
+        or "end". The call does not wait, so the chunk is empty if nothing is there yet. Raises
+        BadCursor if the stream has no such place.
         """
 
     def stat(self) -> dict[str, Any]:
-        """Return the state of the stream as a dictionary: `kind` ("log", "records" or "file"), the
-        cursors `start` and `end`, `bytes`, and more that depends on the kind.
+        """Return the state of the stream as a dictionary. It has `kind` ("log", "records" or
+        "file"), the cursors `start` and `end`, `bytes` (the size of what can be read), and further
+        keys that depend on the kind.
         """
 
     def pieces(self) -> list[Piece]:
@@ -65,6 +67,6 @@ class Stream(Protocol):
         """
 
     def place_at(self, t: float) -> str | None:
-        """Return the cursor of the place that the stream had reached at wall second `t`. Return
-        None if the stream keeps no such times.
+        """Return the cursor of the place at which the stream ended at wall second `t`. Return None
+        if the stream does not record its sizes by time.
         """

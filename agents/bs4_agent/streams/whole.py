@@ -17,8 +17,8 @@ _GENERATIONS = 10**12
 
 
 class WholeFile:
-    """One finished file as a stream of its raw bytes. If the file is replaced or written again, its
-    older cursors raise BadCursor, and it must be read from the start.
+    """One finished file as a stream of its raw bytes. If the file is replaced or written again,
+    cursors from before that raise BadCursor, and the file must be read from the start.
     """
 
     timestamp: Callable[[bytes], float | None] | None = None
@@ -27,8 +27,9 @@ class WholeFile:
         self._path = path
 
     def read(self, cursor: str, limit: int) -> Chunk:
-        """Return the chunk of at most `limit` bytes at `cursor`, which may be "start" or "end".
-        Raises BadCursor if the file is gone or was written again.
+        """Return the chunk of at most `limit` bytes at `cursor`, which is a cursor as text, "start"
+        or "end". Raises BadCursor if the file is gone or was written again since the cursor was
+        made.
         """
         piece = self._piece()
         place = self._place(cursor, piece)
@@ -57,7 +58,7 @@ class WholeFile:
         return [self._piece()]
 
     def place_at(self, t: float) -> str | None:
-        """Return None, because it is not noted when a finished file grew."""
+        """Return None always, because nobody records when a finished file grew."""
         return None
 
     def close(self) -> None:

@@ -19,11 +19,11 @@ STALE_S = 5.0
 
 
 class Background(Generic[T]):
-    """A daemon thread that calls `work` every `interval` seconds and keeps the newest result, so
-    that no reader ever waits for `work`.
+    """A daemon thread that calls the function `work` every `interval` seconds and keeps its newest
+    result, so that nobody who reads the result ever waits for `work`. `name` is the thread's name.
 
-    If a call never returns, this thread hangs and the newest result grows old. No second thread is
-    started, because each hang would leave another one behind.
+    If a call of `work` never returns, this thread hangs and the newest result grows old. No second
+    thread is started then, because each further hang would leave another thread behind.
     """
 
     def __init__(self, name: str, work: Callable[[], T], interval: float) -> None:
@@ -37,8 +37,8 @@ class Background(Generic[T]):
         self._thread.start()
 
     def newest(self) -> tuple[T | None, float | None]:
-        """Return the newest result of `work` and its age in seconds. Returns (None, None) before
-        the first result.
+        """Return the newest result of `work` and the number of seconds since it was made. Returns
+        (None, None) before the first result.
         """
         result = self._result
         if result is None:
@@ -54,7 +54,7 @@ class Background(Generic[T]):
 
     @property
     def alive(self) -> bool:
-        """Return True if the thread runs. It ends if `stop` is called or if `work` raises an
+        """Return True if the thread still runs. It ends if `stop` is called or if `work` raises an
         exception.
         """
         return self._thread.is_alive()
@@ -83,8 +83,9 @@ class Background(Generic[T]):
 
 
 class GuardedGpus:
-    """A GPU source that is sampled every `interval` seconds in a thread of its own, so that a
-    hanging driver stops nobody else. `latest` returns at once and says how old the sample is.
+    """The GPUs of `source`, which are sampled every `interval` seconds in a thread of its own, so
+    that a driver that hangs stops nobody else. `latest` returns at once and says how old the newest
+    sample is.
     """
 
     def __init__(self, source: GpuSource, interval: float = 1.0) -> None:
@@ -98,11 +99,12 @@ class GuardedGpus:
         return self._background.wait_first(timeout)
 
     def latest(self) -> dict[str, Any]:
-        """Return the newest GPU sample, with `age_s`, its age in seconds (None before the first
-        sample). After more than 5 s without a new one its `state` is "stale", and `detail` names
-        the driver call that hangs, if one does. If the thread has ended, `state` is "error".
+        """Return the newest GPU sample (the value of `gpus` in a telemetry record), with `age_s`,
+        its age in seconds, which is None before the first sample. If the newest sample is more than
+        5 s old, `state` is "stale", and `detail` names the driver call that hangs, if one does. If
+        the thread has ended, `state` is "error".
 
-        `xids` is empty; `take_xids` returns those events.
+        `xids` in the sample is always empty; `take_xids` returns the Xid events.
         """
         sample, age = self._background.newest()
         result = dict(sample or empty("stale", "waiting for the first sample"))
@@ -115,7 +117,8 @@ class GuardedGpus:
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
-        first, as `{"index", "xid", "t"}`. The list is empty if there are none.
+        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
+        the wall second. The list is empty if there are none.
 
         Each event is returned only once, so only the sampler may call this. Others read the events
         in the telemetry stream.

@@ -37,8 +37,8 @@ BLANK_DEVICE: Mapping[str, Any] = {
 
 
 class GpuSource(Protocol):
-    """The interface of what returns GPU samples. `sample` may take as long as the driver does, even
-    for ever, so only GuardedGpus calls it, in a thread of its own.
+    """The interface of an object that returns GPU samples. Its method `sample` may take as long as
+    the driver does, even for ever, so only GuardedGpus calls it, in a thread of its own.
     """
 
     @property
@@ -46,17 +46,19 @@ class GpuSource(Protocol):
         """Return the name of the driver call that runs now, or "" if none runs."""
 
     def sample(self) -> dict[str, Any]:
-        """Return the value of `gpus` in a telemetry record, for this moment. It is not known yet to
-        which run each process belongs, so `pids` is "unknown"; `xids` is empty.
+        """Return the value of `gpus` in a telemetry record, for this moment. `pids` in it is
+        "unknown", because a GPU source does not find out which run each process belongs to, and
+        `xids` is empty, because `take_xids` returns these events.
 
-        It never raises because of the driver. If the driver is missing or fails, `state` is
-        "absent" or "error" and `detail` says why.
+        It never raises because of the driver. If the driver is missing, `state` is "absent", and if
+        it fails, "error"; `detail` says why, and there are no devices.
         """
 
     def take_xids(self) -> list[dict[str, Any]]:
         """Return the Xid events (the driver's reports of GPU faults) since the last call, oldest
-        first, as `{"index", "xid", "t"}`: the GPU's index, the fault's number and the wall second.
-        May be called from any thread, also while `sample` hangs.
+        first, as `{"index", "xid", "t"}`: the GPU's index (or None), the number of the fault and
+        the wall second. The list is empty if there are none. May be called from any thread, also
+        while `sample` hangs.
         """
 
     def close(self) -> None:
@@ -64,15 +66,18 @@ class GpuSource(Protocol):
 
 
 class XidQueue:
-    """The Xid events (GPU faults) that one thread has found and another has not recorded yet. If
-    nobody takes them, only the newest 1,000 are kept. Thread-safe.
+    """A queue of Xid events (the driver's reports of GPU faults). One thread adds the events that
+    it finds and another takes them to record them. If nobody takes them, only the newest 1,000 are
+    kept. Thread-safe.
     """
 
     def __init__(self) -> None:
         self._events: deque[dict[str, Any]] = deque(maxlen=1000)
 
     def add(self, event: dict[str, Any]) -> None:
-        """Add one event, `{"index", "xid", "t"}`."""
+        """Add one event, `{"index", "xid", "t"}`: the GPU's index (or None), the number of the
+        fault and the wall second.
+        """
         self._events.append(event)
 
     def take(self) -> list[dict[str, Any]]:
@@ -82,7 +87,7 @@ class XidQueue:
 
 def empty(state: str, detail: str) -> dict[str, Any]:
     """Return a GPU sample without devices. `state` is "ok", "absent", "error" or "stale", and
-    `detail` says why.
+    `detail` is a text for a person that says why, or "".
     """
     return {
         "state": state,
@@ -119,12 +124,13 @@ class AbsentGpus:
 
 
 class RecordedGpus:
-    """A GPU source that shows the GPUs in a JSON file `{"driver": str, "devices": [{...}], "xids":
-    [{"index", "xid", "t"}]}`, for tests and practice pods. The file is read again whenever it
-    changes.
+    """A GPU source that reads the GPUs from the JSON file `path`, `{"driver": str, "devices":
+    [{...}], "xids": [{"index", "xid", "t"}]}`, for tests and practice pods. The file is read again
+    whenever it has changed.
 
-    Devices have the keys of a telemetry record; a missing key is null. An Xid event is returned
-    only if its `t` is later than that of all events before.
+    Devices have the keys that they have in a telemetry record; a key that is missing in the file is
+    null. An Xid event is returned only if its `t`, a wall second, is later than that of all events
+    that were returned before.
     """
 
     call = ""
@@ -137,8 +143,8 @@ class RecordedGpus:
         self._xids = XidQueue()
 
     def sample(self) -> dict[str, Any]:
-        """Return the sample in the file. If the file cannot be used, return one without devices,
-        with state "error" and the reason as its `detail`.
+        """Return a sample with the devices in the file. If the file cannot be used, return a sample
+        without devices, with state "error" and with the reason in `detail`.
         """
         try:
             self._load()
@@ -166,8 +172,9 @@ class RecordedGpus:
             )
 
     def take_xids(self) -> list[dict[str, Any]]:
-        """Return the Xid events that the file has gained since the last call, oldest first, as
-        `{"index", "xid", "t"}`.
+        """Return the Xid events that were added to the file since the last call, oldest first, as
+        `{"index", "xid", "t"}`: the GPU's index, the number of the fault and the wall second. The
+        list is empty if there are none.
         """
         return self._xids.take()
 
@@ -201,11 +208,12 @@ class RecordedGpus:
 
 
 def open_gpus(scope: Scope) -> GpuSource:
-    """Return the GPU source of this pod: the file that the environment variable BS4_GPU_SOURCE
-    names, or else NVIDIA's library NVML. If the Python binding for NVML is missing, the source is
-    one without GPUs.
+    """Return the GPU source of this pod. If the environment variable BS4_GPU_SOURCE names a file,
+    it is that file with recorded GPUs. Otherwise it is NVIDIA's library NVML, or, if the Python
+    binding for NVML is missing, a source without GPUs. `scope` is not used.
 
-    A driver that is missing now is searched again later, whenever the source is sampled.
+    If the driver is missing now, the source for NVML searches it again later, whenever it is
+    sampled.
     """
     if path := os.environ.get(SOURCE_VARIABLE):
         return RecordedGpus(Path(path))

@@ -59,8 +59,9 @@ def _pause(look: _Look, urgent: bool, young: bool) -> float:
 
 
 class DeviceHolders:
-    """Finds the processes (holders) that have NVIDIA device nodes in the directory `dev` open, such
-    as /dev/nvidia0. Not thread-safe; ProcessTable holds the lock.
+    """Finds the processes (holders) that have NVIDIA device nodes open, such as nvidia0 in the
+    directory `dev`, which is /dev except in tests and practice pods. Not thread-safe; ProcessTable
+    holds the lock.
     """
 
     def __init__(self, dev: Path) -> None:
@@ -69,12 +70,13 @@ class DeviceHolders:
         self._looks: dict[int, _Look] = {}
 
     def scan(self, processes: Mapping[int, Proc], urgent: Collection[int]) -> dict[int, set[int]]:
-        """Return the processes that have an NVIDIA device node open, by pid. Each pid has the set
-        of its GPUs' minor numbers (N of /dev/nvidiaN), which is empty if only nvidiactl or
-        nvidia-uvm is open.
+        """Return those of `processes` that have an NVIDIA device node open, by pid. Each pid is
+        mapped to the set of the minor numbers (N of /dev/nvidiaN) of the GPUs that it has open; the
+        set is empty if it has only nvidiactl or nvidia-uvm open.
 
-        To save time, most processes are read again only after 5 to 120 s. Those whose pid is in
-        `urgent` and that had no GPU open are read again after a second.
+        To save time, the open files of most processes are read again only after 5 to 120 s. Those
+        of a process whose pid is in `urgent` and that had no GPU open are read again after a
+        second.
         """
         now, wall = time.monotonic(), time.time()
         for pid in self._looks.keys() - processes.keys():
@@ -97,11 +99,12 @@ class DeviceHolders:
         }
 
     def monitors(self, processes: Mapping[int, Proc]) -> set[int]:
-        """Return the pids of the processes that have GPUs open only to watch them, such as
-        nvidia-smi and this agent. They are those that do not have nvidia-uvm open, which CUDA
-        needs, while another process has.
+        """Return the pids of those of `processes` that have GPUs open only to watch them, such as
+        nvidia-smi and this agent. A process counts as such if it does not have nvidia-uvm open,
+        which CUDA needs, while another process has.
 
-        It uses the last `scan`. The set has only the agent if no process has nvidia-uvm open.
+        The result is that of the last `scan`. If no process has nvidia-uvm open, only the agent's
+        pid can be in it.
         """
         holders, computing = set(), set()
         for pid, look in self._looks.items():
@@ -113,8 +116,8 @@ class DeviceHolders:
         return watching | ({os.getpid()} & holders)
 
     def unreadable(self, processes: Mapping[int, Proc]) -> int:
-        """Return the number of processes whose open files the agent may not see, by the last
-        `scan`. They may hold a GPU without being known.
+        """Return the number of those of `processes` whose open files the agent may not see, by the
+        last `scan`. Each of them may hold a GPU without the agent knowing it.
         """
         return sum(look.hidden for pid, look in self._looks.items() if pid in processes)
 

@@ -14,11 +14,12 @@ _RECORDS_A_READ = (
 
 
 class KernelLog:
-    """The kernel's log, from the file `kmsg` in the directory `dev`. Reading begins with what is
-    written from now on, or, with `past`, with the oldest record that the kernel still has.
+    """A reader of the kernel's log, which is the file `kmsg` in the directory `dev` (/dev except in
+    tests and practice pods). It begins with what the kernel writes from now on, or, with `past`,
+    with the oldest record that the kernel still has.
 
-    `state` is "visible" or "hidden", and `detail` says why it is hidden, as it is in most
-    containers. Not thread-safe. In a practice pod the file is not the kernel's.
+    `state` is "visible" or "hidden". Most containers hide the log; `detail` then says why. Not
+    thread-safe.
     """
 
     def __init__(self, dev: Path, *, past: bool = False) -> None:
@@ -41,12 +42,13 @@ class KernelLog:
             return  # a FIFO has no past
 
     def read(self) -> list[bytes]:
-        """Return the lines that the kernel has logged since the last call, as bytes of the form
-        `priority,sequence,microseconds,flags;text`. The list is empty if there are none or the log
-        is hidden. One call returns 2,000 at most.
+        """Return the lines that the kernel has logged since the last call, oldest first, as bytes
+        of the form `priority,sequence,microseconds,flags;text`. The list is empty if there are none
+        or the log is hidden. One call returns 2,000 lines at most; the next call continues after
+        them.
 
-        Lines that a process wrote into the log are left out, and so are the property lines below a
-        record.
+        Lines that a process wrote into the log are left out, and so are the indented property lines
+        that follow a record.
         """
         if self._fd < 0:
             return []

@@ -25,9 +25,9 @@ _V2 = _Limits("memory.max", "memory.current", "inactive_file")
 
 
 class MemoryMeter:
-    """Measures how much memory the processes of the agent's container or machine use and may use.
-    When it is made, it finds the control group with the lowest limit. `cgroups` and `own` differ
-    from their defaults only in tests.
+    """Measures how much memory the processes of the agent's container or machine use, and how much
+    they may use. On creation it finds the control group with the lowest memory limit. `cgroups` and
+    `own` are paths that only tests change.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class MemoryMeter:
         self._group, self._files, self._limit = self._narrowest(cgroups, own)
 
     def used_and_total(self) -> tuple[int, int]:
-        """Return the used memory and the total memory in bytes: those of the control group, or of
-        the machine if no control group has a lower limit. File cache that the kernel would give
-        back does not count as used.
+        """Return the used memory and the total memory, both in bytes. They are those of the control
+        group with the lowest limit, or of the whole machine if no control group limits memory below
+        the machine's. File cache that the kernel would give back does not count as used.
         """
         if self._group is not None and self._files is not None:
             usage = _number(self._group / self._files.usage)

@@ -68,10 +68,11 @@ _RECOVERY = {1: "reset", 2: "reboot", 3: "drain", 4: "drain and reset"}
 
 
 class NvmlCalls:
-    """Calls functions of pynvml by name, and remembers which.
+    """Calls functions of pynvml by name and remembers their names.
 
-    `in_flight` is the name of the call that runs now, or "", and `failed` that of the last one that
-    failed. The caller sets `where`, such as " of GPU 3", which is appended to `in_flight`.
+    `in_flight` is the name of the call that runs now, or "" if none runs. `failed` is the name of
+    the last call that failed, or "". The caller may set `where` to words such as " of GPU 3", which
+    are then appended to the name in `in_flight`.
     """
 
     def __init__(self) -> None:
@@ -80,8 +81,8 @@ class NvmlCalls:
         self.where = ""
 
     def invoke(self, name: str, *args: Any) -> Any:
-        """Call the pynvml function `name` with these arguments and return its result. Raises
-        pynvml.NVMLError, and then `failed` names the call.
+        """Call the pynvml function `name` with `args` and return its result. Raises
+        pynvml.NVMLError if the call fails; `failed` is then the name of the call.
         """
         self.in_flight = name + self.where
         try:
@@ -93,8 +94,9 @@ class NvmlCalls:
             self.in_flight = ""
 
     def field(self, name: str, *args: Any) -> Any:
-        """Call the pynvml function `name` and return its result, or None if this GPU, driver or
-        container does not have what it asks for. Raises pynvml.NVMLError for every other error.
+        """Call the pynvml function `name` with `args` and return its result. Return None if this
+        GPU, driver or container does not support the function. Raises pynvml.NVMLError for every
+        other error.
         """
         try:
             return self.invoke(name, *args)
@@ -105,9 +107,9 @@ class NvmlCalls:
 
 
 def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `util` and `mem_util` of one GPU into its row: the percent of the time in which it
-    computed and in which its memory was used. Both stay as they are if the GPU does not report
-    them.
+    """Write `util` and `mem_util` of the GPU `handle` into `row`, its part of a GPU sample. They
+    are the percent of the time in which the GPU computed and in which its memory was read or
+    written. Both stay as they are in `row` if the GPU does not report them.
     """
     rates = nvml.field("nvmlDeviceGetUtilizationRates", handle)
     if rates is not None:
@@ -115,11 +117,11 @@ def utilization(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `mem_used` and `mem_total` of one GPU into its row, in bytes. Both stay as they are if
-    the GPU does not report them.
+    """Write `mem_used` and `mem_total` of the GPU `handle`, in bytes, into `row`, its part of a GPU
+    sample. Both stay as they are in `row` if the GPU does not report them.
 
-    Drivers before 510 count the memory that they reserve for themselves (0.6 GiB on an H100) as
-    used. Later ones do not.
+    Drivers before version 510 count the memory that they reserve for themselves (0.6 GiB on an
+    H100) as used. Later drivers do not.
     """
     info = nvml.field("nvmlDeviceGetMemoryInfo", handle, pynvml.nvmlMemory_v2)
     if info is None:
@@ -129,30 +131,31 @@ def memory(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def temperature(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `temp` of one GPU into its row, in degrees Celsius, or null if the GPU does not report
-    its temperature.
+    """Write `temp` of the GPU `handle` into `row`, its part of a GPU sample: degrees Celsius, or
+    None if the GPU does not report its temperature.
     """
     row["temp"] = nvml.field("nvmlDeviceGetTemperature", handle, pynvml.NVML_TEMPERATURE_GPU)
 
 
 def power(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `power` of one GPU into its row, the watts that it draws now, or null if it does not
-    report it.
+    """Write `power` of the GPU `handle` into `row`, its part of a GPU sample: the watts that the
+    GPU draws now, or None if it does not report them.
     """
     row["power"] = _watts(nvml.field("nvmlDeviceGetPowerUsage", handle))
 
 
 def clocks(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `sm_clock` and `mem_clock` of one GPU into its row, in MHz, or null if it does not
-    report them.
+    """Write `sm_clock` and `mem_clock` of the GPU `handle`, in MHz, into `row`, its part of a GPU
+    sample. Each is None if the GPU does not report it.
     """
     row["sm_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_SM)
     row["mem_clock"] = nvml.field("nvmlDeviceGetClockInfo", handle, pynvml.NVML_CLOCK_MEM)
 
 
 def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `throttle` of one GPU into its row: a list of the names of the reasons why its clocks
-    are lowered, such as "hw_slowdown", empty if there are none. It is null if they are not known.
+    """Write `throttle` of the GPU `handle` into `row`, its part of a GPU sample: the list of the
+    reasons why its clocks are lowered now, as names such as "hw_slowdown". The list is empty if
+    they are not lowered. It is None if the GPU does not report the reasons.
     """
     reasons = nvml.field("nvmlDeviceGetCurrentClocksEventReasons", handle)
     if reasons is None:  # the name before driver 535
@@ -163,9 +166,9 @@ def throttle(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `procs` of one GPU into its row: a list of `{"pid", "mem"}`, one for each process that
-    computes or draws on the GPU. `mem` is in bytes, and null if the driver does not report it (MIG,
-    some containers).
+    """Write `procs` of the GPU `handle` into `row`, its part of a GPU sample: a list of `{"pid",
+    "mem"}`, one for each process that computes or draws on the GPU. `mem` is the GPU memory of the
+    process in bytes, or None if the driver does not report it, as with MIG and in some containers.
     """
     used: dict[int, int | None] = {}
     for kind in ("Compute", "Graphics"):
@@ -179,23 +182,25 @@ def processes(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def power_limit(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `power_limit` of one GPU into its row, the watts that it may draw at most, or null if
-    it does not report it.
+    """Write `power_limit` of the GPU `handle` into `row`, its part of a GPU sample: the watts that
+    the GPU may draw at most, or None if it does not report them.
     """
     row["power_limit"] = _watts(nvml.field("nvmlDeviceGetEnforcedPowerLimit", handle))
 
 
 def ecc(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `ecc` of one GPU into its row: the number of memory errors that could not be corrected
-    since the driver was loaded, or null if the GPU does not count them.
+    """Write `ecc` of the GPU `handle` into `row`, its part of a GPU sample: the number of memory
+    errors since the driver was loaded that could not be corrected, or None if the GPU does not
+    count them.
     """
     kind, counter = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     row["ecc"] = nvml.field("nvmlDeviceGetTotalEccErrors", handle, kind, counter)
 
 
 def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `remap` of one GPU into its row, but only if something is wrong: "pending" if broken
-    memory rows will be replaced at the next reset, "failed" if they cannot be replaced.
+    """Write `remap` of the GPU `handle` into `row`, its part of a GPU sample, but only if the GPU
+    has broken memory rows: "pending" if spare rows will replace them at the next reset, "failed" if
+    they cannot be replaced.
     """
     rows = _optional(nvml, "nvmlDeviceGetRemappedRows", handle)
     if rows is not None and rows[3]:
@@ -207,8 +212,9 @@ def remapping(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def recovery(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `recovery` of one GPU into its row, but only if the driver (570 or later) says that the
-    GPU needs an action: "reset", "reboot", "drain" or "drain and reset".
+    """Write `recovery` of the GPU `handle` into `row`, its part of a GPU sample, but only if the
+    driver (version 570 or later) says that a person must do something about the GPU: "reset",
+    "reboot", "drain" or "drain and reset".
     """
     action = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", None)
     values = None
@@ -236,12 +242,13 @@ def _optional(nvml: NvmlCalls, name: str, *args: Any) -> Any:
 
 
 def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `pcie` of one GPU into its row: {"gen", "gen_max", "width", "width_max", "tx", "rx"},
-    or null if none of them is known.
+    """Write `pcie` of the GPU `handle` into `row`, its part of a GPU sample: {"gen", "gen_max",
+    "width", "width_max", "tx", "rx"}, or None if none of these values is known.
 
-    The first four are the generation and the width (lanes) of the link now and at most; "tx" and
-    "rx" are the KB/s that the GPU sends and receives, measured for 20 ms each. An idle GPU lowers
-    its generation to save power and keeps its width.
+    "gen" and "width" are the PCIe link's generation and number of lanes now, "gen_max" and
+    "width_max" the highest possible ones. "tx" and "rx" are the KB/s that the GPU sends and
+    receives, measured for 20 ms each. An idle GPU lowers its generation to save power and keeps its
+    width.
     """
     found = {key: _optional(nvml, name, handle) for key, name in _PCIE_LINK}
     for key, counter in (
@@ -253,11 +260,12 @@ def pcie(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
 
 
 def nvlink(nvml: NvmlCalls, handle: Any, row: dict[str, Any]) -> None:
-    """Write `nvlink` of one GPU into its row: {"active", "links", "errors"}, or null if the GPU has
-    no NVLink or does not report it.
+    """Write `nvlink` of the GPU `handle` into `row`, its part of a GPU sample: {"active", "links",
+    "errors"}, or None if the GPU has no NVLink or does not report it.
 
-    "active" is the number of links that are up, "links" the number of all links, and "errors" the
-    number of errors that they counted since the driver was loaded, or null if nothing counts them.
+    "active" is the number of links that are up and "links" the number of all links. "errors" is the
+    number of errors that all links have counted since the driver was loaded, or None if no link
+    counts them.
     """
     states = []
     for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
@@ -294,8 +302,8 @@ SELDOM = ((pcie, 10.0), (nvlink, 60.0))
 
 
 def text(value: str | bytes | None) -> str | None:
-    """Return a string that the driver returned as text, because older bindings return bytes. None
-    stays None.
+    """Return a string from the driver as text. Older bindings return bytes, which are decoded. None
+    is returned as None.
     """
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

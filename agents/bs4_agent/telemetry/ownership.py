@@ -19,8 +19,8 @@ OwnerOf = Callable[[Identity], "tuple[str, str | None] | None"]
 
 
 def nvml_pids(gpus: Mapping[str, Any]) -> set[int]:
-    """Return every pid that a GPU sample, as the driver made it, lists. In a container they may be
-    numbers of the host, so they need not be local processes.
+    """Return every pid that `gpus`, a GPU sample as the driver made it, lists. In a container these
+    may be pids of the host, so they need not be those of processes that the agent sees.
     """
     return {proc["pid"] for device in gpus["devices"] for proc in device.get("procs", ())}
 

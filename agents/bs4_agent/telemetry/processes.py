@@ -62,20 +62,22 @@ class Proc(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Return True if the process has ended, also if it is still listed as a zombie."""
+        """Return True if the process has ended, which is so for a zombie although it is still
+        listed.
+        """
         return self.state in ("Z", "X")
 
 
 class Snapshot(dict[int, Proc]):
-    """The processes at one moment, monotonic second `m`, as a dictionary by pid. A snapshot is
-    never changed after it was returned.
+    """The processes at one moment, as a dictionary that maps each pid to its Proc. `m` is the
+    monotonic second of that moment. A snapshot is never changed after it was returned.
     """
 
     m: float = 0.0
 
     def find(self, identity: Identity) -> Proc | None:
-        """Return the process with this identity, also if it is a zombie. Return None if it is not
-        there, even if another process has its pid now.
+        """Return the process with this identity, also if it is a zombie. Return None if the process
+        is not in the snapshot, even if another process has the same pid by now.
         """
         proc = self.get(identity.pid)
         if proc is not None and proc.identity == identity:
@@ -84,13 +86,13 @@ class Snapshot(dict[int, Proc]):
 
     def descendants(self, root: Identity) -> list[Proc]:
         """Return all descendants of the process `root`, parents before children, without the
-        process itself. The list is empty if it has ended.
+        process itself. The list is empty if `root` is not in the snapshot.
         """
         return self.descendants_of([root])
 
     def descendants_of(self, roots: Collection[Identity]) -> list[Proc]:
-        """Return all descendants of these processes, parents before children, without the processes
-        themselves. Those of `roots` that have ended are left out.
+        """Return all descendants of the processes `roots`, parents before children, without the
+        processes `roots` themselves. Those of `roots` that are not in the snapshot are ignored.
         """
         by_parent: dict[int, list[Proc]] = {}
         for proc in self.values():
@@ -200,8 +202,8 @@ class ProcessTable:
         self._holders: dict[Path, DeviceHolders] = {}
 
     def snapshot(self, max_age: float = 2.0) -> Snapshot:
-        """Return the latest snapshot of the processes. If it is more than `max_age` seconds old,
-        make a new one first.
+        """Return the latest snapshot of the processes if it is at most `max_age` seconds old.
+        Otherwise make a new one and return that.
         """
         with self._lock:
             if time.monotonic() - self._full_m > max_age:
@@ -213,9 +215,10 @@ class ProcessTable:
         return self.snapshot(max_age=float("-inf"))
 
     def holders(self, dev: Path | None = None, urgent: Collection[int] = ()) -> dict[int, set[int]]:
-        """Return the processes of the latest snapshot that have an NVIDIA device node in `dev`
-        open, by pid. Each pid has the set of its GPUs' minor numbers (N of /dev/nvidiaN), which is
-        empty if only nvidiactl or nvidia-uvm is open.
+        """Return those processes of the latest snapshot that have an NVIDIA device node in the
+        directory `dev` (by default that of the scope, usually /dev) open, by pid. Each pid is
+        mapped to the set of the minor numbers (N of /dev/nvidiaN) of the GPUs that it has open; the
+        set is empty if it has only nvidiactl or nvidia-uvm open.
 
         The answer is at most 5 s old for processes that hold a GPU and for those in their first
         minute, and 30 s for others. Processes whose pid is in `urgent` are read again after a
@@ -225,8 +228,9 @@ class ProcessTable:
             return self._device_holders(dev).scan(self._latest, urgent)
 
     def monitors(self, dev: Path | None = None) -> set[int]:
-        """Return the pids of the processes that have GPUs open only to watch them: this agent, and
-        those that do not have nvidia-uvm open while another process has.
+        """Return the pids of the processes that have GPUs open only to watch them. These are this
+        agent, and every process that does not have nvidia-uvm open while another process has. `dev`
+        is the directory of the device nodes, by default that of the scope, usually /dev.
 
         CUDA cannot work without nvidia-uvm. nvidia-smi, nvtop and similar programs never open it
         and hold no GPU memory.
@@ -235,16 +239,17 @@ class ProcessTable:
             return self._device_holders(dev).monitors(self._latest)
 
     def unreadable(self, dev: Path | None = None) -> int:
-        """Return the number of processes of the scope whose open files are hidden from the agent
-        because they belong to other users. They may hold a GPU unseen.
+        """Return the number of processes of the scope whose open files the agent may not see
+        because they belong to other users. Each of them may hold a GPU without the agent knowing
+        it. `dev` is the directory of the device nodes, by default that of the scope, usually /dev.
         """
         with self._lock:
             return self._device_holders(dev).unreadable(self._latest)
 
     def inner(self, pids: Iterable[int]) -> dict[int, tuple[int, ...]]:
-        """Return the pids that processes have inside their container: each of `pids` that lives in
-        a container, with its pids in the namespaces inside. Processes outside a container are left
-        out.
+        """Return the pids that processes have inside their containers. Each of `pids` whose process
+        lives in a container is mapped to its pids in the namespaces inside, outermost first.
+        Processes outside a container, and pids that are not in the latest snapshot, are left out.
         """
         with self._lock:
             found = {}

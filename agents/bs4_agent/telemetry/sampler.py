@@ -29,8 +29,9 @@ _FIRST_WAIT_S = 0.3
 
 @dataclass(frozen=True)
 class RunMembers:
-    """The processes of one attempt of a run, each as (identity, component). The component is its
-    part in the trainer, such as "engine", or None. Some of the processes may have ended.
+    """The processes of one attempt of a run, each as a pair (identity, component). The component is
+    the process's part in the trainer, such as "engine", or None. Processes that have ended may be
+    among them.
     """
 
     run: str
@@ -39,10 +40,12 @@ class RunMembers:
 
 
 class Sampler:
-    """Makes a telemetry record every second and passes it to `streams_append`, which writes it.
+    """Makes a telemetry record every second and passes it to the function `streams_append`, which
+    writes it to the telemetry stream.
 
-    `runs()` returns the processes of the known runs, `paths()` the directories whose disks are
-    measured. The caller closes `gpus`; `close` ends everything else.
+    The function `runs` returns the processes of the known runs, and `paths` the directories whose
+    disks are measured. The caller must close `gpus` itself; `close` ends everything else that this
+    object has started.
     """
 
     def __init__(
@@ -109,8 +112,8 @@ class Sampler:
             stop.wait(number * _INTERVAL_S - elapsed)
 
     def close(self) -> None:
-        """Stop the thread that measures disks. It does not stop `run` and does not close the GPU
-        source.
+        """Stop the thread that measures disks. To end `run`, set its `stop` instead. The GPU source
+        is not closed, because the caller owns it.
         """
         self._host.close()
 

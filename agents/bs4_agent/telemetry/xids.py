@@ -25,11 +25,11 @@ _STOP_S = 3.0
 
 class XidWatch:
     """A thread that receives the critical Xid events (the driver's reports of GPU faults) and adds
-    them to the queue `found` until it is stopped.
+    them to the queue `found`, until it is stopped or the driver is gone.
 
-    `handles` are the GPUs, as pairs (index, NVML handle). An event's `t` is the wall second at
-    which it was fetched. `listening` is True while at least one GPU supports the events, which
-    those in containers and vGPUs often do not.
+    `handles` are the GPUs, as pairs (index, NVML handle). The `t` of an event is the wall second at
+    which it was fetched. `listening` is True while the thread receives events of at least one GPU;
+    in containers and with vGPUs often no GPU supports them.
     """
 
     def __init__(self, handles: Sequence[tuple[int, Any]], found: XidQueue) -> None:
@@ -41,8 +41,8 @@ class XidWatch:
         self._thread.start()
 
     def stop(self) -> bool:
-        """Ask the thread to end and wait up to 3 s for it. Return True if it has ended and released
-        the driver, and False if it hangs in a driver call; it is then left behind.
+        """Ask the thread to end and wait up to 3 s for it. Return True if it has ended. Return
+        False if it hangs in a driver call; the thread is then left running.
         """
         self._stop.set()
         self._thread.join(_STOP_S)

@@ -71,9 +71,10 @@ class LogSource:
 @dataclass(frozen=True, kw_only=True)
 class LogLine:
     """The parts of one log line. `text` is the message, without escape sequences and without the
-    header before it. `level` is "" and `clock` None if the line has no header of its own. `rank` is
-    the rank that a prefix of the line names, or None. `continuation` is True if the line belongs to
-    the log record that an earlier line began, such as a line of a traceback.
+    header before it. `level` is "" and `clock` (the time of day, HH:MM:SS) is None if the line has
+    no header of its own. `rank` is the number of the process that a prefix of the line names, or
+    None. `continuation` is True if the line belongs to the log record that an earlier line began,
+    such as a line of a traceback.
     """
 
     text: str
@@ -235,10 +236,11 @@ class Trainer(Protocol):
         """
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
-        """Return what the check before the start (`preflight.pod_probe.at_run`) must know of the
-        run's settings, such as the number of GPUs, if it cannot find it in the config itself
-        because the settings have other names than prime-rl's. The keys are that check's own. Empty
-        if it finds everything. `python` is the interpreter if it is not that of the checkout.
+        """Return those settings of the run that the check before the start
+        (`preflight.pod_probe.at_run`) must know and cannot find in the config itself, because this
+        trainer has other names for them than prime-rl. The keys are the ones that this check uses
+        for them, such as `python` for the run's interpreter if it is not that of the checkout. The
+        mapping is empty if the check finds everything itself.
         """
 
     def layout(self, spec: LaunchSpec) -> RunLayout:
@@ -258,18 +260,19 @@ class Trainer(Protocol):
         """
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts of which every line of the log `source` that means an event holds at least
-        one, so that lines without them can be skipped unread. If "" is among the texts, any line
-        may mean an event.
+        """Return a list of texts for a fast first filter of the log `source`: every line that means
+        an event contains at least one of them, so lines that contain none need not be parsed. If ""
+        is among the texts, any line may mean an event.
 
-        Events of a kind in `passing` are not counted; lines that mean only such events need not
-        hold any of the texts.
+        `passing` are kinds of events in which the caller is not interested here. Lines that mean
+        only such events need not contain any of the texts.
         """
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which part of the trainer a process is, or None if it is none: launcher,
-        inference, engine, worker, orchestrator, trainer (torchrun), rank, env-server, router, tail,
-        or uv (a `uv run` around one of them).
+        """Return which part of the trainer a process is, by its command line `cmdline` and its
+        short name `comm`. It is one of launcher, inference, engine, worker, orchestrator, trainer
+        (torchrun), rank, env-server, router, tail, or uv (a `uv run` around one of them). Return
+        None for a process that is no part of the trainer.
 
         The name is for the screen. It does not prove that the process belongs to a run.
         """
@@ -302,8 +305,8 @@ class Trainer(Protocol):
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the numbers in one row of the metrics file under the keys of a record of the
-        stream steps/<run>: `side`, `step`, `log_t` (a wall second) and what the row has. Return
-        None if the row has none of these numbers.
+        stream steps/<run>: `side`, `step`, `log_t` (a wall second), and a key for each number that
+        the row has. Return None if the row has none of the numbers that such a record can have.
         """
 
     def inference_url(self, spec: LaunchSpec) -> str:
@@ -323,7 +326,7 @@ class Trainer(Protocol):
         """
 
     def good_end(self, events: Sequence[Event]) -> bool:
-        """Return True if the events have the final lines that the trainer writes when training is
-        complete: for prime-rl the orchestrator's and the trainer's. An exit code of 0 would prove
-        nothing.
+        """Return True if the final lines that the trainer writes when training is complete are
+        among these events: for prime-rl the orchestrator's and the trainer's. The launcher's exit
+        code is not considered, because a code of 0 proves nothing.
         """

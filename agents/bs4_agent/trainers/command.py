@@ -29,7 +29,7 @@ class PrimeRlTrainer(Trainer):
     _grammar: Grammar
 
     def environment(self, spec: LaunchSpec) -> Mapping[str, str]:
-        """Return an empty mapping, because prime-rl's configs name no variables."""
+        """Return an empty mapping, because a prime-rl config sets no environment variables."""
         return {}
 
     def needs(self, spec: LaunchSpec) -> Mapping[str, Any]:
@@ -43,8 +43,9 @@ class PrimeRlTrainer(Trainer):
         return lines.parse(source, raw)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts of which every line of the log `source` that means an event holds at least
-        one. Events of a kind in `passing` are not counted.
+        """Return a list of texts of which every line of the log `source` that means an event
+        contains at least one, so that other lines need not be parsed. Lines that mean only events
+        of a kind in `passing` need not contain any.
         """
         return self._grammar.words(source, passing)
 
@@ -53,7 +54,9 @@ class PrimeRlTrainer(Trainer):
         return launcher.with_component(self._grammar.event(source, line))
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which part of the trainer a process is, such as "rank", or None if it is none."""
+        """Return which part of the trainer a process is, such as "rank", by its command line and
+        its short name `comm`. Return None for a process that is no part of the trainer.
+        """
         return launcher.component(cmdline, comm)
 
     def checkpoints(self, spec: LaunchSpec) -> list[Checkpoint]:
@@ -88,9 +91,10 @@ def client_url(address: Any) -> str:
 
 
 def named(spec: LaunchSpec, current: Settings) -> list[str]:
-    """Return the words of the command line that name the config: `@` and the file, as two words,
-    because neither prime-rl generation understands `@FILE`. The list is empty if the spec's options
-    name the config already.
+    """Return the words to put on the command line so that the trainer reads the config of `spec`:
+    `@` and the file, as two words, because neither prime-rl generation understands `@FILE`. The
+    list is empty if `current`, the settings that the spec's own options give, names the config
+    already.
     """
     if str(spec.config) in current.arguments.files:
         return []  # `--trainer @ a --orchestrator @ b`: the files are among the options
@@ -98,9 +102,9 @@ def named(spec: LaunchSpec, current: Settings) -> list[str]:
 
 
 def checkpointing(current: Settings) -> list[str]:
-    """Return the words of the command line that switch the saving of checkpoints on, as far as the
-    config and the options have not done so. The list is empty if `--no-ckpt` forbids it or nothing
-    is missing.
+    """Return the words to add to the command line so that checkpoints are saved, as far as the
+    present settings `current` do not say so already. The list is empty if the option `--no-ckpt`
+    forbids saving or if nothing has to be added.
 
     `--ckpt` keeps the values of a [ckpt] table in the config. If no interval is set, one of 10
     steps is added, because otherwise only the last step would be saved. An interval of 0, which
@@ -149,8 +153,9 @@ def program(spec: LaunchSpec, scripts: Mapping[str, str], modules: Mapping[str, 
 
 
 def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the launch spec that the words after `rl` on a command line describe. Only the words
-    are used: the run is named "run" and the output directory is `outputs`. Return None if the words
+    """Return the launch spec that `words`, the words after `rl` on a command line, describe, for
+    the trainer with the id `trainer` started in the directory `cwd`. No config is read, so the run
+    is named "run" and the output directory is `outputs` in the result. Return None if the words
     name no config.
     """
     arguments = settings.parse_arguments(words)
@@ -169,8 +174,9 @@ def resolved(trainer: str, words: Sequence[str], cwd: Path) -> LaunchSpec | None
 
 def launched(trainer: str, cmdline: Sequence[str], cwd: Path, entry: str) -> LaunchSpec | None:
     """Return the launch spec of a process that runs the console script `entry` (such as
-    `inference`), from the words of its command line alone; see `resolved`. Return None for any
-    other process.
+    `inference`), for the trainer with the id `trainer`. It is made from the words of the command
+    line alone, as by `resolved`. Return None for a process that does not run this script, or whose
+    words name no config.
     """
     found = launcher.launch_words(cmdline, entry)
     if found is not None:

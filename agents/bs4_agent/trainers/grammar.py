@@ -32,8 +32,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
 
 def pattern(template: str) -> tuple[re.Pattern[str], Mapping[str, str]]:
-    """Return a rule's template as a compiled regular expression, and the type of each name in it:
-    "" (a number), "i" (an integer), "d" (a duration), "w" (a word) or "t" (any text).
+    """Return a rule's template as a compiled regular expression, and a mapping of the names in the
+    template to the types of their values: "" (a number), "i" (an integer), "d" (a duration), "w" (a
+    word) or "t" (any text).
     """
     types: dict[str, str] = {}
     pieces: list[str] = []
@@ -126,9 +127,9 @@ class Grammar:
             self._rules.setdefault((rule.source, rule.level), []).append((rule, expression, types))
 
     def words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts of which every line of the log `source` that means an event holds at least
-        one. If "" is among them, any line may mean an event. Events of a kind in `passing` are not
-        counted.
+        """Return a list of texts of which every line of the log `source` that means an event
+        contains at least one, so that other lines need not be parsed. If "" is among them, any line
+        may mean an event. Lines that mean only events of a kind in `passing` need not contain any.
         """
         side, texts = _side(source), set()
         for (where, _), known in self._rules.items():
@@ -185,10 +186,11 @@ def _side(source: str) -> str:
 
 
 def finished_sides(events: Sequence[Event]) -> set[str]:
-    """Return the sides, such as "trainer", that wrote their final line: those of the events of kind
-    `finished`. The set is empty if there are none.
+    """Return the sides, such as "trainer", that have written their final line, which is so if an
+    event of kind `finished` of that side is among `events`. The set is empty if there is no such
+    event.
 
-    The launcher's final line proves nothing, because it also comes if the orchestrator gave up its
-    cleaning up with `os._exit(0)`.
+    The launcher's final line does not prove that training is complete, because the launcher also
+    writes it after the orchestrator has given up its clean-up with `os._exit(0)`.
     """
     return {event.side for event in events if event.kind == "finished"}

@@ -128,8 +128,8 @@ def kernel(text: str) -> LogLine:
 
 def other(text: str, rank: int | None = None) -> LogLine | None:
     """Return the parts of a line that has a header of Python's logging, in one of several formats,
-    or is one of wandb's lines of JSON. Return None for any other line. `rank` is put into the
-    result.
+    or that is one of wandb's lines of JSON. Return None for any other line. `rank` becomes the
+    `rank` of the result.
     """
     if text[:1] == "{":
         return _slog(text, rank)

@@ -195,11 +195,13 @@ def launch_words(cmdline: Sequence[str], entry: str = "rl") -> tuple[list[str], 
 def generation(
     script: Path | None, cwd: Path, arguments: Arguments, settings: Settings
 ) -> str | None:
-    """Return the id of the trainer to which a prime-rl launcher belongs, which says its generation.
-    Return None if nothing shows it.
+    """Return the id of the trainer, that is the generation of prime-rl, to which a launcher process
+    belongs. `script` is the path of its console script or None, `cwd` its working directory,
+    `arguments` and `settings` what its command line and its config say. Return None if none of
+    these shows the generation.
 
-    The module that its console script imports decides, if the script can be read. Otherwise options
-    and settings that only one generation has decide.
+    If the script can be read, the module that it imports decides. Otherwise options and settings
+    decide that only one generation has.
     """
     for candidate in (script, cwd / ".venv" / "bin" / "rl"):
         if candidate is not None and (found := _by_entry_point(cwd / candidate)) is not None:
@@ -239,9 +241,9 @@ def _by_entry_point(script: Path) -> str | None:
 
 
 def with_component(event: Event | None) -> Event | None:
-    """Return the event with the value `component` if it says that a child of the launcher failed:
-    the part of the trainer that the child is, such as "env-server" for `Error: Train env server x
-    failed ...`. Other events and None come back unchanged.
+    """Return the event. If it says that a child of the launcher failed, the returned event also has
+    the value `component`: which part of the trainer that child is, such as "env-server" for the
+    line `Error: Train env server x failed ...`. Any other event and None are returned unchanged.
     """
     if event is None or event.kind != "child-failed" or "component" in event.values:
         return event

@@ -277,9 +277,9 @@ class Clock:
     their order.
 
     `anchor_wall` is a wall second within half a day of the first line, such as the attempt's start.
-    `tz` is the offset of the run's times from UTC in seconds, or None for this machine's offset at
-    the anchor. It does not change, so after a change to or from summer time the results are off by
-    an hour.
+    `tz` is how many seconds the times in the log are ahead of UTC, or None for this machine's
+    offset at `anchor_wall`. The offset never changes afterwards, so after a change to or from
+    summer time the results are off by an hour.
     """
 
     def __init__(self, anchor_wall: float, tz: int | None = None) -> None:

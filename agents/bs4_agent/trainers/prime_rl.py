@@ -84,12 +84,12 @@ class PrimeRl(PrimeRlTrainer):
         has one.
 
         `--clean` is never in it, because it removes the run directory with its checkpoints; if the
-        config asks for it, `--no-clean` is added. A bare `--resume` is never in it, because it
-        takes the largest step directory, whole or not.
+        config asks for that, `--no-clean` is added. A bare `--resume` is never in it, because
+        prime-rl then takes the largest step directory, whole or not.
 
-        Raises BadConfig for a resume at 0 (steps count from 1), for a config or options that resume
-        although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm and for a
-        component that it does not have.
+        Raises BadConfig for a resume at step 0 (steps count from 1), for a config or options that
+        resume although the spec starts afresh, and for a dry run. Raises NotApplicable for Slurm
+        and for a component that this generation does not have.
         """
         if spec.argv:
             return list(spec.argv)

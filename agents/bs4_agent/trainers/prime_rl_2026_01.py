@@ -183,8 +183,8 @@ class PrimeRl2026_01(PrimeRlTrainer):  # noqa: N801  (the generation's name is i
 
     def inference_url(self, spec: LaunchSpec) -> str:
         """Return the base URL of the inference engine, on port 8000 of this machine unless the
-        config sets another address. If the config starts no engine (it has no [inference] table),
-        it is the address to which the orchestrator connects, if that is set.
+        config sets another address. If the config starts no engine (it has no [inference] table)
+        but sets the address to which the orchestrator connects, return that address.
         """
         current = settings.settings_of(spec, watching=True)
         base = current.get("orchestrator.client.base_url")

@@ -35,7 +35,9 @@ class Proc(NamedTuple):
 
 
 def ids() -> tuple[str, ...]:
-    """Return the ids of all trainers that the agent knows, such as that of verl."""
+    """Return the ids of all trainers that the agent knows, one for each generation of prime-rl and
+    one for verl.
+    """
     return tuple(_TRAINERS)
 
 
@@ -50,9 +52,10 @@ def get(id_: str) -> Trainer:
 
 
 def recognise(cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
-    """Return the spec with which a launcher was started, from its command line and working
-    directory. It tries every trainer. Return None if the process is no launcher, or if its command
-    line hides too much; then `recognise_tree` may know.
+    """Return the spec with which a launcher was started, from its command line and its working
+    directory, for whichever trainer recognises them. Return None if the process is no launcher, or
+    if its command line hides too much. In the second case `recognise_tree` may still recognise it
+    from the processes around it.
     """
     for trainer in _TRAINERS.values():
         if (spec := trainer.recognise(cmdline, cwd)) is not None:

@@ -51,7 +51,9 @@ class Arguments:
 
     @property
     def files(self) -> set[str]:
-        """Return the config files that belong to one key only, as `a` in `--trainer @ a`."""
+        """Return the config files that are given for one key only, such as `a` in `--trainer @ a`.
+        The config file behind a bare `@` is not among them.
+        """
         return {path for _, path in self.nested}
 
     def last(self, key: str) -> Any:
@@ -189,11 +191,11 @@ class Settings:
 
 
 def settings_of(spec: LaunchSpec, *, watching: bool = False) -> Settings:
-    """Return the settings with which `spec` starts. Raises BadConfig if a config file is missing,
-    is no TOML or is not known.
+    """Return the settings with which `spec` starts: those of its config files, overridden by those
+    of its command line. Raises BadConfig if a config file is missing, is no TOML or is not known.
 
-    With `watching` such a file counts as empty and nothing is raised. A run goes on when its config
-    is moved away or half edited, and must stay visible.
+    With `watching` such a file counts as empty and nothing is raised, because a run goes on when
+    its config is moved away or half edited, and must stay visible.
     """
     if spec.config == UNKNOWN_CONFIG and spec.trainer == "verl":
         return Settings({})  # Hydra's words are all there is, and the spec has them

@@ -103,10 +103,12 @@ class StepReader:
         self._sides: dict[tuple[int, str], dict[int, _Known]] = {}
 
     def anchor(self, attempt: int, wall: float) -> None:
-        """Set the time of an attempt, so that its lines with only a time of day can be dated.
-        `wall` is a wall second within half a day of its first line.
+        """Set the time of attempt number `attempt`, so that its log lines that have only a time of
+        day can be dated. `wall` is a wall second within half a day of the attempt's first line,
+        such as the attempt's start.
 
-        Without this the attempt's records have no `log_t`, unless its lines carry a date.
+        If this is never called for an attempt, its records have no `log_t`, unless the lines
+        themselves carry a date.
         """
         if self._anchors.get(attempt) != wall:
             self._anchors[attempt] = wall
@@ -115,12 +117,14 @@ class StepReader:
     def feed(
         self, source: str, raw: bytes, cursor: str, attempt: int, *, near: float | None = None
     ) -> list[StepRecord]:
-        """Read one raw line of the log `source`, which begins at `cursor`, and return the records
-        that it makes. The list is mostly empty.
+        """Read one raw line of the log with the name `source`, such as "trainer", and return the
+        step records that it makes. Most lines make none, and the list is then empty. `cursor` is
+        the place of the line in the log's stream, and `attempt` the number of the attempt that
+        wrote it.
 
-        `near` is the file's mtime if the line has just been written, and None for an old line; see
-        `Clock.resolve`. Pass every line of the log, because the lines between two steps show that a
-        day has passed.
+        `near` is the wall second at which the file was last changed if the line has just been
+        written, and None for an old line; see `Clock.resolve`. Pass every line of the log, because
+        the lines between two steps show that a day has passed.
         """
         line = self._trainer.parse_line(source, raw)
         wall = (
@@ -154,12 +158,13 @@ class StepReader:
     def feed_metrics(
         self, raw: bytes, attempt: int, *, since: float | None = None
     ) -> list[StepRecord]:
-        """Read one line of the metrics file and return the record that it completes, as a list of
-        one. The list is empty if the line completes none, because a step's numbers come in several
-        lines, of which the last has the duration.
+        """Read one line of the metrics file and return a list with the record that is complete with
+        it. The list is empty for most lines, because a step's numbers come in several lines, of
+        which the last has the duration. `attempt` is the number of the present attempt.
 
-        Lines of before wall second `since`, the start of the attempt, are skipped. The file has the
-        lines of earlier attempts too, and a step that is done again must not get their numbers.
+        `since` is the wall second at which that attempt started, or None. Lines from before it are
+        skipped, because the file also has the lines of earlier attempts, and a step that is done
+        again must not get their numbers.
         """
         try:
             row = loads(raw)

@@ -45,8 +45,8 @@ _METRICS = re.compile(r"metrics\.(\d{1,6})\.jsonl")
 
 
 class Verl:
-    """The trainer verl, in all its releases. What differs between releases is found out from their
-    files and lines; the version is used only where a command depends on it.
+    """The trainer verl, in all its releases. How releases differ is seen from their files and log
+    lines; the version number is used only where a command depends on it.
     """
 
     id = VERL
@@ -62,13 +62,13 @@ class Verl:
         """Return `env VERL_FILE_LOGGER_PATH=... python3 -u -m verl.trainer.main_ppo key=value ...`
         as a list of words, or the spec's own `argv` if it has one. SFT is started through torchrun.
 
-        It always says where verl saves, that it saves, and from which step it resumes, if it does;
-        verl never searches the latest step itself, because its tracker may name a step that is
-        gone. Each attempt has its own metrics file and Hydra directory, because verl overwrites
-        both.
+        The command always says in which directory verl saves checkpoints, that it saves them, and
+        from which step it resumes, if it does. verl never searches the latest step itself, because
+        its tracker file may name a step that is gone. Each attempt has its own metrics file and
+        Hydra directory, because verl overwrites both.
 
-        Raises BadConfig if the config cannot be used or does not fit the spec, and NotApplicable
-        for other components than rl and sft and for a release whose SFT cannot resume.
+        Raises BadConfig if the config cannot be used or does not fit the spec. Raises NotApplicable
+        for other components than rl and sft, and for a release whose SFT cannot resume.
         """
         if spec.argv:
             return list(spec.argv)
@@ -232,14 +232,17 @@ class Verl:
         return verl_lines.event(source, line)
 
     def event_words(self, source: str, passing: Collection[str]) -> list[str]:
-        """Return texts of which every line of the log `source` that means an event holds at least
-        one. Events of a kind in `passing` are not counted. The list is empty for a log in which no
-        line means anything.
+        """Return a list of texts of which every line of the log `source` that means an event
+        contains at least one, so that other lines need not be parsed. Lines that mean only events
+        of a kind in `passing` need not contain any. The list is empty for a log in which no line
+        means an event.
         """
         return verl_lines.event_words(source, passing)
 
     def component(self, cmdline: Sequence[str], comm: str) -> str | None:
-        """Return which part of verl a process is, such as "worker", or None if it is none."""
+        """Return which part of verl a process is, such as "worker", by its command line and its
+        short name `comm`. Return None for a process that is no part of verl.
+        """
         return verl_processes.component(cmdline, comm)
 
     def recognise(self, cmdline: Sequence[str], cwd: Path) -> LaunchSpec | None:
@@ -316,14 +319,16 @@ class Verl:
         return -1
 
     def metrics_path(self, spec: LaunchSpec) -> Path | None:
-        """Return None, because verl's metrics file is read as a log of its own, `metrics`, and not
-        beside the logs.
+        """Return None always, because verl's metrics file is read as a log, with the name
+        `metrics`, and not as a metrics file.
         """
         # Its rows are the log `metrics`, which has the steps and their times.
         return None
 
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return None, because verl's metrics file is read as a log."""
+        """Return None always, because verl's metrics file is read as a log with the name `metrics`
+        instead.
+        """
         return None
 
     def inference_url(self, spec: LaunchSpec) -> str:

@@ -127,9 +127,9 @@ def event(source: str, line: LogLine) -> Event | None:
 
 
 def event_words(source: str, passing: Collection[str]) -> list[str]:
-    """Return texts of which every line of the log `source` that means an event holds at least one.
-    Events of a kind in `passing` are not counted. The list is empty for a log in which no line
-    means anything.
+    """Return a list of texts of which every line of the log `source` that means an event contains
+    at least one, so that other lines need not be parsed. Lines that mean only events of a kind in
+    `passing` need not contain any. The list is empty for a log in which no line means an event.
     """
     if source not in SOURCES:
         return []

@@ -137,9 +137,10 @@ def record(metrics: Metrics) -> dict[str, Any]:
 
 
 def validation(metrics: Metrics) -> dict[str, Any]:
-    """Return the values of an event of kind eval: `reward` (the first mean of a data source, or
-    else the first number), `env` (the name of that data source), and `validation`, as `validations`
-    returns it. Under SFT `loss` takes the place of the first two.
+    """Return the values of an event of kind eval, from the metrics of a validation: `reward` (the
+    first data source's mean score, or else the first number), `env` (the name of that data source),
+    and `validation`, the mapping that `validations` returns. Under SFT, `loss` is returned in place
+    of `reward` and `env`.
     """
     points = validations(metrics)
     if "val/loss" in metrics:
@@ -152,9 +153,9 @@ def validation(metrics: Metrics) -> dict[str, Any]:
 
 
 def validations(metrics: Metrics) -> dict[str, float]:
-    """Return the results of a validation, at most eight: the mean score on each data source by
-    name, or, if there is none, the numbers under `val/`, such as SFT's loss. Empty if the metrics
-    are of no validation.
+    """Return the results of a validation, at most eight, as a mapping. It has the mean score on
+    each data source by the data source's name. If there is no such score, it has the numbers whose
+    names begin with `val/`, such as SFT's loss. It is empty if the metrics are of no validation.
     """
     keys = _means(metrics) or [key for key in metrics if key.startswith("val/")]
     found = {}

@@ -20,9 +20,9 @@ _GPUS = 8
 
 
 def needs(spec: LaunchSpec, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the check before the start must know of a verl run's settings, such as the number
-    of GPUs; see Trainer.needs. `environment` are the variables that the run gets in addition to the
-    agent's.
+    """Return those settings of a verl run that the check before the start must know, such as the
+    number of GPUs, under the keys that this check uses for them; see Trainer.needs. `environment`
+    are the environment variables, by name, that the run gets in addition to the agent's.
     """
     known = verl_settings.flat(spec)
     rl = spec.component == "rl"
@@ -59,9 +59,9 @@ def ranks(spec: LaunchSpec) -> int:
 
 
 def interpreter(spec: LaunchSpec, *, absolute: bool = False) -> str:
-    """Return the path of the Python that runs verl: that of the environment that VIRTUAL_ENV in the
-    spec names, or else of `.venv` in the run's directory. If there is neither, it is the one on the
-    PATH: "python3", or with `absolute` its full path.
+    """Return the path of the Python that runs verl. It is in the environment that VIRTUAL_ENV in
+    the spec names, or else in `.venv` in the run's directory. If there is neither, it is the Python
+    on the PATH, returned as "python3", or with `absolute` as its full path.
 
     For a run in a container, the link to an interpreter need not resolve on the host, because its
     target may be only in the container.

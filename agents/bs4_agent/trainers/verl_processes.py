@@ -135,12 +135,12 @@ def start_words(cmdline: Sequence[str]) -> Start | None:
 
 
 def phase(titles: Iterable[str]) -> Phase | Literal[""]:
-    """Return what a verl run is doing now, such as "rollout" or "train", from the titles of its
-    live processes. Return "" if no title shows it. If titles show several phases, a fixed order
-    decides.
+    """Return what a verl run is doing now, such as "rollout" or "train", from the process titles of
+    its live processes. Return "" if no title shows it. If the titles show several phases, the one
+    that comes first in a fixed order is returned.
 
-    A busy worker has the method that it runs in its title. An idle one does not, so it shows
-    nothing.
+    A busy worker has the method that it runs in its title. An idle worker's title names no method,
+    so it shows nothing.
     """
     methods = []
     for title in titles:

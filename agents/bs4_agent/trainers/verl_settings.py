@@ -39,9 +39,10 @@ _FLOAT = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d+)?")
 
 
 def overrides(words: Sequence[str], before: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the settings `before`, changed by the `key=value` words of a command line, as one
-    table with dotted keys and plain values. A word `~key` removes that key. Words that are no
-    override are ignored.
+    """Return the settings `before` (None is none), changed by those of `words`, the words of a
+    command line, that are overrides. The result is one table with dotted keys and plain values. A
+    word `key=value` sets a key and `~key` removes it; all other words are ignored. `before` itself
+    is not changed.
     """
     found = dict(before or {})
     for word in words:
@@ -64,8 +65,8 @@ def is_override(word: str) -> bool:
 
 
 def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return those of `words` that are overrides (`key=value` and the like) and set none of `keys`.
-    All other words are left out.
+    """Return those of `words` that are overrides (such as `key=value`) of a key that is not in
+    `keys`. Overrides of these keys, and words that are no overrides, are left out.
     """
     kept = []
     for word in words:
@@ -76,8 +77,9 @@ def without(words: Sequence[str], keys: Sequence[str]) -> list[str]:
 
 
 def plain(text: str) -> Any:
-    """Return the value that a text of the command line stands for: a number, a boolean, None for
-    null, or a list of such values. Any other text is returned as it is, without quotes around it.
+    """Return the value for which `text`, the part after `=` in a word of the command line, stands:
+    a number, a boolean, None for null, or a list of such values. Any other text is returned as
+    text, without quotes around it.
     """
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
@@ -202,8 +204,9 @@ def bare(key: str) -> str:
 
 
 def component_of(keys: Iterable[str]) -> str | None:
-    """Return which component of verl has settings with these keys: "rl" if there is, for example,
-    an actor, "sft" if there is a model of its own. Return None if the keys do not show it.
+    """Return which component of verl a config is for, judged by the dotted keys of its settings. It
+    is "rl" if there are, for example, settings of an actor, and "sft" if `model` or `optim` is a
+    table at the top. Return None if the keys do not show it.
     """
     known = {bare(key).partition(".")[0] for key in keys}
     if known & {
@@ -220,11 +223,12 @@ def component_of(keys: Iterable[str]) -> str | None:
 
 
 def loggers(known: Mapping[str, Any], version: tuple[int, int] | None) -> list[Any]:
-    """Return the loggers with which the agent starts verl: those in the settings `known`, and the
-    file logger if `version` is known to have it.
+    """Return the loggers with which the agent starts verl. They are those that the settings `known`
+    name, and the file logger if this `version` of verl, (major, minor), has one.
 
-    If the settings name none, it is "console" and the file logger. verl's own default, which has
-    wandb and so needs a login, is returned only if this version has no file logger or is not known.
+    If the settings name none, they are "console" and the file logger. If in addition this version
+    has no file logger or is not known (None), they are verl's own default, "console" and "wandb",
+    of which the second needs a login.
     """
     given = known.get("trainer.logger")
     if isinstance(given, (list, tuple)):
@@ -261,9 +265,9 @@ def adapter(known: Mapping[str, Any]) -> bool:
 
 
 def flat(spec: LaunchSpec, words: Sequence[str] = ()) -> dict[str, Any]:
-    """Return every known setting of this run as one table with dotted keys: those of its config
-    file, changed by the spec's overrides, changed by `words`, the words of the command with which
-    it was really started. A config that cannot be read counts as empty.
+    """Return every known setting of the run as one table with dotted keys. It has those of the
+    spec's config file, changed by the spec's overrides, and then by `words`, the words of the
+    command with which the run was really started. A config that cannot be read counts as empty.
     """
     found = {}
     for name, value in of_file(spec, watching=True).items():
@@ -305,8 +309,8 @@ def _unquoted(text: str) -> str:
 
 
 def local_dir(known: Mapping[str, Any]) -> str | None:
-    """Return the directory of the checkpoints as the settings name it. Return None if it is not
-    set, or if it refers to other settings (`${...}`).
+    """Return the directory of the checkpoints as the settings `known` name it. Return None if they
+    do not name one, or if the name refers to other settings (`${...}`).
     """
     given = text(known, "trainer.default_local_dir") or text(known, "trainer.checkpoints_dir")
     if given is not None and "${" not in given:
@@ -315,15 +319,15 @@ def local_dir(known: Mapping[str, Any]) -> str | None:
 
 
 def names(known: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Return the name of the project and the name of the experiment in the settings. Each is None
-    if it is not set.
+    """Return the name of the project and the name of the experiment in the settings `known`. Each
+    of the two is None if the settings do not have it.
     """
     return text(known, "trainer.project_name"), text(known, "trainer.experiment_name")
 
 
 def integer(found: Mapping[str, Any], *keys: str) -> int | None:
-    """Return the value of the first of these keys that has a whole number, or None if none of them
-    has.
+    """Return the whole number that the settings `found` have for the first of `keys` that has one
+    there, or None if none of the keys has a whole number.
     """
     for key in keys:
         if isinstance(value := found.get(key), int) and not isinstance(value, bool):
@@ -332,7 +336,9 @@ def integer(found: Mapping[str, Any], *keys: str) -> int | None:
 
 
 def text(found: Mapping[str, Any], key: str) -> str | None:
-    """Return the value of `key` if it is a text that is not empty, and None otherwise."""
+    """Return the value of `key` in the settings `found` if it is a text that is not empty, and None
+    otherwise.
+    """
     value = found.get(key)
     if isinstance(value, str) and value:
         return value
@@ -340,9 +346,9 @@ def text(found: Mapping[str, Any], key: str) -> str | None:
 
 
 def version(cwd: Path) -> tuple[int, int] | None:
-    """Return the version of verl, (major, minor), that a run in `cwd` imports: that of a checkout
-    there, or else of what `.venv` there has installed. Return None if there is neither, as with an
-    interpreter of a container's image.
+    """Return the version of verl, (major, minor), that a run in the directory `cwd` imports. It is
+    the version of a checkout of verl there, or else of the verl that is installed in `.venv` there.
+    Return None if there is neither, as when the interpreter is that of a container's image.
     """
     for name in _CHECKOUTS:
         if (found := _said(cwd / name)) is not None:
