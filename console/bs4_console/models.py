@@ -131,8 +131,9 @@ class Model:
 
 @dataclass(frozen=True)
 class Remark:
-    """One remark on whether a model can be trained. `check` names what was checked and `level` how
-    serious the result is. `fix` says what to do next, or is "".
+    """One remark on whether a model can be trained. `check` names what was checked, `level` says
+    how serious the result is, and `message` is the result in words for a person. `fix` says what to
+    do next, or is "".
     """
 
     check: str

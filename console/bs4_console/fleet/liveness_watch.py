@@ -184,8 +184,10 @@ class LostWatch:
         return found
 
     def tick(self) -> None:
-        """Note what the console knows of each pod now, update the verdict on each, and start to ask
-        the provider about those for which it is time.
+        """Note what the console knows of each pod now and update the verdict on each pod. Start to
+        ask the provider about each pod that does not answer (at most every 30 seconds) or that
+        answers and has an open incident (at most every 300 seconds). The provider's answer comes
+        later.
         """
         for pod in self._pods():
             if pod.link.state in ("new", "recorded"):

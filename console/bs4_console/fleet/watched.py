@@ -32,9 +32,9 @@ class Fleet:
     """All pods that a console shows, with a session for each. It starts and stops the sessions and
     tells listeners which pod changed.
 
-    With `outside`, it also asks W&B about the pods' runs and providers about pods that do not
-    answer, with this machine's keys. With a `source`, it follows the inventory: a new pod is added,
-    a changed pod is connected to anew, and a removed pod is dropped.
+    With `outside`, the fleet also asks W&B about the pods' runs, and providers about pods that do
+    not answer, with the API keys on this machine. With a `source`, the fleet follows that source's
+    inventory: a new pod is added, a changed pod is connected to anew, and a removed pod is dropped.
     """
 
     def __init__(

@@ -42,11 +42,12 @@ async def resolved(
     live: PodSession, asked: LaunchRequest, *, setup: bool = False, otherwise: str = ""
 ) -> LaunchRequest:
     """Return the launch request with its trainer, component (rl or sft) and working directory
-    filled in, as its config on the pod shows them.
+    filled in, as the config that the request names on the pod shows them.
 
-    With `setup`, a named trainer is enough and no config has to exist yet. `otherwise` is the
-    trainer to use if the config can be read and does not show one. Raises UsageError if no trainer
-    can be determined, or if the config belongs to verl and the request names another trainer.
+    With `setup`, a request that names its trainer is accepted without reading a config, which need
+    not exist yet. `otherwise` is the trainer to use if the config can be read and does not show
+    one; "" means none. Raises UsageError if no trainer can be determined, or if the config belongs
+    to verl and the request names another trainer.
     """
     given = replace(asked, cwd=asked.cwd or HOMES.get(asked.trainer, ""))
     if asked.trainer and not asked.component:

@@ -42,8 +42,10 @@ _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 class LaunchRequest:
     """A person's request to launch a run on a pod. `resume` is the step to resume from, or "auto"
     to let the agent choose. `fresh` moves existing output to the run's trash first. `component` is
-    the trainer's program (rl or sft), and `overrides` are further arguments for it. `container` is
-    the container of the pod in which the run starts. All paths are on the pod.
+    what to start: the whole training (rl), one part of it (inference, orchestrator, trainer), or
+    sft or eval. `overrides` are further command-line arguments for it and `env` its environment
+    variables. `container` is the container on the pod in which the run starts, or "". All paths are
+    on the pod.
     """
 
     run: str
@@ -75,8 +77,8 @@ def key_of(plan_hash: str, run: str) -> str:
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the newest launch of `run` that has not ended, or None if there is none. The caller
-    follows it instead of starting a second one.
+    """Return the newest launch action of `run` that has not ended, or None if there is none. The
+    caller follows that action instead of starting a second launch.
     """
     found = [action for action in launches(state, run) if not action.ended]
     return max(found, key=attrgetter("accepted_t"), default=None)
@@ -166,9 +168,9 @@ async def prepare(live: PodSession, asked: LaunchRequest) -> Looked:
 
 async def asked_again(live: PodSession, ask: Callable[[], Awaitable[Answer]]) -> Answer:
     """Await `ask()` and return its answer. If the link to the pod is lost meanwhile, wait up to 60
-    seconds for a new link and ask again, three times in all. `ask` must not change anything on the
-    pod. Raises ChannelLost if the link is lost at the third time too, and Unreachable if no new
-    link comes.
+    seconds for a new link and call `ask` again, at most three times in all. `ask` must not change
+    anything on the pod. Raises ChannelLost if the link is lost during the third call too, and
+    Unreachable if no new link comes.
     """
     for _ in range(LINKS - 1):
         try:
@@ -190,8 +192,9 @@ def price_of(pod: str) -> float | None:
 
 async def plan(live: PodSession, asked: LaunchRequest, **record: Any) -> PlanView:
     """Ask the pod for a plan of the launch `asked`, and return the plan. `record` holds values
-    (price, phase) that are stored with the launch and do not change the plan's hash. Raises
-    RefusedError or NotApplicableError with the agent's reason if it makes no plan.
+    (`price` in US dollars an hour, `phase`) that are stored with the launch and do not change the
+    plan's hash; values that are None are left out. Raises RefusedError or NotApplicableError, with
+    the agent's reason, if the agent makes no plan.
     """
     kept = {}
     for name, value in record.items():
@@ -288,7 +291,9 @@ def _cost(body: Mapping[str, Any], run: RunState | None, price: float | None) ->
 
 
 def verdict(action: ActionView, state: PodState) -> list[str]:
-    """Return lines for a person that say how the launch ended and which commands to use next."""
+    """Return lines for a person that say how the launch `action` ended on the pod of `state`, and
+    which commands to use next.
+    """
     run, pod = action.run, state.name
     known = state.runs.get(run)
     # verl prints everything through its driver, so the launcher's log is its trainer's log.
@@ -322,5 +327,7 @@ def verdict(action: ActionView, state: PodState) -> list[str]:
 
 
 def again(asked: LaunchRequest, **changes: Any) -> LaunchRequest:
-    """Return a copy of the launch request in which the given fields are replaced."""
+    """Return a copy of the launch request `asked` in which fields are replaced. `changes` holds the
+    new values by the names of the fields.
+    """
     return replace(asked, **changes)

@@ -99,9 +99,10 @@ class Phases:
 @dataclass(frozen=True)
 class Standing:
     """The present place of a phased run. `phase` is the phase that was launched last, or None
-    before the first launch. `due` is True if the phase's condition is met and there is a complete
-    checkpoint to continue from; `why` gives the reason for either answer. `resumable` is the newest
-    complete step, or None. `live` is True while the run is alive.
+    before the first launch. `due` is True if the condition that ends this phase is met and there is
+    a complete checkpoint from which the next phase can continue; `why` says in words why `due` is
+    True or False. `resumable` is the newest step with a complete checkpoint, or None. `live` is
+    True while the run is alive.
     """
 
     phase: Phase | None
@@ -199,9 +200,10 @@ def _only(file: Path, table: Mapping[str, Any], known: Sequence[str], where: str
 
 
 def launched(state: PodState, wanted: Phases) -> tuple[Phase | None, Mapping[str, Any]]:
-    """Return the phase in which the run was last launched, and a description of that launch's
-    config (model, adapter). The result is None and an empty mapping if it was never launched.
-    Raises UsageError if the last launch belongs to no phase of this file.
+    """Return the phase in which the run was last launched, and a dictionary that describes the
+    config of that launch (model, adapter). If the run was never launched, return None and an empty
+    dictionary. `wanted` is the phase file. Raises UsageError if the last launch belongs to no phase
+    of that file.
     """
     started = []
     for action in guide.launches(state, wanted.run):

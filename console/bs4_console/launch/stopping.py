@@ -25,15 +25,16 @@ class StopStep:
 
 
 def processes(run: RunState) -> list[dict[str, Any]]:
-    """Return the run's living processes as the newest telemetry lists them (component, pid, ...).
-    The list is empty if the run is not alive.
+    """Return the run's living processes, each as a dictionary (component, pid, ...) from the newest
+    telemetry. The list is empty if the run is not alive.
     """
     return list(run.components) if run.alive else []
 
 
 def ended_first(pod: PodState, run: str) -> list[ActionView]:
-    """Return the actions on the run (launch, playbook, restore) that are still under way. Stopping
-    the run ends them first. The list is empty if there are none.
+    """Return the actions on the run `run` (launch, playbook, restore) that are still under way on
+    the pod. A stop of the run ends these actions before it ends the run's processes. The list is
+    empty if no such action is under way.
     """
     ended = ("launch", "playbook", "restore")
     actions = pod.ledger.actions.values()
@@ -45,8 +46,9 @@ def ended_first(pod: PodState, run: str) -> list[ActionView]:
 
 
 def steps(run: RunState) -> list[StopStep]:
-    """Return the signals that a stop of the run would send, in order, by the rules of its trainer.
-    Afterwards the agent reports any process that is left. The list is empty if no process is alive.
+    """Return the steps of a stop of the run, in order: the signals that the agent would send, by
+    the rules of the run's trainer. A process that is alive after the last step is only reported.
+    The list is empty if no process is alive.
     """
     living = processes(run)
     if not living:

@@ -67,8 +67,8 @@ class Seen:
 
     `home` is the agent's home directory on the pod and `python` the interpreter that runs the
     agent. `hooks` names the installed hooks (vast, runpod, cron, systemd). `facts` are the probe's
-    answers by name. `last` is the pod's record of the last start by a hook, or None if no hook has
-    started it yet.
+    answers by name, such as boot_id, crontab or linger. `last` is the pod's record of the last
+    start by a hook, or None if no hook has started the agent yet.
     """
 
     home: str
@@ -95,8 +95,8 @@ class Seen:
 
 async def probe(link: Transport, pod: str) -> Seen:
     """Probe a pod for boot hooks, without changing anything on it, and return what was found.
-    `link` is the connection and `pod` the name for messages. Raises NoAgentThere if no agent is
-    installed on the pod.
+    `link` is the connection to the pod, and `pod` its name, which is used only in the message of an
+    error. Raises NoAgentThere if no agent is installed on the pod.
     """
     done = await link.run(["sh", "-c", _LOOK, "sh", _MARK, UNIT])
     facts, hooks = {}, []
@@ -118,13 +118,14 @@ async def probe(link: Transport, pod: str) -> Seen:
 def text(platform: str, seen: Seen) -> str:
     """Return the text of the boot hook for `platform` (vast, runpod, cron or systemd), ready for a
     person to paste: an on-start line, a container start command, a crontab line or a systemd unit.
+    `seen` is the pod's probe, from which the paths on the pod are taken.
     """
     return {"vast": _vast, "runpod": _runpod, "cron": cron_line, "systemd": unit}[platform](seen)
 
 
 def where(platform: str) -> str:
     """Return sentences that tell a person where to put the boot hook of `platform` (vast, runpod,
-    cron or systemd), and what it needs there to work.
+    cron or systemd), and what the hook needs on the pod to work.
     """
     return {
         "vast": (
@@ -196,9 +197,10 @@ def _home(seen: Seen) -> str:
 
 
 async def install(link: Transport, platform: str, seen: Seen) -> None:
-    """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. An
-    earlier hook of the same platform is replaced. Raises RefusedError with the pod's own message if
-    the command that installs it fails there.
+    """Install the boot hook of `platform`, which must be `cron` or `systemd`, on the pod. `link` is
+    the connection to the pod, and `seen` its probe, which gives the command to start. An earlier
+    hook of the same platform is replaced. Raises RefusedError with the pod's own message if the
+    command that installs the hook fails on the pod.
     """
     if platform == "cron":
         done = await link.run(["sh", "-c", _PUT_CRON, "sh", _MARK, cron_line(seen)])
@@ -229,8 +231,8 @@ async def remove(link: Transport, seen: Seen) -> list[str]:
 
 def verdict(seen: Seen) -> list[str]:
     """Return sentences for a person: which boot hooks are installed, whether they have started the
-    agent, and what would keep them from it (no linger, no cron daemon). Without a hook, the text
-    says so and names the hook that suits this machine, if there is one.
+    agent, and what would keep them from starting it (no linger, no cron daemon). Without any hook,
+    the text says so and names the hook that suits this machine, if one does.
     """
     facts = seen.facts
     if not seen.hooks:

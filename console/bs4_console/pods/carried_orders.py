@@ -27,9 +27,11 @@ _KEEP = ("last", "at_least", "milestones", "synced")
 
 
 def orders_of(state: PodState, run: str) -> tuple[dict[str, Any], ...]:
-    """Return the standing orders of `run`, as its pod's journal has them: checkpoint sync,
-    retention, playbook modes, and the further arguments of its launch. Each is the kind and body of
-    an action, without the run. The result is empty if the run has none.
+    """Return the standing orders of `run`, as its pod's journal has them, or () if the run has
+    none. Each order is a dictionary with `kind` (sync, keep, mode or launch) and the fields with
+    which an action of that kind is submitted, without the run. Kind `launch` holds only
+    `overrides`, the further arguments of the launch. An order that was taken back has only `kind`
+    and `off`.
     """
     ledger, found = state.ledger, []
     if (view := ledger.syncs.get(run)) is not None and view.order:
@@ -57,8 +59,9 @@ def overrides(orders: Sequence[Order]) -> tuple[str, ...]:
 
 
 def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
-    """Return the standing orders with a checkpoint sync to the object store `store` put first. If
-    they contain a sync already, they are returned unchanged.
+    """Return the standing orders with a checkpoint sync to the object store `store` (an address
+    like b2://BUCKET/PREFIX) put first. If the orders contain a sync already, even one that was
+    taken back, they are returned unchanged.
     """
     if any(order["kind"] == "sync" for order in orders):
         return tuple(orders)
@@ -67,8 +70,9 @@ def with_sync(orders: Sequence[Order], store: str) -> tuple[Order, ...]:
 
 async def renew(live: PodSession, run: str, orders: Sequence[Order]) -> dict[str, str]:
     """Submit a run's standing orders to the pod of `live`, except launch arguments and orders that
-    are in force there already or were taken back. Return the pod's reason for each order that it
-    refused, by kind; an empty dictionary means that none was refused.
+    are in force on that pod already or were taken back. Return a dictionary from the kind of each
+    order that the pod refused (sync, keep or mode) to the pod's reason; it is empty if no order was
+    refused.
     """
     refused: dict[str, str] = {}
     for order in orders:

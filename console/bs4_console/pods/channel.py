@@ -134,9 +134,10 @@ class Channel:
         return _chunk(frame)
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Ask the agent one question about `stream` and return the result. `op` is stat, seek-line,
-        seek-time, search or list, and `parameters` are that operation's own. If the result holds
-        `next`, the search is not finished: call again with `next` as the parameters.
+        """Ask the agent one question about `stream` and return the result, a dictionary whose keys
+        depend on `op`: stat, seek-line, seek-time, search, list and others. `parameters` are that
+        operation's own. If the result holds `next`, the agent has not finished the search: call
+        again with the contents of `next` as the parameters.
         """
         frame = await self._call({**parameters, "call": "query", "stream": stream, "op": op})
         result = frame.header.get("result")
@@ -148,11 +149,12 @@ class Channel:
             raise _mismatch(f"in its answer about {stream} {error}") from None
 
     async def submit(self, action: Mapping[str, Any], payload: bytes = b"") -> dict[str, Any]:
-        """Submit an action, which contains its own key, and return the agent's answer with the
-        fields `action` and `state`. The same key submitted again starts nothing a second time.
+        """Submit an action to the agent and return the agent's answer, with the fields `action` and
+        `state`. `action` holds the kind, the key (an id) and the fields of the action. The same key
+        submitted again starts nothing a second time.
 
-        The action is written to the pod's journal. `payload` holds the secrets of a set-up and is
-        not written there.
+        The agent writes the action to the pod's journal. `payload` holds the secrets of a set-up
+        and is not written there.
         """
         return (
             await self._call({"call": "submit", "action": dict(action)}, payload=payload)

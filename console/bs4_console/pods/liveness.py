@@ -45,13 +45,14 @@ LOST: frozenset[Word] = frozenset({"reclaimed", "ended"})
 
 @dataclass(frozen=True)
 class Sign:
-    """What one poll of one source (SSH, provider, W&B, ...) showed about a pod.
+    """What one poll of one source (ssh, port, network, provider, wandb, store, boot or run) showed
+    about a pod.
 
     `t` is the time of the poll in seconds of the observer's clock, the same clock for all signs of
-    one judgement. `word` is the result, from the fixed words of its source (`up`, `gone`,
-    `silent`). `seen_t` is the time of the reported fact by the source's own clock (heartbeat,
-    newest file, newest step), and is compared only with signs of the same source. `value` is the
-    boot id, or the state in the source's own words.
+    one judgement. `word` is the result, one of the source's fixed words (ssh: `up` or why it
+    failed; provider, wandb: running, stopped, gone, unknown). `seen_t` is the time of the reported
+    fact by the source's own clock (heartbeat, newest file, newest step), compared only with signs
+    of the same source. `value` is the boot id, or the state in the source's own words.
     """
 
     t: float
@@ -66,9 +67,10 @@ class Sign:
 class Rules:
     """How much evidence the verdict on a pod needs.
 
-    A source's answer counts when `samples` polls gave the same one, with at least `apart_s` seconds
-    between the first and the last of these polls. A sign older than `recent_s` seconds does not
-    show the present. A sign older than `window_s` seconds is ignored.
+    A source's answer counts when `samples` polls of that source gave the same answer, with at least
+    `apart_s` seconds between the first and the last of these polls. A sign older than `recent_s`
+    seconds says nothing about the present state, and a sign older than `window_s` seconds is
+    ignored.
     """
 
     samples: int = 2
@@ -82,8 +84,8 @@ class Verdict:
     """The judgement on what became of one pod. `word` is fine, network-only, rebooted, hung,
     reclaimed, ended or unknown.
 
-    `sentence` explains it to a person, and `next_step` says what the person can do ("" if nothing).
-    `evidence` are the signs that it rests on, oldest first.
+    `sentence` explains the word to a person, and `next_step` says what the person can do ("" if
+    nothing). `evidence` are the signs on which the judgement rests, oldest first.
     """
 
     word: Word
@@ -127,7 +129,8 @@ def of_sight(source: Literal["provider", "wandb", "store"], sight: Observation, 
 
 def judge(pod: str, signs: Iterable[Sign], now: float, rules: Rules | None = None) -> Verdict:
     """Judge from `signs` what became of the pod named `pod`, and return the verdict. `now` is the
-    present time on the same clock as the signs, which may come in any order. Without enough
+    present time in seconds of the clock that gave the times of the signs, which may come in any
+    order. `rules` say how much evidence is needed (None: the defaults of Rules). Without enough
     evidence the word of the verdict is `unknown`.
     """
     rules = rules or Rules()

@@ -42,8 +42,9 @@ FRESH_S = 600.0
 @dataclass(frozen=True, kw_only=True)
 class Observation:
     """What an external observer (the link, W&B, the provider) found out about a pod in one poll.
-    `state` is running, stopped, gone or unknown. Times are wall seconds of this machine, if the
-    observer gives them.
+    `state` is running, stopped, gone or unknown, and `raw_state` the same in the observer's own
+    word. `seen_t` is when the observed fact was true and `looked_t` when the poll was made, both in
+    wall seconds; `seen_t` is None if nothing was seen.
     """
 
     state: SightState
@@ -95,9 +96,9 @@ class ExternalObserver(Protocol):
 
 
 def without_the_pod(run: str, sight: Observation, now_t: float | None = None) -> str:
-    """Return a sentence about `run`, whose pod cannot be reached, from W&B's observation `sight` of
-    it. Return "" if W&B saw nothing. `now_t` is the present time in wall seconds; None means this
-    machine's clock.
+    """Return a sentence that says what W&B last saw of `run`, whose pod cannot be reached. `sight`
+    is W&B's observation of that run. Return "" if W&B saw nothing of the run. `now_t` is the
+    present time in wall seconds; None means this machine's clock.
     """
     age = sight.age_s(now_t)
     if age is None:

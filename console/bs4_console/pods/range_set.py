@@ -10,12 +10,13 @@ _WIDTH = 42
 
 
 class RangeSet:
-    """A set of byte ranges `[begin, end)`, sorted and disjoint, that is saved in the file `path`.
-    The mirror uses it to record which bytes of a stream it holds.
+    """A set of ranges of byte offsets, each from `begin` up to but not including `end`, sorted and
+    disjoint, that is saved in the file `path`. The mirror uses it to record which bytes of a stream
+    it holds.
 
-    Each write appends a line `begin end`, and ranges that touch are joined when the file is loaded.
-    A range that continues the one written last extends that line instead, so a stream that is only
-    followed has a single line.
+    Each write appends a line `begin end` to the file, and ranges that touch are joined when the
+    file is loaded. A range that continues the range written last extends that line instead, so a
+    stream that is only followed has a single line.
     """
 
     def __init__(self, path: Path) -> None:

@@ -76,9 +76,10 @@ class Listed:
 class Report:
     """The contents of a crash report file.
 
-    `head` is its report.json. `logs` are (source, generation, offset of the first byte, data).
-    `records` are the (segment number, data) of each record stream by its name. `beside` are further
-    files by name: dmesg.log, and files of the attempt and the config.
+    `head` is its report.json. `logs` are (source, generation, offset in the pod's log of the first
+    byte of data, data). `records` maps the name of each record stream (journal, telemetry, steps)
+    to (segment number, data) pairs. `beside` maps names to the bytes of further files: dmesg.log,
+    and files of the attempt and the config.
     """
 
     head: Mapping[str, Any]

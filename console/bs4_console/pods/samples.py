@@ -33,8 +33,9 @@ class _Pack:
 
 class Samples:
     """The newest telemetry records of one pod in the order in which they came, compressed in
-    memory. It holds about `most` records and drops the oldest. Records come about once a second,
-    and each has its time `t` in wall seconds. Records must not be changed after they were added.
+    memory. About `most` records are held; when more come, the oldest are dropped. Records come
+    about once a second, and the key `t` of each is its time in wall seconds of the pod. Records
+    must not be changed after they were added.
     """
 
     def __init__(self, most: int) -> None:

@@ -342,10 +342,12 @@ class PodSession:
         return place(result, "cursor")
 
     async def submit(self, kind: str, *, payload: bytes = b"", **body: Any) -> str:
-        """Submit an action of this kind to the pod and return its key. After a lost link it is
-        submitted again under the same key, so that it never runs twice. Its progress is in
-        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal. Raises
-        RefusedError if the pod is read-only here and `kind` is not "plan".
+        """Submit an action to the pod and return its key. `kind` is the action's kind (launch,
+        stop, plan, ...) and `body` holds its fields. After a lost link the action is submitted
+        again under the same key, so that it never runs twice; its progress is in
+        `state.ledger.actions[key]`. `payload` holds secrets and is written to no journal.
+
+        Raises RefusedError if the inventory makes the pod read-only and `kind` is not "plan".
         """
         if self.state.read_only and kind != "plan":
             raise RefusedError(

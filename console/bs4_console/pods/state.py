@@ -75,8 +75,9 @@ class Link:
         return self.state == "up"
 
     def set(self, state: LinkState, detail: str = "", next_step: str = "") -> None:
-        """Change the state of the link, and update since when it has been up or down. `detail` says
-        what is wrong and `next_step` what to do, each as a sentence for a person or "".
+        """Change the state of the link, and update the time since which the link has been up or
+        down. `state` is "up" or the word for why the link is not up. `detail` says what is wrong
+        and `next_step` what to do, each as a sentence for a person or "".
         """
         if "up" in (state, self.state) and state != self.state:
             # A link that was lost and is now unreachable has been down since it was lost.
@@ -90,8 +91,9 @@ class Link:
 
 @dataclass(kw_only=True)
 class RunState:
-    """One run on one pod. `view` is what the journal says of it; the other fields are its recent
-    steps, evaluations and processes.
+    """One run on one pod. `view` is what the journal says of the run; the other fields are its
+    recent steps, evaluations and processes. `step_seen` is in seconds of the console's monotonic
+    clock.
     """
 
     view: RunView
@@ -300,8 +302,9 @@ class PodState:
         return False
 
     def apply_telemetry(self, record: dict[str, Any], *, kept: bool = False) -> None:
-        """Apply one checked telemetry record to the state. `kept` is True if the record comes from
-        the mirror; its age is then computed from its own time instead of from its arrival.
+        """Apply one checked telemetry record to the state. `kept` is True if the record was read
+        from the mirror on this machine; its age is then computed from the time in the record.
+        Otherwise its age counts from now, when it arrived.
         """
         self.links.fill(record)
         self.telemetry.append(record)
@@ -334,9 +337,9 @@ class PodState:
         )
 
     def worst(self) -> tuple[int, str]:
-        """Return the most serious problem of this pod as (rank, phrase). The rank is 0 for no
-        problem, 2 for a warning, 3 if the pod cannot be reached, and 4 for a critical incident. The
-        phrase is for a person, and "" for rank 0.
+        """Return the most serious problem of this pod as (rank, phrase). A higher rank is more
+        serious: 0 is no problem, 2 a warning, 3 a pod that cannot be reached, and 4 a critical
+        incident. The phrase is for a person, and "" for rank 0.
         """
         incidents = self.ledger.open_incidents()
         for incident in incidents:

@@ -121,8 +121,9 @@ class Api:
             raise self.doubt(why, label) from None
 
     def doubt(self, why: str, label: str) -> InDoubt:
-        """Make the error for a create whose result is not known: the machine `label` may or may not
-        exist, for the reason `why`. The error is returned and not raised.
+        """Make the error for a request to create the machine `label` whose result is not known: the
+        machine may or may not exist. `why` is a text that says what went wrong. The error is
+        returned and not raised.
         """
         return InDoubt(
             self.provider,

@@ -27,8 +27,9 @@ _FINGERPRINT = re.compile(r"(?<![A-Za-z0-9])SHA256:[A-Za-z0-9+/]{43}")
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What a provider's API can do, as True or False for each ability. If a search wants something
-    that the API cannot do, the provider returns no offers.
+    """What a provider's API can do; each field is True if it can. If a person searches for
+    something that the API cannot do, such as an interruptible machine, the provider returns no
+    offers.
     """
 
     interruptible: bool = False
@@ -51,9 +52,9 @@ class Capabilities:
 
 @dataclass(frozen=True, kw_only=True)
 class Want:
-    """The machine that a person searches for. `max_price` is the most that the whole machine (not
-    one GPU) may cost, in US dollars an hour, or None for no cap. `count` is the number of GPUs and
-    `disk_gb` the size of the disk in GB.
+    """The machine that a person searches for. `gpu` is a name as in gpus.py, `count` the number of
+    GPUs, and `disk_gb` the size of the disk in GB. `max_price` is the most that the whole machine
+    (not one GPU) may cost, in US dollars an hour, or None for no cap.
     """
 
     gpu: str
@@ -126,9 +127,10 @@ class Offer:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """One machine in an account, as its provider describes it now. `host`, `port` and `user` are
-    its SSH address. `created_t` is in wall seconds. A value that the provider has not given (yet)
-    is None.
+    """One machine in an account, as its provider describes it now. `id` is the provider's id, and
+    `label` the name that was given when it was rented, or None. `host`, `port` and `user` are its
+    SSH address. `price` is in US dollars an hour, and `created_t` in wall seconds. A value that the
+    provider has not given (yet) is None.
     """
 
     provider: str
@@ -182,7 +184,8 @@ class Provider(Protocol):
 
     async def create(self, offer: Offer, want: Want, label: str, public_key: str) -> str:
         """Rent the machine of `offer` with one request, name it `label`, and return the provider's
-        id for it.
+        id for the machine. `want` gives the disk, the image and the start command, and `public_key`
+        is the SSH key that has to open the machine.
 
         Raises Refused if the request was surely not sent or the provider declined it, and InDoubt
         if the machine may exist after a failure.

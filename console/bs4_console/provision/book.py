@@ -110,8 +110,8 @@ class Book:
 
     def intend(self, run: str, offer: Offer, want: Want, who: str, key: str = "") -> Intent:
         """Write a new intent to rent `offer` for `run` and return it; it is on disk when this
-        returns. `who` is the person. `key` becomes the intent's ULID; "" makes a new one. Call this
-        inside `alone`.
+        returns. `want` is the machine that was searched for, and `who` the name of the person who
+        rents. `key` becomes the intent's ULID; "" makes a new one. Call this inside `alone`.
         """
         key = key or ulid()
         intent = Intent(
@@ -213,9 +213,10 @@ class Book:
     def spent(
         self, now_t: float | None = None, *, run: str | None = None, since_t: float = 0.0
     ) -> float:
-        """Return the US dollars that machines rented from here have cost between `since_t` and
-        `now_t`, for one run, or for all runs if `run` is None. A machine that may exist counts as
-        if it does. Both times are wall seconds; None for `now_t` means now.
+        """Return the US dollars that the machines in this journal have cost between `since_t` and
+        `now_t`: those of `run`, or of all runs if `run` is None. A machine of which it is unclear
+        whether it was made counts as if it was. Both times are wall seconds; None for `now_t` means
+        now.
         """
         now = time.time() if now_t is None else now_t
         intents = self.intents() if run is None else self.of_run(run)

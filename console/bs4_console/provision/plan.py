@@ -32,10 +32,11 @@ class SearchResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What would be rented for a run, within which limits. A person confirms it by its hash.
-    `max_price` is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no
-    cap), `hours` the planned hours, `spent` the US dollars spent so far, and `expires_t` the end of
-    validity in wall seconds.
+    """What would be rented for a run, within which limits. A person confirms the plan by its hash.
+    `want` is the machine that was searched for, and `offers` are tried in their order. `max_price`
+    is in US dollars an hour, `max_spend` in US dollars for the whole run (None: no cap), `hours`
+    the planned hours, and `spent` the US dollars that the run has cost so far. The plan is valid
+    until `expires_t` (wall seconds). `another` permits a second machine for a run that has one.
     """
 
     run: str
@@ -136,9 +137,9 @@ class Plan:
 
 
 def no_offers(want: Want, found: SearchResult) -> NoOffers:
-    """Make the error for a search that found no affordable offer. Its message names the cheapest
-    offer above the cap, if there is one, and the providers that did not answer. The error is
-    returned and not raised.
+    """Make the error for a search that found no affordable offer. `want` is what was searched for,
+    and `found` the result of the search. The message names the cheapest offer above the price cap,
+    if there is one, and the providers that did not answer. The error is returned and not raised.
     """
     asked = f"{want.count}x {want.gpu}" + (" interruptible" if want.interruptible else "")
     failed = "".join(f" {name} could not be asked." for name in found.failures)

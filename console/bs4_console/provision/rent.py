@@ -59,9 +59,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How often, and for how many seconds, the provider is polled while the result of an order is
-    awaited. `boot_s` is the time that a machine gets to start, `end_s` the time that it gets to
-    disappear, and `every_s` and `poll_s` are pauses between two polls.
+    """How often, and for how many seconds, the provider is polled until an order (to rent or to end
+    a machine) has taken effect. `boot_s` is the time that a machine gets to start, and `end_s` the
+    time that it gets to disappear. `every_s` and `poll_s` are the seconds between two polls, and
+    `looks` is a number of searches.
     """
 
     looks: int = 6
@@ -95,8 +96,8 @@ class Listed:
 
 class Provisioner:
     """Searches, rents and ends machines at several providers. `book` is the journal of rents, and
-    `who` is the person whom it names. `say` is called with a sentence about each thing that
-    happens.
+    `who` the name of the person that is written there. `patience` sets how long to wait (None: the
+    defaults). `say` is called with a sentence for a person about each thing that happens.
     """
 
     def __init__(

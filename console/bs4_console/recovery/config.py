@@ -33,9 +33,11 @@ MODES = ("ask", "auto")
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """The settings of one run in recover.toml, by which the recovery controller acts.
-    `identity_file` and `credentials` are paths on this machine; `cwd` and `output_dir` are paths on
-    the pod. `per_day` and `per_run` are budgets in US dollars.
+    """The settings of one run in recover.toml, by which the recovery controller acts. `store` is an
+    address like b2://BUCKET/PREFIX, and `mode` is ask or auto. `gpu`, `count`, `disk_gb` and
+    `region` describe a new machine, and `max_price` is the most that it may cost in US dollars an
+    hour. `per_day` and `per_run` are budgets in US dollars. `identity_file` and `credentials` are
+    paths on this machine; `cwd` and `output_dir` are paths on the pod.
     """
 
     run: str

@@ -66,10 +66,11 @@ SPEND_S = 90.0
 class Controller:
     """Watches one run and, if its machine is lost, continues the run on a new machine.
 
-    In mode "ask" nothing is rented until a person gives the plan's hash as `confirm`; in mode
-    "auto" the plan is carried out at once. `first` is the run's pod in recover.toml. `moved` is
-    True if a person says that they moved the run to that pod. With `dry` nothing is written, rented
-    or ended, and no lease is taken.
+    In mode "ask" nothing is rented until a person gives the hash of the shown plan as `confirm`; in
+    mode "auto" the plan is carried out at once. `first` is the machine that recover.toml names for
+    the run. `moved` is True if a person says that they moved the run to that machine. With `dry`
+    nothing is written, rented or ended, and no lease is taken. `seen` holds the signs of each
+    machine.
     """
 
     records: Records

@@ -71,10 +71,11 @@ class Grant:
 class Lease:
     """One controller's claim to be the only controller that acts for a run, kept as versions of a
     file in the object store. Errors of the store are raised unchanged, because without the store
-    nobody holds the lease.
+    nobody can hold the lease.
 
-    `owner` is a name that other controllers show to people. `mine` are the versions that this
-    controller wrote before a restart. `note` is called with each version that is written.
+    `owner` is this controller's name, which other controllers show to people. `mine` are the ids of
+    the versions of that file that this controller wrote before it was restarted. `note` is called
+    with the id of each version that is written. `ttl_s`, `settle_s` and `margin_s` are seconds.
     """
 
     def __init__(

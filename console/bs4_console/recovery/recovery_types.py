@@ -16,9 +16,9 @@ from bs4_console.recovery.state import Where
 @dataclass(frozen=True)
 class Limits:
     """What the recovery controller may spend on one run. Prices and budgets are in US dollars;
-    `max_price` is per hour of the whole machine. After `recoveries` recoveries in a row without a
-    new step, the next one needs a person. `ready_s` is the time in seconds that a recovery has from
-    the rent to the first new step.
+    `max_price` is per hour for the whole machine. After `recoveries` recoveries in a row in which
+    the run made no new step, a person has to start the next one. A recovery has `ready_s` seconds
+    from the rent of its machine to the first new step.
     """
 
     max_price: float
@@ -60,9 +60,10 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Report:
-    """What the pod itself says of the run. `step` is its newest step, and `complete` the newest
-    step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is True if
-    the run ended well.
+    """What the pod itself says of the run. `step` is the run's newest step, and `complete` the
+    newest step whose checkpoint is complete on the pod's disk; None means unknown. `finished` is
+    True if the run ended well, and `failed` says why its newest attempt ended badly ("" if it did
+    not).
     """
 
     step: int | None = None
@@ -75,12 +76,14 @@ class Report:
 
 
 class Absent(ConsoleError):
-    """Raised if the provider surely has no machine with the label in question."""
+    """Raised if the provider surely has no machine with the label for which `create` or `find` was
+    called.
+    """
 
 
 class Doubt(ConsoleError):
-    """Raised if it cannot be determined whether the provider has a machine with the label in
-    question.
+    """Raised if it cannot be determined whether the provider has a machine with the label for which
+    `create` or `find` was called.
     """
 
     exit_code = UNREACHABLE
@@ -93,9 +96,10 @@ class Failed(ConsoleError):
 
 
 class Hands(Protocol):
-    """The actions that the recovery controller can take on providers, pods and stores. Each may be
-    called again if it was interrupted at any point. A ConsoleError other than those named here
-    means that the action is not possible now; the controller tries again at its next poll.
+    """The actions that the recovery controller can take on providers, pods and stores for one run.
+    `where` is always the machine on which to act. Each method may be called again if an earlier
+    call was interrupted at any point. A ConsoleError other than those that the method names means
+    that the action is not possible now; the controller tries again at its next poll.
     """
 
     async def signs(self, where: Where) -> Sequence[Sign]:
@@ -175,9 +179,10 @@ Word = Literal[
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one poll by the recovery controller. `exit_code` is 0 if all is well, 1 if
-    something was not achieved, 3 if the state is unknown, and 4 if a plan waits for a person's
-    confirmation or another controller holds the lease.
+    """The result of one poll by the recovery controller: a word, a sentence for a person, and an
+    exit code. `exit_code` is 0 if all is well, 1 if something was not achieved, 3 if the state is
+    unknown, and 4 if a plan waits for a person's confirmation or another controller holds the
+    lease. `verdict` and `plan` are None if the poll made none.
     """
 
     word: Word

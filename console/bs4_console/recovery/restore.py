@@ -78,8 +78,8 @@ async def begin(live: PodSession, view: PlanView) -> str:
 
 
 def under_way(live: PodSession, run: str) -> ActionView | None:
-    """Return the restore of `run` that the pod has not finished yet, or None if there is none. The
-    caller follows it instead of starting a second one.
+    """Return the action on the pod that restores `run` and has not ended yet, or None if there is
+    none. The caller follows that action instead of starting a second restore.
     """
     return next((a for a in live.state.ledger.unfinished(NAME) if a.run == run), None)
 

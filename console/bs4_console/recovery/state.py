@@ -50,9 +50,10 @@ WORKING: tuple[Phase, ...] = ("renting", "setting-up", "restoring", "launching",
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """The machine on which a run is. `made` is True if a recovery controller or `provision create`
-    rented it under `label`, so that a controller may end it. `instance` is the provider's id.
-    `price` is in US dollars an hour, or None if unknown.
+    """The machine on which a run is. `pod` is its name in the inventory, and `provider` and
+    `instance` are the provider's name and its id for the machine. `made` is True if a recovery
+    controller or `provision create` rented the machine under `label`, so that a controller may end
+    it. `price` is in US dollars an hour, or None if unknown.
     """
 
     pod: str
@@ -81,9 +82,10 @@ class Where:
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
-    """One recovery of a run on a new machine. The run resumes from `step_before`. `step_after` is
-    the newest step done since then, or None while there is none. `t` is the time of the rent in
-    wall seconds, and `price` is in US dollars an hour.
+    """One recovery of a run on a new machine (not an attempt of the run). The run resumes from the
+    training step `step_before`. `step_after` is the newest step done since then, or None while
+    there is none. `t` is the time of the rent in wall seconds, and `price` is in US dollars an
+    hour.
     """
 
     label: str
@@ -134,8 +136,8 @@ class State:
         return self.attempts[-1]
 
     def idle(self) -> int:
-        """Return how many of the last recoveries, in a row, brought no new step. An attempt that is
-        still under way is not counted.
+        """Return how many of the last recoveries, in a row, ended without a new step of the run. A
+        recovery that is still under way is not counted.
         """
         count = 0
         for attempt in self.attempts:
@@ -177,8 +179,8 @@ class State:
         return replace(self, attempts=tuple(attempts))
 
     def with_attempt(self, **changes: Any) -> State:
-        """Return a copy of the state in which these fields of the newest recovery attempt are
-        replaced.
+        """Return a copy of the state in which fields of the newest recovery attempt are replaced.
+        `changes` holds the new values by the names of fields of Attempt.
         """
         return replace(self, attempts=(*self.attempts[:-1], replace(self.attempts[-1], **changes)))
 

@@ -78,8 +78,9 @@ class Verdict:
 @dataclass(frozen=True)
 class Truncation:
     """Why tool calls failed to parse, as counts of lines in an evaluation's log. `malformed` counts
-    the failures, `unrepaired` those that could not be repaired, and `causes` the lines for each
-    cause. `word` is the most frequent cause (truncated, not-json or escape), or none.
+    the failures, `unrepaired` the failures that could not be repaired, and `causes` maps each cause
+    (truncated, not-json, escape) to its number of lines. `word` is the most frequent cause, or
+    "none" if no cause was found.
     """
 
     malformed: int

@@ -30,9 +30,10 @@ class Incident:
 @dataclass(kw_only=True)
 class Attempt:
     """One attempt in the record of a run. `title` is a person's words for it ("First attempt
-    (OOM)"). The fields other than `title` and `text` are known only if an agent observed the
-    attempt. `resume` is the step from which it resumed, `overrides` are further arguments of its
-    command, and `phase` is its phase in a phased run. Times are wall seconds.
+    (OOM)") and `text` what is written about it. The other fields are known only if an agent
+    observed the attempt: `good` is True if it ended well, `resume` the step from which it resumed,
+    `overrides` further arguments of its command, and `phase` its phase in a phased run. Times are
+    wall seconds.
     """
 
     title: str
@@ -61,12 +62,12 @@ class Note:
 class RunRecord:
     """What the run log knows of one run. `source` is "log" if the record comes from the imported
     document, or else the name of the pod whose journal it was made from. `start` and `end` are
-    times as text.
+    times as text; `started_t` and `ended_t` are wall seconds.
 
     `version` is the config's version in the config registry, `lineage` names the version on which
-    that is based, and `phase` is the present phase of a phased run. `price` is in US dollars an
-    hour, `reward` is the newest known reward, and `pace_s` the seconds for a step. An unknown value
-    is "" or None.
+    that config version is based, and `phase` is the present phase of a phased run. `price` is in US
+    dollars an hour, `reward` the newest known reward, and `pace_s` the seconds for one step. An
+    unknown value is "" or None.
     """
 
     name: str

@@ -37,8 +37,9 @@ class Validation:
 
 def curves_of(rows: Iterable[Mapping[str, Any]]) -> list[Validation]:
     """Collect the validation curves from the step records of a run, the metric with the most points
-    first. Records of other sides (trainer, orchestrator) are ignored. The list is empty if there
-    was no validation.
+    first. Only records with a `side` of "eval:METRIC" are used, whose `val` is the value at their
+    `step`; records of the trainer and the orchestrator are ignored. The list is empty if there was
+    no validation.
     """
     found: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -73,9 +74,11 @@ def _best(points: Mapping[int, float], *, lower: bool) -> int | None:
 def add_to_report(
     curves: Iterable[Validation], report: Mapping[str, Any] | None, why: str = ""
 ) -> None:
-    """Write into each curve, in place, whether the checkpoints of its steps are complete. `report`
-    is the pod's report of checkpoints (from `checkpoints.listing.of_pod`), or None if it could not
-    be read; `why` is then the reason.
+    """Fill in the checkpoint fields of each curve in `curves`, in place; the report is only read.
+    `report` is the pod's list of the run's checkpoints, as `checkpoints.listing.of_pod` returns it.
+
+    If `report` is None, because the pod could not be asked, each curve gets the checkpoint state
+    "unknown", and `why` (a sentence by the caller) becomes its `checkpoint_why`.
     """
     for curve in curves:
         if report is None:

@@ -125,9 +125,10 @@ async def _install(
 
 
 def install_argv(python: str, token: str, archive: str, bundle: Bundle, *command: str) -> list[str]:
-    """Return the command that installs an uploaded bundle on a pod with the interpreter `python`.
-    `token` marks its lines of output. `command` are the arguments with which the agent is started
-    afterwards, or only "library" to start nothing.
+    """Return the command, as a list of words, that installs an uploaded bundle on a pod. `python`
+    is the interpreter there and `archive` the path of the uploaded file. `token` begins the lines
+    of output that are meant for the console. `command` are the arguments with which the agent is
+    started afterwards, or only "library" to start nothing.
     """
     about = [token, archive, bundle.sha256, bundle.name, f"{bundle.version} {bundle.build}"]
     return [python, "-IS", "-c", installer(), *about, *command]

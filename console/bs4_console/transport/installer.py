@@ -31,8 +31,8 @@ _ABANDONED_S = 3600
 
 
 class Failed(Exception):
-    """Raised on the pod if the installation failed. `kind` is a short code, and the text is the
-    detail; both are printed for the console.
+    """Raised on the pod if the installation failed. `kind` is no-space, checksum, unusable (the
+    bundle cannot run there) or error, and the text is the detail; both are printed for the console.
     """
 
     def __init__(self, kind: str, detail: str) -> None:
@@ -42,8 +42,13 @@ class Failed(Exception):
 
 def main(arguments: Sequence[str]) -> None:
     """Install an uploaded bundle on the pod, print `<token> ready`, and turn this process into the
-    agent's `attach` command. For the command "library" nothing is started after `ready`. If the
-    installation fails, print `<token> failed KIND DETAIL` and return.
+    agent. `arguments` are: the token that marks output for the console, the archive's path, its
+    SHA-256, the bundle's name (the hash of its contents), "version build", and the agent's own
+    arguments (`attach` ...).
+
+    If "library" stands in place of the agent's arguments, the bundle is one of libraries, and the
+    process ends after `ready`. If the installation fails, print `<token> failed KIND DETAIL` and
+    return.
     """
     token, archive, sha256, name, about, *command = arguments
     library = command == ["library"]
@@ -63,9 +68,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def install(archive: Path, sha256: str, name: str, about: str) -> Path:
-    """Check and unpack an uploaded agent bundle on the pod, make it the current one, and return its
-    directory. The file `archive` is removed in any case. Raises Failed if the archive is damaged,
-    the disk has too little space, or the bundle cannot run on this pod.
+    """Check and unpack an uploaded agent bundle on the pod, point the link `current` to it, and
+    return its directory, which is beside `archive` (the path of the uploaded tar.gz). `sha256` is
+    the hash that the archive must have, `name` the directory's name, and `about` the text "version
+    build", which is saved with the bundle.
+
+    `archive` is removed in any case. Raises Failed if it is damaged, the disk has too little space,
+    or the bundle cannot run on this pod.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles, bundles.parent) as half:
@@ -78,8 +87,9 @@ def install(archive: Path, sha256: str, name: str, about: str) -> Path:
 
 def install_library(archive: Path, sha256: str, name: str, about: str) -> Path:
     """Check and unpack an uploaded bundle of pure Python below `<home>/b2/` on the pod, point
-    `<home>/b2-current` to it, and return its directory. The file `archive` is removed in any case.
-    Raises Failed if the archive is damaged or the disk has too little space.
+    `<home>/b2-current` to it, and return its directory. The parameters are those of `install`. The
+    file `archive` is removed in any case. Raises Failed if the archive is damaged or the disk has
+    too little space.
     """
     bundles = archive.parent
     with _unpacked(archive, sha256, name, bundles) as half:

@@ -61,8 +61,9 @@ ATTACH = " ".join(_ATTACH.split("\n")).strip()
 @dataclass(kw_only=True)
 class Need:
     """What a pod reported because the wanted agent bundle did not run there. `pythons` are (100 *
-    major + minor, path) of its Pythons, and `broken` the paths of those that do not run. `free_kib`
-    is the free disk space for the agent in KiB, or None. `unwritable` is the error if its home
+    major + minor, path) of its Pythons, and `broken` the paths of Pythons that do not run.
+    `machine` and `system` are what uname says, and `home` is the agent's home directory. `free_kib`
+    is the free disk space for the agent in KiB, or None. `unwritable` is the error text if `home`
     cannot be written, else None. `current` is the installed bundle (name, version, build) or None.
     """
 
@@ -87,9 +88,11 @@ class Need:
 
 
 def script(token: str, name: str, mode: str, *arguments: str) -> list[str]:
-    """Return the shell command that attaches to the installed agent bundle `name`, or else reports
-    what the pod has. With the name ANY, any installed bundle will do. `mode` is LOOK, which changes
-    nothing on the pod, or the KiB that an installation needs. `token` marks the output's lines.
+    """Return the shell command, as a list of words, that attaches to the agent bundle `name` on a
+    pod, or else reports what the pod has. With the name ANY, any installed bundle will do. `mode`
+    is LOOK, which changes nothing on the pod, or the KiB of disk that an installation needs, as
+    text. `token` begins the lines of output that are meant for the console, and `arguments` are
+    passed on to the agent.
     """
     return ["sh", "-c", ATTACH, "bs4", token, name, mode, *arguments]
 

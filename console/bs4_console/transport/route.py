@@ -23,12 +23,13 @@ _OR_WITHOUT = "Correct it, or set ssh_config = false for the pod."
 
 @dataclass(frozen=True, kw_only=True)
 class Hop:
-    """One SSH server to log in to on the way to a pod: a jump host, or the pod itself. `entry` is
-    its name in the console's known_hosts.
+    """One SSH server to log in to on the way to a pod: a jump host, if `jump` is True, or the pod
+    itself. `entry` is its name in the console's known_hosts, and `label` its name in messages.
 
     `host`, `port` and `user` come from the inventory or a ProxyJump; `address`, `at` (the port) and
-    `login` are what ssh config makes of them. `identities` are private key files. `required` is
-    True if the person named them for this pod, so that each must be usable.
+    `login` are what ssh config makes of these three. `identities` are the paths of private key
+    files. `required` is True if the person named these files for this pod, so that each must be
+    usable.
     """
 
     entry: str

@@ -86,10 +86,10 @@ _CHECKS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], None]] = {
 
 
 def check(stream: str, op: str, answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a pod's answer to the query `op` on `stream`. A report of checkpoints (`checkpoints`,
-    `list`) is checked, and its texts become single lines without characters that a terminal acts
-    on; other answers are returned as they are, for the caller to check. Raises RecordRefused if a
-    field of the report is not what an agent sends.
+    """Check the answer of a pod's agent to the query `op` on `stream`, and return it. Only a report
+    of checkpoints (stream "checkpoints", op "list") is checked here, and its texts become single
+    lines without characters that a terminal acts on. Other answers are returned as they are, for
+    the caller to check. Raises RecordRefused if a field of the report is not what an agent sends.
     """
     rule = _CHECKS.get((stream, op))
     if rule is None:
