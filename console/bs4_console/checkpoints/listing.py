@@ -26,13 +26,16 @@ class Asks(Protocol):
     """An object that can query a pod: the part of PodSession and Channel that is needed here."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the pod's agent, and return the answer."""
+        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
+        fields, and return the agent's answer.
+        """
 
 
 async def of_pod(asks: Asks, run: str) -> dict[str, Any]:
-    """Ask a pod for the checkpoint report of one of its runs and return it: the checkpoints, the
-    step that can be resumed, and the forecast of the disk (see bs4_agent.checkpoints.report). A
-    report of several pages is put together; after `ceilings.PAGES` pages the rest is left out.
+    """Ask a pod for the checkpoint report of its run `run`, and return the report: the run's
+    checkpoints, the step that can be resumed, and the forecast of when the disk is full (see
+    bs4_agent.checkpoints.report). The agent sends a long report in pages, which are put together;
+    after `ceilings.PAGES` pages the rest is left out.
     """
     found = await asks.query("checkpoints", "list", run=run)
     rest = found
@@ -112,8 +115,9 @@ def line(found: Mapping[str, Any]) -> str:
 
 
 def outlook(found: Mapping[str, Any]) -> str:
-    """Return a phrase that says when the disk will be full of checkpoints, or that it will not be.
-    Returns "" if that is not known. `found` is a checkpoint report.
+    """Return a phrase about the disk, from the checkpoint report `found`: when it will be full of
+    checkpoints, for how many more there is room, or that all will fit. Returns "" if none of these
+    is known.
     """
     seen = found["forecast"]
     if seen["lasts"]:
@@ -130,8 +134,9 @@ def outlook(found: Mapping[str, Any]) -> str:
 
 
 def standing(state: PodState, run: str) -> str:
-    """Return one line about a run's retention order and what was last done or prevented by it, from
-    the pod's journal alone. Returns "" if the run has no retention order.
+    """Return one line about a run's retention order, from the pod's journal alone: the order
+    itself, and which checkpoints it deleted last or why it could not. Returns "" if the run has no
+    retention order.
     """
     record = state.ledger.orders.get(run)
     order = Order.of(record)
@@ -157,8 +162,9 @@ def standing(state: PodState, run: str) -> str:
 
 
 def order_text(order: Mapping[str, Any]) -> str:
-    """Return in words which checkpoints stay under a retention order, such as `the 3 newest
-    complete checkpoints stay, and every 50th step`, to be put into a sentence.
+    """Return in words which checkpoints stay under the retention order `order`, such as `the 3
+    newest complete checkpoints stay, and every 50th step`. The words have no capital and no full
+    stop, because they become part of a sentence.
     """
     text = f"the {order['last']} newest complete checkpoints stay"
     if order["at_least"] < order["last"]:
@@ -171,10 +177,10 @@ def order_text(order: Mapping[str, Any]) -> str:
 
 
 def foresight(found: Mapping[str, Any], last: int, milestones: int) -> str:
-    """Return a sentence about the checkpoints that a new retention order would delete at once.
-    `found` is a checkpoint report. `last` is the number of complete checkpoints that stay; steps
-    that are multiples of `milestones` stay too (0: none). This is a forecast: the pod itself
-    decides, and it also keeps checkpoints that are in use or in doubt.
+    """Return a sentence that says which of the run's checkpoints a new retention order would delete
+    at once. `found` is the run's checkpoint report. `last` is the number of complete checkpoints
+    that stay; steps that are multiples of `milestones` stay too (0: none). This is a forecast: the
+    pod itself decides, and also keeps checkpoints that are in use or in doubt.
     """
     own = ""
     if milestones and found["trainer_keeps"]:

@@ -47,15 +47,15 @@ async def plan(live: PodSession, asked: MergeRequest) -> PlanView:
 
 
 async def begin(live: PodSession, view: PlanView) -> str:
-    """Confirm the plan of a merge by its hash, and return the key of the action that now carries it
-    out.
+    """Confirm the plan `view` of a merge by its hash, so that the pod carries it out. Returns the
+    key of the action that does so.
     """
     return await live.submit(NAME, run=view.run, plan_hash=view.plan_hash)
 
 
 def under_way(state: PodState, run: str) -> ActionView | None:
-    """Return the merge of the run that has been submitted and has not ended, or None. If there is
-    one, it is to be watched, and no second one started.
+    """Return the merge of the run `run` that has been submitted and has not ended, or None if there
+    is none. A caller watches such a merge and starts no second one.
     """
     for a in state.ledger.actions.values():
         if a.kind == NAME and a.run == run and not a.ended:
@@ -64,8 +64,8 @@ def under_way(state: PodState, run: str) -> ActionView | None:
 
 
 def plan_lines(view: PlanView) -> list[str]:
-    """Return the lines that a person reads beside the plan's steps: how much disk space the merge
-    needs and how much is free on the pod, and the notes of the plan.
+    """Return the lines that a person reads together with the steps of the plan `view`: how much
+    disk space on the pod the merge needs, how much is free there, and the plan's notes.
     """
     body = view.plan
     disk = (

@@ -72,8 +72,9 @@ class StoreFailed(ConsoleError):
 
 @dataclass(frozen=True)
 class Prunable:
-    """The plan of removing old steps of one run from the object store. `keep` complete steps stay,
-    and multiples of `milestones`. `decision` says which steps would be removed and which stay.
+    """The plan of removing old steps of one run from the object store. The `keep` newest complete
+    steps stay, and steps that are multiples of `milestones` (0: none). `decision` says which steps
+    would be removed and which stay.
     """
 
     place: Place
@@ -168,8 +169,9 @@ def scan(store: B2Store, place: Place, run: str) -> RemoteRun:
 
 
 def older(store: B2Store, place: Place, run: str) -> list[SeedStep]:
-    """Return the steps of the run that other scripts had uploaded before this program existed,
-    oldest first. Empty if there are none. Raises StoreFailed if the store fails.
+    """Return the steps of the run in the store that were uploaded by other scripts, in their own
+    layout, before this program existed, oldest first. Empty if there are none. Raises StoreFailed
+    if the store fails.
     """
     try:
         return list(legacy_layout.read(store, Layout(place.prefix, run)).steps)
@@ -193,10 +195,10 @@ def plan_prune(store: B2Store, place: Place, run: str, keep: int, milestones: in
 
 
 def carry_out(store: B2Store, plan: Prunable) -> Pruning:
-    """Remove from the bucket the steps that a confirmed plan names, listing the bucket again before
-    each, and cancel unfinished uploads of steps older than all that stay. Returns what was removed
-    and what stayed. Raises RefusedError if the bucket has changed since the plan was made, and
-    StoreFailed if the store fails or the key may not delete.
+    """Remove from the bucket the steps that the confirmed plan `plan` names, and return what was
+    removed and what stayed. The bucket is listed again before each step. Unfinished uploads of
+    steps older than all that stay are cancelled. Raises RefusedError if the bucket has changed
+    since the plan was made, and StoreFailed if the store fails or the key may not delete.
     """
     layout = Layout(plan.place.prefix, plan.run)
     try:

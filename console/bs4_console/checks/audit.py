@@ -38,7 +38,7 @@ LIVE_S = 600.0
 @dataclass(frozen=True)
 class Found:
     """The result of checking a journal that lies on this machine. `checked` has the details. `last`
-    is the journal's newest record, or None if the journal is not whole.
+    is the number and digest of the journal's newest record, or None if the journal is not whole.
     """
 
     checked: Checked
@@ -71,8 +71,8 @@ def shown(text: bytes) -> str:
 
 def check_directory(directory: Path, where: Where = "directory", pod: str = "") -> Found:
     """Check the hash chain of the journal whose files lie in `directory`, and return the result.
-    `where` and `pod` only label the result. A journal without a record is "unknown". Raises OSError
-    if a file cannot be read.
+    `where` and `pod` are only put into the result, to say what the journal is. A journal without a
+    record has the status "unknown". Raises OSError if a file cannot be read.
     """
     checked = Checked(where=where, pod=pod, path=shown(os.fsencode(directory)))
     chain = ChainCheck(checked)
@@ -94,13 +94,14 @@ def check_directory(directory: Path, where: Where = "directory", pod: str = "") 
 async def check_live(
     transport: Transport, who: str, client: str, pod: str, kept: Mapping[str, Anchor]
 ) -> Checked:
-    """Read the journal of the agent that runs on a pod, check its hash chain, and return the
-    result. No agent is installed and nothing on the pod is changed. The transport is closed
-    afterwards.
+    """Read the journal of the agent that runs on the pod named `pod`, check its hash chain, and
+    return the result. No agent is installed and nothing on the pod is changed. `transport` is
+    closed afterwards.
 
-    `who` and `client` name this console to the agent. `kept` has the newest record of the pod's
-    journal that this machine keeps, by the name of the directory of the agent's home; the live
-    journal must contain it. If the pod cannot be reached, the result is "unknown", with the reason.
+    `who` is the person and `client` the name by which this console introduces itself. `kept` has
+    the newest record of the pod's journal that this machine keeps in its mirror, by the name of the
+    mirror's directory for the agent's home; the live journal must contain that record. If the pod
+    cannot be reached, the result is "unknown", with the reason.
     """
     checked = Checked(where="live", pod=pod, path="state/journal")
     try:

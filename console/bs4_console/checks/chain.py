@@ -39,8 +39,9 @@ class Break:
 
 @dataclass(frozen=True)
 class Anchor:
-    """One record of a journal that was copied elsewhere, to compare the journal with: `seq` is the
-    record's number and `digest` the SHA-256 of its line.
+    """The number and digest of one journal record, as kept at another place than the journal. A
+    journal that was not changed must contain it. `seq` is the record's number and `digest` the
+    SHA-256 of its line.
     """
 
     seq: int
@@ -51,8 +52,10 @@ class Anchor:
 class Checked:
     """The result of checking one journal. `where` says what was checked: files that this console
     "kept", a "live" pod, or another "directory". `path` is the journal's place there, and `pod` the
-    pod's name ("" for no pod). `breaks` is the number of broken places. `unknown` has the reasons
-    why something could not be checked, and `notes` further sentences.
+    pod's name ("" for no pod). `files` and `records` count what was read, and `first_seq` and
+    `last_seq` are the numbers of the first and last record. `breaks` is the number of broken
+    places, of which `first_break` is the first. `unknown` has the reasons why something could not
+    be checked, and `notes` further sentences for a person.
     """
 
     where: Where
@@ -101,8 +104,8 @@ class Checked:
 
 class ChainCheck:
     """Checks the hash chain of one journal whose lines are given to it in order. `checked` is the
-    result so far. Call `line` for each line, `hole` where lines are missing, and `end` after the
-    last line.
+    result for the lines so far. Call `line` for each line, `hole` at a place where lines are
+    missing for a known reason, and `end` after the last line.
     """
 
     def __init__(self, checked: Checked, anchor: Anchor | None = None) -> None:
@@ -116,8 +119,8 @@ class ChainCheck:
 
     @property
     def last(self) -> Anchor | None:
-        """Return the number and digest of the newest line, or None if there was no line yet or the
-        newest line is not a record.
+        """Return the number and digest of the record that was given last, or None if no line was
+        given yet or the last one is not a record.
         """
         if self._seq is None or self._digest is None:
             return None
@@ -168,9 +171,9 @@ class ChainCheck:
         self.checked.breaks += 1
 
     def end(self, file: str, offset: int) -> None:
-        """Check that the journal reaches at least to the record that was kept elsewhere; if it ends
-        earlier, this is a break. `file` and `offset` are the place where the journal ends. Call
-        this after the last line.
+        """Check that the journal reaches the number of the record that was kept elsewhere, if there
+        is one; a journal that ends before it is broken. The journal ends at byte `offset` of
+        `file`. Call this after the last line.
         """
         anchor, last = self._anchor, self.checked.last_seq
         if anchor is not None and last is not None and last < anchor.seq:

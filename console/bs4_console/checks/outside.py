@@ -33,9 +33,9 @@ _ENDED_S = 3600.0
 
 @dataclass(frozen=True)
 class Outside:
-    """What W&B said about one pod's runs when it was queried once. `sights` has the observation of
-    each run by the run's name. `incidents` are the incidents that follow from the observations, as
-    JSON objects. `coverage` has phrases about what could not be seen.
+    """What W&B said about one pod's runs at one time. `sights` maps each run's name to the
+    observation of it. `incidents` are the incidents that follow from the observations, as JSON
+    objects. `coverage` has phrases about what could not be seen.
     """
 
     sights: Mapping[str, Observation] = field(default_factory=dict)
@@ -66,8 +66,8 @@ class Outside:
 
 
 def watched(pod: PodState) -> list[RunState]:
-    """Return the pod's runs for which W&B is worth a query: they have reported where W&B shows
-    them, and they are running or ended less than an hour ago.
+    """Return the pod's runs for which W&B is worth a query. These are the runs that have reported
+    where W&B shows them, and that are running or ended less than an hour ago.
     """
     found = []
     for run in pod.runs.values():
@@ -123,10 +123,10 @@ async def ask(pod: PodState) -> Outside:
 
 
 def beside_the_pod(run: RunState, sight: Observation, now_t: float | None = None) -> str:
-    """Return a sentence if W&B disagrees with the pod, which answers and says that the run lives:
-    W&B shows the run as not running, or has not heard of it for ten minutes. Returns "" if they
-    agree, or if the run does not live. `now_t` is the present wall time in seconds; None means this
-    machine's.
+    """Return a sentence if W&B and the pod disagree about a run that lives according to the pod:
+    W&B shows it as not running, or has not heard of it for ten minutes. Returns "" if they agree,
+    if the run does not live, or if W&B did not say when it last heard of it. `now_t` is the present
+    wall time in seconds; None means this machine's.
     """
     age = sight.age_s(now_t)
     if age is None or not run.alive:
@@ -237,7 +237,7 @@ class Lookout:
         self._pods, self._every = pods, every
 
     async def run(self) -> None:
-        """Query W&B about all pods' runs, and again after a fixed number of seconds, until
+        """Query W&B about the runs of all pods, wait some seconds, and begin again, until
         cancelled.
         """
         while True:

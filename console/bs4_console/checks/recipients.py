@@ -33,8 +33,9 @@ ChannelKind = Literal["webhook", "ntfy", "apprise", "healthchecks"]
 @dataclass(frozen=True)
 class Channel:
     """One receiver of notices, as a table of notify.toml describes it. `url` is its address and
-    `token` its password, if it needs one. `least` is the mildest level that it receives. With
-    `fail`, a healthchecks channel is pinged at /fail below its address while something is critical.
+    `token` its password ("" if it needs none). `least` is the mildest level of which it wants
+    notices. With `fail`, a healthchecks channel is pinged at /fail below its address while
+    something is critical.
     """
 
     kind: ChannelKind
@@ -45,9 +46,9 @@ class Channel:
     fail: bool = False
 
     def wants(self, level: int, was: int) -> bool:
-        """Return True if the channel receives a notice of a change from level `was` to `level`. The
-        worse of the two decides, so a recovery goes to the channels that received the trouble.
-        Always False for healthchecks channels, which receive only pings.
+        """Return True if the channel receives a notice of a change from level `was` to level
+        `level`. The worse of the two levels counts, so that a channel that was told of a trouble is
+        also told of the recovery. Always False for healthchecks channels, which receive only pings.
         """
         graver = max(was, level, key=rank)
         return self.kind != "healthchecks" and not worse(self.least, graver)

@@ -14,9 +14,10 @@ from bs4_console.checks.verdict import CRITICAL, OK, UNKNOWN, WORDS, Verdict, ra
 
 @dataclass(frozen=True)
 class Notice:
-    """One message about a change of a pod's level. `level` is the level now and `was` the level
-    that was sent before. `text` has the reasons, and `t` is the wall time in seconds of the change.
-    `pod` is "" for a message that concerns no pod.
+    """One message about a change of a pod's level. `level` is the level now and `was` the level in
+    the message before this one (0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN). `text` has the reasons,
+    and `t` is the wall time of the change in seconds since 1970. `pod` is "" for a message that
+    concerns no pod.
     """
 
     pod: str
@@ -39,7 +40,9 @@ class Notice:
         return word
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the message as a JSON object, with levels as words."""
+        """Return the message as a JSON object with its fields. The levels are words, such as
+        "CRITICAL".
+        """
         return {
             "pod": self.pod,
             "status": WORDS[self.level],

@@ -48,7 +48,9 @@ class Sample(NamedTuple):
 class Verdict:
     """The health of one pod, or of a log or directory that was checked in place of a pod (then
     `pod` is its path). `level` is 0 OK, 1 WARNING, 2 CRITICAL or 3 UNKNOWN. `sentences` has the
-    reasons, worst first. `perfdata` has Nagios' numbers: it maps a label to "value;warn;crit".
+    reasons, worst first, and `found` everything that was checked. `perfdata` maps a label to
+    "value;warn;crit", as Nagios writes numbers, and `samples` has numbers for other monitoring.
+    `coverage` says what could not be seen.
     """
 
     pod: str
@@ -128,10 +130,10 @@ def unreachable(
     incidents: Sequence[dict[str, Any]] = (),
     outside: Outside | None = None,
 ) -> Verdict:
-    """Return the verdict on a pod whose link failed. It is UNKNOWN and not CRITICAL, because the
-    runs may be well. `sentence` says what is wrong with the link, and `incidents` are the incidents
-    of the link. `outside` has what W&B says about the runs: it is shown, and does not change the
-    level.
+    """Return the verdict on the pod named `pod`, whose link failed. It is UNKNOWN and not CRITICAL,
+    because the runs may be well. `sentence` says what is wrong with the link, and `incidents` are
+    the incidents of the link as JSON objects. `outside` has what W&B says about the runs, or is
+    None; it is shown, and does not change the level.
     """
     seen = outside or Outside()
     found, told = [Reason(UNKNOWN, "link", sentence)], []
@@ -213,9 +215,10 @@ def _wandb(pod: PodState, seen: Outside) -> list[Reason]:
 
 
 def verdict(name: str, found: Sequence[Reason], **more: Any) -> Verdict:
-    """Return a verdict named `name` on the things in `found`: its level is the worst of theirs. Its
-    sentences are about what is wrong, or about everything if nothing is wrong. `more` has further
-    fields of Verdict. `found` must not be empty.
+    """Return a verdict on the pod or path `name` from the results in `found`: its level is the
+    worst of theirs. Its sentences are about what is wrong, or about what is well if nothing is
+    wrong. `more` sets further fields of Verdict by name, such as `coverage`. `found` must not be
+    empty.
     """
     ordered = sorted(found, key=lambda item: -_RANK[item.level])
     sentences = [f.text for f in ordered if f.level != OK] or [

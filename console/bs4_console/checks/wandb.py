@@ -70,8 +70,8 @@ class WandbRun:
 
 @dataclass(frozen=True)
 class Account:
-    """The access of this machine to W&B: `base` is the server's address and `key` the key. `repr`
-    does not show the key.
+    """What this machine needs to query W&B: the address of the server, `base`, and the secret key,
+    `key`. `repr` does not show the key.
     """
 
     base: str
@@ -138,9 +138,9 @@ class WandbApi:
         await self._client.aclose()
 
     async def run(self, project: str, run: str, entity: str = "") -> WandbRun | None:
-        """Return one run by its W&B id, or None if W&B does not know it or does not show it to this
-        key. An empty `entity` means the entity to which the key belongs. Raises WandbError if W&B
-        could not be queried.
+        """Return the run that has the W&B id `run` in the project `project` of `entity` ("" means
+        the entity to which the key belongs). Returns None if W&B does not know the run or does not
+        show it to this key. Raises WandbError if W&B could not be queried.
         """
         if not entity:
             if self._entity is None:

@@ -69,13 +69,14 @@ class WatchedFiles:
 
 
 class Listener(Protocol):
-    """An object that takes the notices of each cycle of `watch`, such as a
+    """An object that is given the notices of each cycle of `watch` and delivers them, such as a
     checks.delivery.Notifier.
     """
 
     async def tell(self, notices: Sequence[Notice], level: int, summary: str) -> None:
-        """Deliver the notices of one cycle, which may be none. `level` and `summary` describe all
-        pods together, for a receiver that wants to hear from every cycle.
+        """Deliver the notices of one cycle; there may be none. `level` is the worst level of all
+        pods (0 OK to 3 UNKNOWN) and `summary` a phrase about them, for a receiver that wants to
+        hear something in every cycle.
         """
 
 
@@ -86,9 +87,10 @@ async def watch(
     every: float,
     cycles: int | None = None,
 ) -> int:
-    """Judge everything in `watched` every `every` seconds, `cycles` times or, with None, for ever.
-    When a verdict changes, the notice about it goes to `show` and to `listener`. Returns the worst
-    level of the last cycle.
+    """Judge everything in `watched` once in each cycle. A cycle begins every `every` seconds, and
+    there are `cycles` of them (None: no end). When a level has changed (see Transitions), `show` is
+    called with the notice about it, and `listener` is given all notices of the cycle. Returns the
+    worst level of the last cycle.
     """
     transitions = Transitions()
     due = time.monotonic()

@@ -66,9 +66,10 @@ async def watch(live: PodSession, key: str, *, as_json: bool, quiet: bool = Fals
 def tell_incident(
     pod: str, incident: IncidentView, *, as_json: bool, action: str = "", stoppable: bool = True
 ) -> None:
-    """Print one incident: a JSON object on standard output with `as_json`, else sentences on
-    standard error. `action` is the key of the action that is being watched. `stoppable` is False if
-    that action is itself a stop of the run; then the sentences do not suggest to stop the run.
+    """Print the incident `incident` on the pod named `pod`: as a JSON object on standard output
+    with `as_json`, else as sentences on standard error. `action` is the key of the action that the
+    command is watching, or "". `stoppable` is False if that action is itself a stop of the run;
+    then the sentences do not suggest to stop the run.
     """
     if as_json:
         emit(
@@ -100,8 +101,9 @@ def exit_code(action: ActionView) -> int:
 
 
 async def act(live: PodSession, kind: str, *, as_json: bool, **body: Any) -> ActionView:
-    """Submit an action to the pod, watch it, and return it once it has ended. `kind` is the kind of
-    the action (such as "stop" or "playbook"), and `body` has its fields. The progress is printed,
-    as NDJSON with `as_json`.
+    """Submit an action to the pod, watch it, and return it once it has ended, whether it succeeded
+    or not. `kind` is the kind of the action (such as "stop" or "playbook"), and `body` has the
+    fields that an action of that kind takes, such as `run`. The progress is printed, as NDJSON with
+    `as_json`.
     """
     return await watch(live, await live.submit(kind, **body), as_json=as_json)

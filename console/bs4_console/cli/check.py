@@ -83,10 +83,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Judge the given files, or one pod or all pods, print the verdicts, and return the worst one
-    as the exit code: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. With --watch this is repeated; with
-    --test-notify a test message is sent in place of a judgement. Raises UsageError for options that
-    exclude each other.
+    """Judge the given files, or one pod or all pods, print the verdicts, and return the level of
+    the worst one as the exit code: 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN. With --watch, judge
+    again and again. With --test-notify, send a test message to each channel and judge nothing.
+    Raises UsageError for options that exclude each other.
     """
     if options.paths and options.pod:
         raise UsageError("Files and a pod cannot be checked in one call.", "Leave one of them out.")

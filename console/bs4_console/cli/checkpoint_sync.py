@@ -115,9 +115,9 @@ def configure_prune(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run `checkpoints sync`, `remote` or `prune`, as `options.verb` says, and return the exit
-    code: 0 if it was done or only shown, 1 if an upload failed or was held up, 4 if the pod refused
-    the order. Raises RefusedError if a pruning was not confirmed, and StoreFailed if the store
-    fails.
+    code: 0 if the subcommand did its work or only showed something, 1 if an upload failed or was
+    held up, 4 if the pod refused the order. Raises RefusedError if a pruning was not confirmed, and
+    StoreFailed if the object store fails.
     """
     if options.verb == "sync":
         return asyncio.run(_sync(options))
@@ -129,8 +129,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def bring(pod: Pod) -> None:
-    """Install b2sdk, the library that reads and writes the object store, on the pod if the pod
-    lacks it. A connection is opened for this alone and closed afterwards.
+    """Install b2sdk, the library that reads and writes the object store, on the pod. If the pod has
+    it already, nothing is installed. The connection to the pod is opened for this alone and closed
+    afterwards.
     """
     from bs4_console.transport.deploy_b2 import bring as deploy
 

@@ -104,9 +104,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand of `checkpoints` and return its exit code. `list` returns 0, or 3 if one of
-    several pods could not be reached. The subcommands that change something return 0 if it was
-    done, 1 if it failed and 4 if it was refused.
+    """Run the subcommand of `checkpoints` that `options.verb` names, and return its exit code.
+    `list` returns 0, or 3 if one of several pods could not be reached. The others return 0 if they
+    succeeded, 1 if they failed and 4 if the pod refused. Raises UsageError if `list` is given both
+    a directory of this machine and a pod or run.
     """
     if options.verb in ("sync", "remote", "prune"):
         return checkpoint_sync.run(options)

@@ -31,8 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the completion script for the shell in `options.shell`, or the names of all pods, one a
-    line, if it is "pods". Returns 0.
+    """Print the script that completes this program's command line in the shell `options.shell`
+    (bash, zsh or fish), and return 0. If `options.shell` is "pods", print the names of all pods,
+    one a line, which the scripts need.
     """
     if options.shell == "pods":
         sys.stdout.writelines(f"{pod.name}\n" for pod in Inventory().list())
@@ -46,9 +47,9 @@ def run(options: argparse.Namespace) -> int:
 @dataclass(frozen=True)
 class Node:
     """One argument parser (a command or subcommand), as the completion scripts need it. `path` has
-    the words that lead to it, and `words` the words that may follow, each with its help; choices of
-    positional arguments count as words. Each entry of `options` is the option's name, its help, its
-    choices, and True if it takes a value.
+    the words that lead to it on the command line. `words` are (word, help) of each subcommand and
+    each choice of a positional argument that may follow. `options` are (name, help, choices, True
+    if it takes a value) of each option.
     """
 
     path: tuple[str, ...]

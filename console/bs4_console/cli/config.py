@@ -281,8 +281,9 @@ def _history_parser(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand of `config` and return its exit code: 1 if lint finds an error, two configs
-    differ, the memory does not suffice or a migration is refused, else 0.
+    """Run the subcommand of `config` that `options.verb` names, and return its exit code: 1 if
+    `lint` finds an error, `diff` a difference, `estimate` too little memory, or `migrate` cannot
+    make a config that means the same; else 0.
     """
     verbs: dict[str, Callable[[argparse.Namespace], int]] = {
         "lint": _lint,

@@ -49,8 +49,8 @@ and the shipped schema counts. `preflight` and `launch` ask them too.
 
 
 def markdown() -> str:
-    """Return the Markdown text of docs/configs.md, the page with a table of all rules of config
-    lint.
+    """Return the text, in Markdown, of docs/configs.md, which is the page with a table of all rules
+    of `config lint`. The page itself is not written.
     """
     page = _HEAD
     for r in rules().values():

@@ -37,9 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show practice pods on this machine: three of them on the screen, one scenario that is played
-    (--scenario), or a recorded incident. Returns 1 if the scenario's run does not train again at
-    the end (except with --no-fix), else 0. A system without Linux's /proc can only show the
-    recording: there --scenario raises UsageError.
+    (--scenario), or a recorded incident; with --list, only print the scenarios. Returns 1 if the
+    played scenario's run does not train again at the end (except with --no-fix), else 0. Without
+    Linux's /proc only the recording can be shown; --scenario then raises UsageError.
     """
     if options.list:
         from bs4_practice.tries import TRIES

@@ -15,8 +15,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Connect to the pod, which installs and starts the agent if needed, print the agent's version
-    and what the agent can see on the pod, and return 0. Raises RefusedError if the pod or the
+    """Connect to the pod, print the version of its agent and what the agent can see there, and
+    return 0. The agent is installed or started if needed. Raises RefusedError if the pod or the
     console is read-only, and the link's error if no agent can be reached.
     """
     async with linked(to_act_on(options)) as live:

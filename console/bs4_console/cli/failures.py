@@ -47,8 +47,8 @@ _LEVELS = {"": "lines without a header of their own"}
 
 
 def markdown(directory: Path | None = None) -> str:
-    """Return the Markdown text of docs/failures.md, the page of all known failures, made from the
-    playbooks in `directory`. None means the playbooks that are shipped.
+    """Return the text, in Markdown, of docs/failures.md, which is the page of all known failures,
+    made from the playbooks in `directory` (None: the shipped ones). The page itself is not written.
     """
     playbooks, _ = lint(directory)
     lines = [_HEAD]

@@ -13,9 +13,9 @@ from bs4_console.pods.inventory import Pod
 
 
 async def introduce(pod: Pod, told: Collection[str]) -> str:
-    """Connect to a new machine and return the output of `uname -sm` there. Its host key is pinned
-    on this machine if the key's fingerprint ("SHA256:...") is among `told`, the fingerprints that
-    its owner gave.
+    """Connect to a machine that this console has not used yet, and return the output of `uname -sm`
+    there. `told` has the fingerprints ("SHA256:...") that the machine's owner gave. If the
+    machine's host key has one of these, the key is pinned on this machine.
 
     If the key is not pinned yet, raises HostKeyUnknown if `told` is empty, and RefusedError if the
     machine shows a key that is not in `told`. In both cases nothing is sent to the machine.

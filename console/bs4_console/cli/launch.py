@@ -117,10 +117,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Start the run that the command line or a phase file describes, and return the exit code: 0 if
-    the run trains (even if it did before) or only the plan was to be shown, 1 if the run does not
-    train, and 4 if the start was refused or not confirmed. Raises UsageError for options that are
-    missing or exclude each other.
+    """Start the run that the command line or a phase file (--phases) describes, and return the exit
+    code. It is 0 if the run's trainer works now, also if this command found it working already, or
+    if only the plan was to be shown. It is 1 if the set-up or the start failed, and 4 if a
+    preflight check blocks the start or the pod refused it. Raises RefusedError if nobody confirmed
+    the plan, and UsageError if an option is missing or two exclude each other.
     """
     launch_setup.refuse_stray(options)
     if options.phases is not None:
@@ -284,9 +285,9 @@ def _confirmed(options: argparse.Namespace, view: PlanView) -> bool:
 
 
 async def watch_launch(options: argparse.Namespace, live: PodSession, key: str) -> int:
-    """Watch the launch action `key` up to the run's first step, or with --no-wait until the
-    trainer's program runs, and print its progress. Returns the exit code: 0 if it came that far, 1
-    if it failed, 4 if the pod refused it.
+    """Watch the action with the key `key`, a launch, until the run's first step, or with --no-wait
+    only until the trainer's program runs, and print its progress. Returns the exit code: 0 if the
+    launch came that far, 1 if it failed, 4 if the pod refused it.
     """
     if options.no_wait:
         async for action in guide.until_started(live, key):

@@ -58,15 +58,17 @@ class Parser(argparse.ArgumentParser):
     usage_code = USAGE
 
     def error(self, message: str) -> NoReturn:
-        """Print `message` on standard error and end the program with the exit code `usage_code`."""
+        """Print `message`, the usage error, on standard error and end the program with the exit
+        code `usage_code`, which is 2 unless the command has set another.
+        """
         complain(f"{message}. See `{self.prog} --help`.")
         sys.exit(self.usage_code)
 
 
 def build(commands: Sequence[str] = tuple(COMMANDS)) -> argparse.ArgumentParser:
-    """Return the argument parser of the whole program. Every command is known to it, but only the
-    commands named in `commands` get their options, so that the modules of the others need not be
-    imported.
+    """Return the argument parser of the whole program. It knows every command, but only those named
+    in `commands` get their options, because each command's options need its module, which takes
+    time to import.
     """
     parser = Parser(
         prog="bs4-console",

@@ -34,9 +34,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Merge a checkpoint step of a verl run into a Hugging Face directory on its pod, and return
-    the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if the merge
-    failed, 4 if it was refused. A merge of the run that is under way already is watched instead.
+    """Merge a checkpoint step of a verl run into a Hugging Face directory on the run's pod, and
+    return the exit code: 0 if the directory is complete or only the plan was to be shown, 1 if the
+    merge failed, 4 if it was refused. If a merge of the run is under way already, that one is
+    watched and no other is started.
     """
     asked = merge.MergeRequest(options.name, options.step, options.target)
     only_shown = options.plan == ""

@@ -57,8 +57,9 @@ def _trainer(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand of `models` and return its exit code: 1 if `verify` has an error to report,
-    else 0. Raises UsageError if `show` is given a model that is not in the registry.
+    """Run the subcommand of `models` that `options.verb` names (list, show or verify), and return
+    its exit code: 1 if `verify` finds an error in the registry, else 0. Raises UsageError if `show`
+    is given a model that is not in the registry.
     """
     return {"list": _list, "show": _show, "verify": _verify}[options.verb](options)
 

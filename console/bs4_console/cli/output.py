@@ -38,8 +38,8 @@ def _plain(value: Any) -> Any:
 
 
 def finding_code(found: object) -> int:
-    """Return the exit code for what a command looked for: 1 if something was found, and 0 if
-    `found` is empty, None, 0 or False.
+    """Return the exit code of a command that looks for problems. `found` is what it found: if that
+    is empty, None, 0 or False, the code is 0, else 1.
     """
     return FINDING if found else 0
 
@@ -50,7 +50,9 @@ def complain(message: str) -> None:
 
 
 def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
-    """Print rows as left-aligned columns under the headings `heads`, one line a row."""
+    """Print `rows` as left-aligned columns under the headings `heads`, one line for each row. Each
+    row has one text for each heading.
+    """
     shown = [[head.upper() for head in heads]]
     for row in rows:
         shown.append([one_line(text) for text in row])
@@ -60,8 +62,9 @@ def table(rows: Sequence[Sequence[str]], heads: Sequence[str]) -> None:
 
 
 def evidence_place(item: Mapping[str, Any]) -> object:
-    """Return where a piece of evidence lies: "FILE:LINE", or without a line number the file, or
-    without a file the log's source. Returns None or "" if `item` names no place.
+    """Return where the piece of evidence `item` lies: its `file` with its `line` as "FILE:LINE", or
+    its `file` alone if it has no line number, or the log's source if it has no file. Returns None
+    or "" if `item` has none of these.
     """
     if item.get("line"):
         return f"{item['file']}:{item['line']}"
@@ -69,12 +72,16 @@ def evidence_place(item: Mapping[str, Any]) -> object:
 
 
 def cell(text: str) -> str:
-    """Return a text in the form in which it may stand in a cell of a Markdown table."""
+    """Return a text so that it can stand in one cell of a Markdown table: each bar in it, which
+    would end the cell, is escaped.
+    """
     return text.replace("|", "\\|")
 
 
 def clock(seconds: float) -> str:
-    """Return a wall time in seconds as HH:MM:SS in this machine's time zone."""
+    """Return the time `seconds`, a wall time in seconds since 1970, as HH:MM:SS in this machine's
+    time zone.
+    """
     return time.strftime("%H:%M:%S", time.localtime(seconds))
 
 

@@ -13,7 +13,9 @@ from bs4_console.pods.state import ActionView, PlanView
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options --plan and --yes to a command's parser."""
+    """Add to the parser of a command that carries out a plan the options --plan (show the plan, or
+    with a hash confirm it) and --yes (confirm it without a question).
+    """
     parser.add_argument(
         "--plan",
         nargs="?",
@@ -28,11 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str]) -> bool:
     """Show a plan and have it confirmed. Returns True if it may be carried out, and False if --plan
-    without a hash asked only to show it. Without --json the plan is printed, with the lines of
-    `words` below its steps. It counts as confirmed by --yes, by --plan HASH, or by a person who
-    types yes.
+    was given without a hash, which means that it is only to be shown. Without --json the plan is
+    printed; `words` are further lines that are printed below its steps. --yes, --plan HASH and a
+    person who types yes confirm the plan.
 
-    Raises RefusedError if nobody confirms it, or if --plan names another plan's hash.
+    Raises RefusedError if nobody confirms it, or if --plan gives another plan's hash.
     """
     check_hash(options, view)
     if not options.json:
@@ -54,8 +56,9 @@ def confirmed(options: argparse.Namespace, view: PlanView, words: Iterable[str])
 
 
 def joined(what: str, going: ActionView) -> str:
-    """Print on standard error that an action is under way already and is watched in place of a
-    second one, and return the key of that action, `going`. `what` names its kind, such as "merge".
+    """Say on standard error that the action `going` is under way already, and that the command
+    watches it and starts no second one. Returns the key of `going`. `what` is a word for the kind
+    of action, such as "merge".
     """
     complain(
         f"A {what} of {going.run} by {going.who} is under way; it is watched, nothing is begun "
@@ -83,9 +86,9 @@ def check_hash(options: argparse.Namespace, view: PlanView) -> None:
 
 
 def told(options: argparse.Namespace, view: PlanView, *fields: str) -> dict[str, Any]:
-    """Return the fields of the JSON object that --plan --json prints: the pod, the run, the plan's
-    hash, the time at which the plan expires and the step to resume from, and in addition those
-    fields of the plan that `fields` names.
+    """Return the part of the JSON object of --plan --json that all commands share: the pod, the
+    run, the plan's hash, the wall time in seconds at which the plan expires, and the step to resume
+    from. `fields` are names of further fields of the plan, which are added.
     """
     own = {
         "pod": options.pod,

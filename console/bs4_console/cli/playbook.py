@@ -81,9 +81,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand of `playbook` and return its exit code. It is 0 if all is well. It is 1 if
-    `lint` has problems, if the run that `try` broke does not train again, or if the playbook that
-    `run` carried out failed. It is 4 if `run` was refused or not confirmed.
+    """Run the subcommand of `playbook` that `options.verb` names, and return its exit code. It is 1
+    if `lint` finds problems, if the run in which `try` caused the failure does not train again, or
+    if the playbook that `run` carried out failed. It is 4 if `run` was refused or not confirmed.
+    Else it is 0.
     """
     if options.verb in ("plan", "run"):
         return asyncio.run(_plan(options) if options.verb == "plan" else _run(options))
@@ -255,9 +256,9 @@ def _run_name(live: PodSession, name: str | None) -> str:
 
 
 async def make_plan(live: PodSession, playbook: str, run: str) -> PlanView:
-    """Have the pod make a new plan of a playbook for a run, and return it. If the run has an open
-    incident with that playbook, the plan is for that incident. Raises NotApplicableError, with the
-    agent's reason, if the agent can make no plan.
+    """Have the pod make a new plan of the playbook with the id `playbook` for a run, and return the
+    plan. If the run has an open incident for which this is the playbook, the plan is for that
+    incident. Raises NotApplicableError, with the agent's reason, if the agent can make no plan.
     """
     incident = ""
     for i in live.state.ledger.open_incidents(run):

@@ -87,7 +87,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `pods` that `options.verb` names (add, list, show, remove, test,
-    import, sync, setup, boot-hook), and return its exit code, which is 0 if it succeeded.
+    import, sync, setup or boot-hook), and return its exit code. The code is 0 if the subcommand
+    succeeded.
     """
     waiting = {"setup": setup.run, "boot-hook": boot_hook.run}
     if options.verb in waiting:

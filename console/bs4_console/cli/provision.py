@@ -171,9 +171,9 @@ def _wants(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run a subcommand of `provision` (key, search, create, list, terminate) and return its exit
-    code. Raises RefusedError if the subcommand would rent or end a machine and the console is
-    read-only, or if nobody confirmed it.
+    """Run the subcommand of `provision` that `options.verb` names (key, search, create, list or
+    terminate), and return its exit code, 0 if it succeeded. Raises RefusedError if the subcommand
+    would rent or end a machine and the console is read-only or nobody confirmed this.
     """
     if options.verb == "key":
         return _key(options)
@@ -219,9 +219,10 @@ def _want(options: argparse.Namespace) -> Want:
 async def provisioner(
     names: Sequence[str] | None, book: Book | None = None
 ) -> AsyncIterator[Provisioner]:
-    """Open a Provisioner for the providers in `names`, or for every provider whose key is stored on
-    this machine if `names` is None, while the block runs. `book` records which machines are rented;
-    None means the usual file of this machine. Raises UsageError if no provider has a key.
+    """Open a Provisioner, which rents machines, for the providers in `names` while the block runs.
+    None means every provider for which a key is stored on this machine. `book` records which
+    machines are rented; None means the file that the console normally uses. Raises UsageError if no
+    provider has a key.
     """
     chosen = list(names or keys.known())
     if not chosen:

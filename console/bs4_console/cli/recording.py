@@ -9,10 +9,10 @@ from bs4_console.pods.recorded import RecordedSession
 
 
 async def show(session: RecordedSession, why: str, *, headless: bool, as_json: bool) -> int:
-    """Show a recorded pod, and return the exit code: 0, or the screen's own. `why` is a sentence
-    that says why a recording is shown; it is printed before. With `headless` no screen is opened,
-    and the verdict and its evidence are printed instead, or a JSON object of `check` with
-    `as_json`.
+    """Show the recorded pod of `session`, and return the exit code: the screen's, or 0 if no screen
+    is opened. `why` is a sentence that says why a recording is shown, and is printed first. With
+    `headless`, the pod's verdict and its evidence are printed and no screen is opened; with
+    `as_json` too, only the JSON object of the command `check` is printed.
     """
     if not headless:
         from bs4_console.fleet.watched import Fleet

@@ -98,10 +98,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Look after the runs of the configuration file once, or until cancelled with --watch, and
-    return the worst exit code of the runs: 0 the run is well, 1 it was not recovered, 3 its state
-    is unknown, 4 a plan waits to be confirmed. Raises RefusedError if the console is read-only,
-    except with --dry-run.
+    """Watch and recover the runs of the configuration file once, and return the worst exit code of
+    the runs: 0 the run is well, 1 it was not recovered, 3 its state is unknown, 4 a plan waits to
+    be confirmed. With --watch, do it until cancelled. With --print, only print a systemd unit, a
+    crontab line or a GitHub workflow for this command. Raises RefusedError if the console is
+    read-only, except with --dry-run, and UsageError for a run that the file does not name.
     """
     if options.print:
         text = (assets.find("configs") / "recover" / _PRINTED[options.print]).read_text(

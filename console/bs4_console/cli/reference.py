@@ -278,8 +278,8 @@ deploys: a pod without an agent is UNKNOWN, with the command that would deploy o
 
 
 def markdown() -> str:
-    """Return the Markdown text of docs/cli.md, the page of all commands, their options and the JSON
-    objects that they print.
+    """Return the text, in Markdown, of docs/cli.md, which is the page of all commands, their
+    options and the JSON objects that they print. The page itself is not written.
     """
     parser = build()
     lines = [_HEAD]

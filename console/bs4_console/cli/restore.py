@@ -80,9 +80,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(options: argparse.Namespace) -> int:
     """Copy a checkpoint step of a run from the object store to the pod, and with --launch start the
-    run from it. Returns 0 if the step is complete on the pod (with --launch: if the run trains), or
-    if only the plan was to be shown. Returns 1 if it failed, for example because the store has no
-    complete step (then nothing is started), and 4 if it was refused.
+    run from it. Returns 0 if the step is complete on the pod and, with --launch, the run trains, or
+    if only the plan was to be shown. Returns 1 if the copy or the start failed, for example because
+    the store has no complete step, and 4 if the pod refused.
     """
     asked = restore.RestoreRequest(
         run=options.name,

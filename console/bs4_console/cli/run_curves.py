@@ -41,8 +41,8 @@ async def _look(record: RunRecord) -> None:
 
 
 def show(record: RunRecord) -> None:
-    """Print two lines for each validation of a run: its best step and that step's checkpoint, and
-    its newest points. A validation without points prints nothing.
+    """Print two lines for each validation in `record`: first its best step and what is known of
+    that step's checkpoint, then its newest points. Prints nothing for a validation without points.
     """
     for curve in record.validation:
         for head, line in zip(("validation", "curve"), validation.describe(curve), strict=False):

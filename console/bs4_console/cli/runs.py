@@ -128,7 +128,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the subcommand of `runs` that `options.verb` names (such as list, show, compare or
-    adopt), and return its exit code, which is 0 if it succeeded.
+    adopt), and return its exit code. The code is 0 if the subcommand succeeded.
     """
     waiting = {"list": _list, "adopt": _adopt}
     if options.verb in waiting:

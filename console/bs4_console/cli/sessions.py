@@ -104,7 +104,7 @@ def session(
 
 
 def to_act_on(options: argparse.Namespace) -> Pod:
-    """Return the pod that `options.pod` names, for a command that wants to change it. Raises
+    """Return the pod that `options.pod` names, for a command that wants to change that pod. Raises
     RefusedError, before anything is sent, if the console or the pod is read-only.
     """
     pod = Inventory().get(options.pod)
@@ -122,9 +122,9 @@ def to_act_on(options: argparse.Namespace) -> Pod:
 
 
 def pod_for_plan(options: argparse.Namespace) -> Pod:
-    """Return the pod that `options.pod` names, for a command with --plan. If --plan has no hash,
-    the plan is only shown, and a read-only pod is allowed. In every other case, raises RefusedError
-    if the console or the pod is read-only.
+    """Return the pod that `options.pod` names, for a command with --plan. --plan without a hash
+    only shows the plan, so the pod and the console may then be read-only. In every other case,
+    raises RefusedError if one of the two is read-only.
     """
     if options.plan == "":
         return Inventory().get(options.pod)
@@ -166,9 +166,10 @@ def fleet(read_only: bool = False) -> Fleet:
 async def linked(
     pod: Pod, *, deploy: bool = True, timeout: float = 60.0
 ) -> AsyncIterator[PodSession]:
-    """Open a session that is connected and has read the pod's state, while the block runs. `deploy`
-    allows the session to install the agent. Raises the link's own error if the pod cannot be
-    reached, or its state cannot be read, within `timeout` seconds.
+    """Open a session with the pod while the block runs. When the block begins, the session is
+    connected and has read the pod's state. `deploy` allows the session to install the agent. Raises
+    the link's own error if the pod cannot be reached, or its state cannot be read, within `timeout`
+    seconds.
 
     If the link is lost later, the session reconnects for up to a minute, because the work on the
     pod goes on. If that fails, the block ends with the link's error.

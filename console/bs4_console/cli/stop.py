@@ -24,9 +24,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Print which actions and processes a stop of the run would end, have it confirmed, and stop
-    the run. Returns 0 if the run has ended, 1 if the stop failed, 4 if the pod refused it. Raises
-    UsageError if the pod has no such run, and RefusedError if nobody confirmed.
+    """Print which actions a stop of the run would end early and which processes it would end, have
+    this confirmed by the run's name, and stop the run. Returns 0 if the run has ended, 1 if the
+    stop failed, 4 if the pod refused it. Raises UsageError if the pod has no such run, and
+    RefusedError if nobody confirmed.
     """
     async with linked(to_act_on(options)) as live:
         state = live.state.runs.get(options.name)

@@ -15,9 +15,9 @@ from bs4_console.configs.view import View
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """One rule of config lint. `id` is its name (such as R31), `applies` says for which trainers it
-    is, `title` what it finds, `fails` what goes wrong otherwise and `fix` what to do. `needs` is
-    the option of config lint without which the rule cannot be checked, or "" if the config alone is
-    enough.
+    is, `title` what it finds, `fails` what goes wrong in a training that breaks it, and `fix` what
+    to do. `needs` is the option of config lint without which the rule cannot be checked, or "" if
+    the config alone is enough.
     """
 
     id: str
@@ -63,8 +63,9 @@ def finding(
 
 
 def refuse(view: View, place: str, message: str, fix: str) -> Finding:
-    """Return a finding with the id `schema` that says that the trainer would refuse a value.
-    `place` is the value's dotted key, `message` what is wrong and `fix` what to do.
+    """Return a finding that says that the trainer would refuse a value; its id is `schema`, as no
+    rule is about it. `place` is the value's dotted key, `message` what is wrong and `fix` what to
+    do.
     """
     return finding("schema", view.line(place), message, fix)
 

@@ -31,10 +31,9 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Answer:
-    """What the trainer's own config class, as installed on a pod, says about a config.
-
-    `name` is the class. If no class could be asked, it is "" and `why` says the reason. If there is
-    a class and no refusal, the class accepts the config.
+    """What the trainer's own config class, as installed on a pod, says about a config. `name` is
+    the name of that class. `refusals` are its errors; if there are none, the class accepts the
+    config. If no class could be asked, `name` is "" and `why` is a phrase that says why.
     """
 
     name: str
@@ -43,9 +42,9 @@ class Answer:
 
     @property
     def coverage(self) -> dict[str, str]:
-        """Return which schema judged the config, as a JSON object: `schema` is "trainer" (the
-        classes on the pod) or "shipped" (the console's copy), and `detail` is the class, or the
-        reason why none was asked.
+        """Return which schema judged the config, as a JSON object. `schema` is "trainer" (the
+        classes on the pod) or "shipped" (only the console's copy). `detail` is the name of the
+        class, or, for "shipped", why no class was asked.
         """
         return {"schema": "trainer" if self.name else "shipped", "detail": self.name or self.why}
 
@@ -76,12 +75,13 @@ def _refusal(entry: Mapping[str, Any]) -> Refusal:
 
 
 def laid_over(found: Sequence[Finding], answer: Answer, document: Document) -> list[Finding]:
-    """Return the findings of lint corrected by what the trainer's own classes say, if they could be
-    asked. An error that only the console's copy of the schema reports is dropped if the classes
-    accept that value. A finding of a rule stays, because the rule knows a failure. A refusal of the
-    classes is added unless an error on its line explains it already.
+    """Return the findings of lint, `found`, corrected by `answer`, what the trainer's own classes
+    say about the same config. An error that only the console's copy of the schema reports is
+    dropped if the classes accept that value. A finding of a rule stays, because the rule knows a
+    failure. A refusal of the classes is added unless an error on its line explains it already. If
+    no class was asked, `found` is returned as it is.
 
-    The classes stop at the first error that concerns several values. Findings of that kind
+    The classes stop at the first error that concerns several values. Findings about several values
     therefore stay unless the classes accept the whole config.
     """
     if not answer.name or any(item.id == "toml" for item in found):

@@ -50,8 +50,8 @@ _MOVED = {
 
 
 def explain(view: View, problem: Problem) -> Finding:
-    """Return the finding, with a sentence for a person and a fix, about one value that the schema
-    refuses or one key that it ignores.
+    """Return a finding about `problem`, which is one value that the schema refuses or one key that
+    it ignores in the config `view`. The finding has a sentence for a person and says what to do.
     """
     line = view.at(problem.path)
     if problem.kind == "extra":

@@ -36,8 +36,9 @@ MOST = 200
 
 @dataclass(frozen=True)
 class Fixed:
-    """The result of fixing a config. `before` and `after` are its texts. `made` are the findings
-    that were repaired, and `left` the findings that remain afterwards.
+    """The result of fixing a config. `before` and `after` are its texts before and after the
+    changes. `made` are the findings that the changes repaired, and `left` those that lint still has
+    about the new text.
     """
 
     before: str

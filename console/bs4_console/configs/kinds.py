@@ -29,11 +29,13 @@ _FOLDERS = 4
 
 
 def component_of(data: Mapping[str, Any], file: File, generation: str) -> str | None:
-    """Return which program a config is for, as the name of a component: rl (the whole training),
-    trainer, orchestrator, inference, sft or eval. It is the one whose schema knows the most of the
-    config's keys. Return None if no schema knows half of the keys at the top.
+    """Return which program a config is for, by the name of its component: rl (the whole training),
+    trainer, orchestrator, inference, sft or eval. It is the component whose schema, in the
+    generation `generation`, knows the most of the config's keys. Returns None if no schema knows
+    half of the keys at the top.
 
-    If several fit equally, the file's name decides, then its folder's name, then the order above.
+    If several components know equally many, the file's name decides, then its folder's name, then
+    the order above.
     """
     misfits = {component: _misfits(data, generation, component) for component in COMPONENTS}
     least = min(misfits.values())

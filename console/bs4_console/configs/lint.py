@@ -50,11 +50,12 @@ def lint(
 def lint_document(
     document: Document, trainer: str, given: Given | None = None, component: str = "rl"
 ) -> list[Finding]:
-    """Return what is wrong with a prime-rl config that was read already, as findings sorted by
-    line.
+    """Return what is wrong with a prime-rl config that was read already, as findings sorted by line
+    (empty if nothing is). `trainer`, `given` and `component` are as in `lint`. Raises UsageError if
+    `component` does not exist.
 
-    If its text is not TOML, the findings are `toml` and those about launch commands in its
-    comments. The parameters are those of `lint`. Raises UsageError if `component` does not exist.
+    If the config's text is not TOML, the only findings are that (with the id `toml`) and those
+    about launch commands in its comments.
     """
     given = given or Given()
     if component not in COMPONENTS:

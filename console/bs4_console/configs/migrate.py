@@ -28,11 +28,11 @@ from bs4_console.errors import NotApplicableError
 
 @dataclass(frozen=True)
 class Left:
-    """One key of a migrated config that is not in the new config as it was, or that a person should
-    check there.
+    """One key of the old config in a migration that the new config does not have as it was, or that
+    a person should check in the new config.
 
-    `line` is its 1-based line in the old config. `refuses` is True if the new config would mean
-    something else than the old one because of this key.
+    `line` is the key's 1-based line in the old config. `refuses` is True if the new config means
+    something else than the old one because of this key, and so must not be used.
     """
 
     key: str

@@ -30,8 +30,9 @@ class Rename:
     needed: bool = False
 
     def ends(self, forward: bool) -> tuple[str, str]:
-        """Return (key before, key after) of a migration. `forward` is True for one to the current
-        generation.
+        """Return (key in the old config, key in the new config) for a migration. `forward` is True
+        for a migration from January 2026 to the current generation, and False for one in the other
+        direction.
         """
         if forward:
             return (self.old, self.new)
@@ -264,10 +265,10 @@ def _in_translated_table(generation: str, name: str) -> str:
 def nearest(
     generation: str, path: Path, known: tuple[str, ...], component: str = "rl"
 ) -> tuple[str, str]:
-    """Return (sentence, key) that help with the unknown key at `path`. The sentence suggests a
-    similar key, or says in which table the key belongs. The second part is the right key in the
-    same table, if that is nearly certain. Each is "" if nothing fits. `known` are the keys that the
-    table may have.
+    """Return (sentence, key) that help a person with a key at `path` that the schema does not know.
+    The sentence suggests a similar key of `known`, which are the keys that the table may have, or
+    says in which other table the key belongs. The second part is the right key in the same table,
+    if that is nearly certain. Each of the two is "" if nothing fits.
     """
     key = str(path[-1])
     table = names_of(path[:-1])

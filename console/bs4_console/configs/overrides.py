@@ -24,9 +24,9 @@ from bs4_console.errors import UsageError
 
 @dataclass(frozen=True)
 class Overlaid:
-    """A config on which the options of the launch command were laid: its values as the trainer
-    would have them, what the schema refuses in them, and findings about files that the command
-    names and that cannot be read.
+    """A config into which the options of the launch command were written, as the trainer does it.
+    `values` are the resulting values, `problems` is what the schema refuses in them, and `unread`
+    are findings about files that the command names and that cannot be read.
     """
 
     values: dict[str, Any]
@@ -34,8 +34,8 @@ class Overlaid:
     unread: list[Finding]
 
     def left(self, before: list[Problem]) -> list[Problem]:
-        """Return those problems of `before` that remain when the launch command is applied.
-        `before` are the schema's problems in the file alone.
+        """Return those problems that the schema has with the file alone, `before`, which the launch
+        command does not remove. Ignored keys are always among them.
         """
         still = {(problem.kind, problem.path) for problem in self.problems}
         found = []
@@ -45,9 +45,9 @@ class Overlaid:
         return found
 
     def added(self, view: View, before: list[Problem]) -> Iterator[Finding]:
-        """Yield a finding for each problem that arises only from the launch command. `before` are
-        the schema's problems in the file alone. The findings are on line 1, because these values
-        are in no file.
+        """Yield a finding for each problem that the launch command causes: one that the schema does
+        not have with the file alone, `before`. `view` is the config without the command. The
+        findings are on line 1, because the values are in no line of the file.
         """
         known = {(problem.kind, problem.path) for problem in before}
         overlaid = dataclasses.replace(view, data=self.values)
@@ -64,8 +64,9 @@ class Overlaid:
 
 
 def overlay(view: View) -> Overlaid | None:
-    """Return the config as it is with the options of its launch command (`Given.launch`). Return
-    None if there is no command, or if it changes nothing in the config.
+    """Return the config `view` with the options of its launch command (`Given.launch`) written into
+    it. Returns None if no launch command is given, or if the command has no option that changes the
+    config.
     """
     arguments = arguments_of(view.given.launch)
     if arguments is None or not (arguments.nested or arguments.options):
@@ -98,8 +99,9 @@ def overlay(view: View) -> Overlaid | None:
 
 
 def arguments_of(command: str) -> Arguments | None:
-    """Return the arguments that follow `rl` in a launch command. Return None if the command has
-    none or its quotes do not match.
+    """Return the arguments that follow the program's name in a launch command of prime-rl: its
+    config, the files for single components, and its options. Returns None if the command has no
+    argument that begins with -- or @, or if its quotes do not match.
     """
     try:
         words = shlex.split(command)

@@ -21,8 +21,9 @@ Rules = Callable[[View], Iterator[Finding]]
 
 
 def check(view: View, component: str) -> Iterator[Finding]:
-    """Yield the findings of every rule about the config of one program by itself. `component` says
-    which: trainer, orchestrator, inference, sft or eval.
+    """Yield the findings of every rule about the config of a single program, which is not part of
+    the config of a whole training. `component` names the program: trainer, orchestrator, inference,
+    sft or eval.
     """
     yield from all_of(_rules(january(view), component), view)
     commands = rules_launch.launches(view)
@@ -40,8 +41,9 @@ def _rules(old: bool, component: str) -> tuple[Rules, ...]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield a finding if the registry says that training with the config's model failed. This is
-    for a config whose table [model] is at the top.
+    """Yield a finding if the console's registry of models says that training the config's model
+    failed. The model is that of the config's table [model], which this kind of config has at its
+    top.
     """
     name = view.written("model.name")
     if isinstance(name, str):
@@ -49,8 +51,9 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how a trainer's config sends weights: by a way that does not carry LoRA
-    adapters, or by NCCL with another max_async_level than 1 (January 2026).
+    """Yield a finding if a trainer's config trains a LoRA adapter and sends weights by NCCL or
+    NIXL, which do not carry adapters. In a config of January 2026, also yield one if it sends
+    weights by NCCL and max_async_level is not 1.
     """
     kind = view.table("trainer.weight_broadcast").get("type", "filesystem")
     place = "trainer.weight_broadcast.type"
@@ -71,7 +74,7 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 def levels(view: View) -> Iterator[Finding]:
     """Yield a finding if the orchestrator receives weights by NCCL and its max_async_level is not
-    1.
+    1. Yields nothing in benchmark mode.
     """
     kind = view.table("orchestrator.weight_broadcast").get("type", "filesystem")
     place = "orchestrator.max_async_level"
@@ -85,14 +88,17 @@ def levels(view: View) -> Iterator[Finding]:
 
 
 def ranks(view: View) -> Iterator[Finding]:
-    """Yield a finding if the inference server allows a LoRA rank higher than vLLM serves."""
+    """Yield a finding if max_lora_rank of the inference server is higher than the highest LoRA rank
+    that vLLM serves.
+    """
     place = key_of(view, "inference.max_lora_rank", "inference.vllm.max_lora_rank")
     return rules_shared.served_rank(view, place, "Lower it.")
 
 
 def eval_january(view: View) -> Iterator[Finding]:
-    """Yield findings about an evaluation config of January 2026: nothing to evaluate, and a
-    resume_path that cannot be used.
+    """Yield findings about an evaluation config of January 2026: neither the base model nor
+    checkpoints are to be evaluated, or resume_path is set without [save] stream = true, or with
+    several environments or checkpoints, although it is a single file.
     """
     yield from refuse_if(
         not view.has("weights_dir") and view.written("eval_base") is False,
@@ -120,8 +126,9 @@ def eval_january(view: View) -> Iterator[Finding]:
 
 
 def eval_current(view: View) -> Iterator[Finding]:
-    """Yield findings about an evaluation table of the current generation: its sources of prompts,
-    and its limits of rollouts in flight.
+    """Yield findings about the table [eval] of a config of the current generation: a source of
+    prompts that is wrong (see rules_current.sources_at), and limits of rollouts in flight that
+    contradict each other (see rules_current.inflight).
     """
     yield from rules_current.sources_at(view, "eval")
     if view.is_table("eval"):
@@ -129,7 +136,9 @@ def eval_current(view: View) -> Iterator[Finding]:
 
 
 def replicas(view: View) -> Iterator[Finding]:
-    """Yield a finding if weights are sent by NCCL to an inference server with several replicas."""
+    """Yield a finding if weights are sent by NCCL to the inference server and its parallel.dp, the
+    number of replicas, is not 1.
+    """
     kind = view.table("inference.weight_broadcast").get("type", "filesystem")
     if kind == "nccl" and view.number("inference.parallel.dp") != 1:
         yield finding(
@@ -140,8 +149,9 @@ def replicas(view: View) -> Iterator[Finding]:
 
 
 def data(view: View) -> Iterator[Finding]:
-    """Yield findings about the data of an SFT config: a batch size that is not a multiple of the
-    micro batch size, and subsets, splits and probabilities that differ in number.
+    """Yield a finding if the batch size of an SFT config (supervised fine-tuning) is not a multiple
+    of the micro batch size, and one if the lists `subsets`, `splits` and `probabilities` of its
+    data differ in length.
     """
     size, micro = view.number("data.batch_size"), view.number("data.micro_batch_size")
     size, micro = 128 if size is None else size, 1 if micro is None else micro
@@ -168,7 +178,9 @@ def data(view: View) -> Iterator[Finding]:
 
 
 def trace(view: View) -> Iterator[Finding]:
-    """Yield findings about an SFT config: a trace of ten or more steps, Muon with CPU offload."""
+    """Yield a finding if an SFT config (supervised fine-tuning) sets trace_path and max_steps is
+    not below 10, and one if the Muon optimizer is used together with CPU offload.
+    """
     steps = view.number("max_steps")
     yield from refuse_if(
         view.has("trace_path") and (steps is None or steps >= 10),
@@ -181,8 +193,9 @@ def trace(view: View) -> Iterator[Finding]:
 
 
 def sft_january(view: View) -> Iterator[Finding]:
-    """Yield findings about values that do not go together in an SFT config (supervised fine-tuning)
-    of January 2026.
+    """Yield a finding for each value in an SFT config (supervised fine-tuning) of January 2026 that
+    the trainer refuses because of another value, for example a seq_len that is not a multiple of
+    256 with packing by stack.
     """
     packing = view.get("data.pack_function") or "cat"
     tokens = view.number("data.seq_len") or 128
@@ -235,8 +248,10 @@ def sft_january(view: View) -> Iterator[Finding]:
 
 
 def sft_current(view: View) -> Iterator[Finding]:
-    """Yield findings about values that do not go together in an SFT config (supervised fine-tuning)
-    of the current generation.
+    """Yield a finding for each value in an SFT config (supervised fine-tuning) of the current
+    generation that does not go with another: more GPUs than the node has, several nodes without
+    [slurm], [inference] without [eval]. Includes the findings of `eval_current` and of
+    `rules_current.trainer_at`.
     """
     train = view.number("deployment.num_train_gpus") or 1
     node = view.number("deployment.gpus_per_node") or 8

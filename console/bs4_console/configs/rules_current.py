@@ -79,9 +79,9 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def conflicts(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value of trainer, orchestrator or inference that disagrees with the
-    same value in a shared table or that would be refused there, and for an output_dir that is set
-    for the trainer or the orchestrator alone.
+    """Yield a finding for each value of trainer, orchestrator or inference server that differs from
+    the same value in a shared table, and one for an output_dir that is set for the trainer or the
+    orchestrator alone. Includes the findings of `handed_on`.
     """
     for shared, targets in SHARED.items():
         for place in targets:
@@ -105,8 +105,9 @@ def conflicts(view: View) -> Iterator[Finding]:
 
 
 def handed_on(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value in a shared table that would be refused by trainer,
-    orchestrator or inference, which receive it and are stricter in places.
+    """Yield a finding for each value in a shared table that the trainer, the orchestrator or the
+    inference server would refuse. Each of them receives the value, and some accept less than the
+    shared table does.
     """
     for shared, targets in SHARED.items():
         for place in targets if view.has(shared) else ():
@@ -124,8 +125,9 @@ def handed_on(view: View) -> Iterator[Finding]:
 
 
 def deployment(view: View) -> Iterator[Finding]:
-    """Yield findings about GPUs and nodes: more GPUs than the pod has, GPUs that cannot be split
-    into groups, and what is missing for a deployment over several nodes.
+    """Yield findings about GPUs and nodes: more GPUs than the node or the pod has, inference GPUs
+    that are not a multiple of tensor_parallel_size, and what a deployment over several nodes needs
+    and the config lacks. Includes the findings of `inference_nodes`.
     """
     if view.get("deployment.type") == "multi_node":
         yield from _nodes(view)
@@ -185,8 +187,8 @@ def _nodes(view: View) -> Iterator[Finding]:
 
 
 def inference_nodes(view: View) -> Iterator[Finding]:
-    """Yield findings about an inference server over several nodes without [slurm], and about a
-    router that is only for several nodes.
+    """Yield a finding if the inference server is spread over several nodes without [slurm], and one
+    if it is on one node and uses the router llm-d, which is for several nodes.
     """
     kind = view.get("inference.deployment.type")
     has_slurm = view.has("slurm") or view.has("inference.slurm")
@@ -207,8 +209,8 @@ def inference_nodes(view: View) -> Iterator[Finding]:
 
 
 def batching(view: View) -> Iterator[Finding]:
-    """Yield findings about the orchestrator: batch sizes that exclude each other, and limits of
-    rollouts in flight that do not fit together.
+    """Yield a finding if the orchestrator has both batch_size and token_batch_size, which exclude
+    each other. Includes the findings of `inflight` about its limits of rollouts in flight.
     """
     yield from refuse_if(
         view.has("orchestrator.batch_size") and view.has("orchestrator.token_batch_size"),
@@ -222,10 +224,11 @@ def batching(view: View) -> Iterator[Finding]:
 
 
 def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
-    """Yield findings about the limits of rollouts in flight in `table`, a dotted key.
+    """Yield a finding for each limit of rollouts in flight in `table`, a dotted key, that is above
+    max_inflight or below `group`.
 
-    `group` is the number of rollouts of one prompt, which must fit into the limits. None means that
-    it is not known.
+    `group` is the number of rollouts of one prompt, which must all fit into the limits. None means
+    that it is not known; then nothing is compared with it.
     """
     most = view.get(f"{table}.max_inflight")
     for key in ("max_inflight", "initial_inflight"):
@@ -249,9 +252,9 @@ def inflight(view: View, table: str, group: float | None) -> Iterator[Finding]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how weights and rollouts are sent: LoRA or too few GPUs with NCCL,
-    quantized transfer without what it needs, and rollouts that the trainer awaits by another way
-    than the orchestrator sends them.
+    """Yield findings about how weights and rollouts are sent: LoRA with another way than the
+    filesystem, NCCL with less than two GPUs, quantized transfer without [inference] or the custom
+    model, and a trainer that awaits rollouts by another transport than the orchestrator uses.
     """
     shared = view.table("weight_broadcast").get("type")
     own = view.table("trainer.weight_broadcast").get("type", "filesystem")
@@ -302,8 +305,8 @@ def broadcast(view: View) -> Iterator[Finding]:
 
 
 def adapter(view: View) -> Iterator[Finding]:
-    """Yield findings about LoRA: values of the orchestrator or the inference server that differ
-    from the trainer's, and a rank that is higher than vLLM serves.
+    """Yield a finding for each LoRA value (rank, alpha) of the orchestrator that differs from the
+    trainer's, and one if max_lora_rank of the inference server is higher than vLLM serves.
     """
     for key in ("rank", "alpha") if view.is_table("trainer.model.lora") else ():
         place = f"orchestrator.model.lora.{key}"
@@ -332,7 +335,8 @@ def _both(view: View, shared: str, key: str) -> tuple[Any, Any]:
 
 def agreement(view: View) -> Iterator[Finding]:
     """Yield a finding for each value that must be the same for trainer, orchestrator and inference
-    and is not.
+    server and is not: model, max_steps, chat template, checkpoints. Includes the findings of
+    `wandb`.
     """
     mine, asks = _both(view, "model.name", "model.name")
     if view.is_table("inference"):
@@ -374,7 +378,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def sides_with(view: View, key: str) -> list[str]:
-    """Return those of "trainer" and "orchestrator" whose part of the config has the table `key`."""
+    """Return the names of those of "trainer" and "orchestrator" whose own part of the config has
+    the table `key`, a dotted key within that part. Empty if neither has it.
+    """
     return [side for side in SIDES if view.is_table(f"{side}.{key}")]
 
 
@@ -400,8 +406,9 @@ def _checkpoints(view: View) -> Iterator[Finding]:
 
 
 def wandb(view: View) -> Iterator[Finding]:
-    """Yield findings about W&B: a shared run that is offline, one of trainer and orchestrator
-    without W&B, or two different projects.
+    """Yield a finding if the shared W&B run is set to offline, if only one of trainer and
+    orchestrator has W&B, or if both have it with different projects. If [monitors.wandb] is set for
+    both, only the first is checked.
     """
     yield from refuse_if(
         view.written("monitors.wandb.offline") is True,
@@ -431,8 +438,9 @@ def wandb(view: View) -> Iterator[Finding]:
 
 
 def resume_tables(view: View) -> Iterator[Finding]:
-    """Yield a finding for each [resume] table that sets both step and dir, or whose dir is not a
-    checkpoint's step directory. The tables are not compared with each other.
+    """Yield a finding for each [resume] table (the shared one, the trainer's and the
+    orchestrator's) that sets both step and dir, or whose dir is not a checkpoint's step directory.
+    The tables are not compared with each other.
     """
     for table in ("resume", "trainer.resume", "orchestrator.resume"):
         step, directory = view.written(f"{table}.step"), view.written(f"{table}.dir")
@@ -455,9 +463,10 @@ def resume_tables(view: View) -> Iterator[Finding]:
 
 
 def resuming(view: View) -> Iterator[Finding]:
-    """Yield findings about resuming from a checkpoint: [resume] tables that are wrong or differ
-    between trainer and orchestrator, checkpoints in another directory, and a dry run that would
-    delete files.
+    """Yield the findings of `resume_tables`, and findings if trainer and orchestrator resume
+    differently, if the latest step is to be resumed although checkpoints are saved in another
+    directory, and if dry_run is set together with clean or resume, because these delete files
+    before the dry run ends.
     """
     yield from resume_tables(view)
     differs = view.written("trainer.resume") != view.written("orchestrator.resume")
@@ -504,7 +513,9 @@ def metrics_port(view: View) -> Iterator[Finding]:
 
 
 def sources(view: View) -> Iterator[Finding]:
-    """Yield findings about the orchestrator's sources of training and evaluation prompts."""
+    """Yield the findings of `sources_at` for the orchestrator's two tables of prompt sources,
+    orchestrator.train and orchestrator.eval.
+    """
     yield from sources_at(view, "orchestrator.train")
     yield from sources_at(view, "orchestrator.eval")
 
@@ -578,8 +589,9 @@ def _pools(view: View, entry: dict[str, Any], path: Path) -> Iterator[Finding]:
 
 
 def algorithms(view: View) -> Iterator[Finding]:
-    """Yield findings about the algorithm of the orchestrator and of each of its sources: from which
-    model it samples, and whether the address of a frozen model is given.
+    """Yield findings about the algorithm tables of the orchestrator and of each of its training
+    sources: a frozen model without base_url, type "sft" without a teacher to sample from, and
+    another type with one.
     """
     found: list[tuple[Path, Any]] = [(("orchestrator", "algo"), view.written("orchestrator.algo"))]
     sources = ("orchestrator", "train", "source")
@@ -665,14 +677,14 @@ def variables(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield findings about values in the table [trainer] of a whole training's config that the
-    trainer refuses because they do not go together.
-    """
+    """Yield the findings of `trainer_at` for the table [trainer] of a whole training's config."""
     return trainer_at(view, "trainer.")
 
 
 def trainer_at(view: View, top: str) -> Iterator[Finding]:
-    """Yield findings about values that the trainer refuses because they do not go together.
+    """Yield a finding for each of the trainer's values that it refuses because of another value,
+    for example a trace without max_steps below 10. Includes the findings of `scheduler` and
+    `pictures`.
 
     `top` is the prefix of the trainer's keys: "trainer." in the config of a whole training, and ""
     for sft, whose config has the same tables at its top.
@@ -794,8 +806,9 @@ def _implementation(view: View, top: str) -> Iterator[Finding]:
 
 
 def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
-    """Yield a finding if the phases of the learning rate scheduler do not fit into `steps`, the
-    number of training steps. `top` is the prefix of the trainer's keys, such as "trainer.".
+    """Yield a finding if a linear or cosine scheduler of the learning rate does not fit into
+    `steps`, the number of training steps (None: not set): warm-up and decay are longer than it, are
+    both 0, or need it to be set. `top` is the prefix of the trainer's keys, such as "trainer.".
     """
     table = view.table(top + "scheduler")
     kind, place = table.get("type"), top + "scheduler.type"
@@ -835,8 +848,10 @@ def scheduler(view: View, top: str, steps: Any) -> Iterator[Finding]:
 
 
 def pictures(view: View, top: str) -> Iterator[Finding]:
-    """Yield findings about values without which a vision-language model cannot be trained. `top` is
-    the prefix of the trainer's keys, such as "trainer.".
+    """Yield a finding for each value with which a vision-language model cannot be trained: impl
+    other than custom, dtypes other than bfloat16, context parallelism other than ulysses, LoRA with
+    an unfrozen vision encoder. Yields nothing without a [vlm] table. `top` is the prefix of the
+    trainer's keys, such as "trainer.".
     """
     model = top + "model."
     place = view.first(model + "vlm", "model.vlm", model + "vlm")
@@ -875,8 +890,9 @@ def pictures(view: View, top: str) -> Iterator[Finding]:
 
 
 def offloaded_cache(view: View) -> Iterator[Finding]:
-    """Yield findings about [inference.kv_cache_offload], the KV cache in CPU memory: a tier that is
-    missing, and options that do not go with it.
+    """Yield findings about [inference.kv_cache_offload], the KV cache in CPU memory: no `cpu` tier,
+    and prefix caching off, router replay, or Mooncake without [slurm], none of which goes with it.
+    Yields nothing if the table is not there.
     """
     place = "inference.kv_cache_offload"
     if not view.is_table(place):

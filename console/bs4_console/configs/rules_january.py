@@ -54,8 +54,9 @@ def common_gpus(view: View) -> list[int]:
 
 
 def gpus(view: View) -> Iterator[Finding]:
-    """Yield findings about GPU numbers: one that is given twice, one that the pod does not have, or
-    one that trainer and inference share without the settings that this needs.
+    """Yield findings about trainer_gpu_ids and inference_gpu_ids: a GPU that is named twice or that
+    the pod does not have, an empty list for an inference server that is to be started, and a GPU
+    that trainer and inference server share without the settings that this needs.
     """
     serves = view.has("inference") or view.has("inference_gpu_ids")
     inference = ids(view, "inference_gpu_ids") if serves else []
@@ -90,8 +91,9 @@ def gpus(view: View) -> Iterator[Finding]:
 
 
 def shared_gpu(view: View) -> Iterator[Finding]:
-    """Yield a finding for each setting with which the trainer and the inference server do not fit
-    on one GPU together.
+    """Yield a finding for each setting that is too large, or missing, for the trainer and the
+    inference server to fit on one GPU together (for example seq_len above 2048, or no
+    enforce_eager). The caller has to know that they share one; this is not checked here.
     """
     anchor = view.line("inference_gpu_ids", "trainer_gpu_ids")
     for place, most, right in SMALL:
@@ -151,8 +153,8 @@ def _ckpt(view: View, side: str, key: str) -> Any:
 
 
 def checkpoints(view: View) -> Iterator[Finding]:
-    """Yield findings about checkpoints that only one of trainer and orchestrator saves, or that
-    they save differently.
+    """Yield a finding if only one of trainer and orchestrator has a [ckpt] table, and one for
+    `interval` and `resume_step` each if trainer and orchestrator have different values.
     """
     trainer, orchestrator = view.is_table("trainer.ckpt"), view.is_table("orchestrator.ckpt")
     if trainer != orchestrator and not view.is_table("ckpt"):
@@ -190,8 +192,9 @@ def kinds(view: View) -> dict[str, str]:
 
 
 def broadcast(view: View) -> Iterator[Finding]:
-    """Yield findings about how weights are sent: trainer, orchestrator and inference that disagree,
-    and what does not go with NCCL.
+    """Yield findings about how weights are sent: trainer, orchestrator and inference server with
+    different ways, and, if one of them uses NCCL, LoRA, a max_async_level other than 1, and several
+    inference replicas, with which NCCL does not work.
     """
     found = kinds(view)
     places = (
@@ -262,8 +265,9 @@ def _nccl(view: View, places: tuple[str, ...]) -> Iterator[Finding]:
 
 
 def eager(view: View) -> Iterator[Finding]:
-    """Yield a finding if the inference server may use CUDA graphs, which have crashed the vLLM of
-    this generation. A config in which it shares a GPU with the trainer is left to another rule.
+    """Yield a finding if the config starts an inference server without enforce_eager = true. It may
+    then use CUDA graphs, which have crashed the vLLM of this generation. Yields nothing if the
+    server shares a GPU with the trainer, because `shared_gpu` reports it then.
     """
     place = "inference.model.enforce_eager"
     if view.has("inference") and view.written(place) is not True and not common_gpus(view):
@@ -277,7 +281,10 @@ def eager(view: View) -> Iterator[Finding]:
 
 
 def cleaning(view: View) -> Iterator[Finding]:
-    """Yield a finding if the start would remove the logs and rollouts of the run before."""
+    """Yield a finding if the start would remove the logs and rollouts of the run that used the same
+    directory earlier: with clean = true, or if the config resumes from a step and does not set
+    `clean`, which is on by default.
+    """
     steps = ("ckpt.resume_step", "trainer.ckpt.resume_step", "orchestrator.ckpt.resume_step")
     resumes = view.has(view.first(*steps))
     if view.written("clean") is True or (resumes and not view.has("clean")):
@@ -290,8 +297,9 @@ def cleaning(view: View) -> Iterator[Finding]:
 
 
 def agreement(view: View) -> Iterator[Finding]:
-    """Yield a finding for each value that must be equal for trainer and orchestrator, is not, and
-    is not set for both by a shared value.
+    """Yield a finding for each value that must be equal for trainer and orchestrator (max_steps,
+    max_async_level, model name, W&B project, bench) and is not, although no shared value at the top
+    sets it. Also yields one if orchestrator and inference server have different models.
     """
     is_frozen = str(view.get("trainer.model.name")).startswith("Jackmin108/")
     logs_twice = view.has("trainer.wandb") and view.has("orchestrator.wandb")
@@ -329,8 +337,9 @@ def agreement(view: View) -> Iterator[Finding]:
 
 
 def overwritten(view: View) -> Iterator[Finding]:
-    """Yield a warning for each value of trainer, orchestrator or inference that is replaced by a
-    different shared value without a message.
+    """Yield a warning for each value of the trainer, the orchestrator or the inference server that
+    the config sets and that a different shared value at the top replaces. prime-rl says nothing
+    when it does so.
     """
     for shared, own in (
         ("model.name", (*SIDES, "inference")),
@@ -356,9 +365,9 @@ def overwritten(view: View) -> Iterator[Finding]:
 
 
 def details(view: View) -> Iterator[Finding]:
-    """Yield findings about the remaining values that do not go together: GPUs that cannot be split
-    into groups, LoRA ranks that vLLM does not serve, a teacher that is missing, and values of the
-    trainer and of the orchestrator's buffer.
+    """Yield findings about values that do not go together: inference GPUs that cannot be split into
+    groups of tp, LoRA ranks above what vLLM serves, a loss that needs a teacher and has none.
+    Includes the findings of `trainer` and `buffer`.
     """
     inference, tensor = ids(view, "inference_gpu_ids"), view.number("inference.parallel.tp")
     if view.has("inference") and tensor is not None:
@@ -395,8 +404,9 @@ def details(view: View) -> Iterator[Finding]:
 
 
 def trainer(view: View) -> Iterator[Finding]:
-    """Yield findings about values in the table [trainer] that the trainer refuses because they do
-    not go together.
+    """Yield a finding for each value in the table [trainer] that the trainer refuses because of
+    another value, for example a lower bound of a mask that is not below the upper bound, or context
+    parallelism without flash attention.
     """
     for kind in ("token", "geo", "sequence"):
         low, high = f"{kind}_mask_low", f"{kind}_mask_high"
@@ -424,8 +434,9 @@ def trainer(view: View) -> Iterator[Finding]:
 
 
 def buffer(view: View) -> Iterator[Finding]:
-    """Yield findings about the orchestrator's buffer of rollouts: thresholds, ratios, and options
-    that need rewards.
+    """Yield findings about [orchestrator.buffer]: easy_threshold not above hard_threshold,
+    env_ratios that are not one number above 0 for each environment, and skip_verification together
+    with an option that needs the rewards of verification.
     """
     place = "orchestrator.buffer"
     table = view.table(place)

@@ -41,9 +41,10 @@ _HEADER = {
 
 @dataclass
 class Launch:
-    """One launch command that a config's comments contain or that was given beside it. `line` is
-    its 1-based line, `text` the command, and `flags` and `environment` its options and environment
-    variables by name. A flag without a value has the value "".
+    """One launch command, either from a comment of the config or given beside the config
+    (`Given.launch`). `line` is its 1-based line in the config, or 1 if it was given, and `text` the
+    whole command. `flags` maps each option, without its dashes, to its value ("" if it has none).
+    `environment` maps each variable that the command sets to its value.
     """
 
     line: int
@@ -53,8 +54,8 @@ class Launch:
 
     @property
     def tables(self) -> set[str]:
-        """Return the names of the config's tables that the flags set: the part of each flag before
-        its first dot.
+        """Return the names of the top-level tables of the config that the flags set. The name is
+        the part of a flag before its first dot, for example "ckpt" of "ckpt.interval".
         """
         return {flag.partition(".")[0] for flag in self.flags}
 
@@ -133,8 +134,8 @@ def check(view: View) -> Iterator[Finding]:
 
 
 def spelling(view: View) -> Iterator[Finding]:
-    """Yield findings about two mistakes in launch commands: no space behind the @, and `prime-rl`
-    as the command, which does not exist.
+    """Yield a finding for each comment of the config, and for the given launch command, that has an
+    @ with no space behind it, or that calls `prime-rl` as a command, which does not exist.
     """
     for line, text in [*view.document.comments(), (1, view.given.launch)]:
         if _GLUED.search(text):
@@ -144,8 +145,8 @@ def spelling(view: View) -> Iterator[Finding]:
 
 
 def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings if the config and the launch commands save no checkpoints, or set no interval
-    or no limit for them.
+    """Yield a finding if neither the config nor a launch command in `commands` turns checkpoints
+    on, or if they are on and no interval, or no limit on their number (keep_last), is set.
     """
     own = view.is_table("trainer.ckpt") or view.is_table("orchestrator.ckpt")
     if own and view.get("bench") is True:
@@ -167,8 +168,8 @@ def checkpoint_flags(view: View, commands: list[Launch]) -> Iterator[Finding]:
 
 
 def stack(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about launch commands that set an environment variable with which vLLM
-    crashes.
+    """Yield a finding for each launch command in `commands` that sets VLLM_USE_V1 or
+    VLLM_WORKER_MULTIPROC_METHOD to a value with which vLLM has crashed.
     """
     for command in commands:
         for name, right, why in (
@@ -189,8 +190,9 @@ def stack(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def both_sides(commands: list[Launch]) -> Iterator[Finding]:
-    """Yield a finding for each launch command that sets the interval or the resume step of
-    checkpoints only for the trainer or only for the orchestrator, or differently for the two.
+    """Yield a finding for each launch command in `commands` that sets the interval or the resume
+    step of checkpoints only for the trainer or only for the orchestrator, or to different values
+    for the two.
     """
     for command in commands:
         for key in ("interval", "resume_step"):
@@ -205,8 +207,9 @@ def both_sides(commands: list[Launch]) -> Iterator[Finding]:
 
 
 def deleting(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about launch commands that delete files although they are a dry run, or that
-    resume from the latest step although the checkpoints are in another directory.
+    """Yield a finding for each launch command in `commands` that makes a dry run together with
+    clean or resume, because these delete files before the dry run ends. Also yields one for each
+    that resumes from the latest step although the checkpoints are in another directory.
     """
     elsewhere = view.has("ckpt.output_dir") or view.has("trainer.ckpt.output_dir")
     is_dry = view.written("dry_run") is True
@@ -260,8 +263,10 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
 
 
 def run_directory(view: View, commands: list[Launch]) -> Iterator[Finding]:
-    """Yield findings about the run's directory (`Given.run_dir`): files that prevent a start, and a
-    step to resume that is missing or not complete. There are none if the directory is not given.
+    """Yield findings about the files in the run's directory (`Given.run_dir`): files that prevent
+    the start, and a step to resume, from the config or `commands`, that is missing, not complete
+    for trainer and orchestrator alike, or older than other checkpoints there. Yields nothing if the
+    directory is not given.
     """
     root = view.given.run_dir
     if root is None:
@@ -342,9 +347,10 @@ def _resumable(
 
 
 def records(view: View) -> Iterator[Finding]:
-    """Yield findings about the versions in the config's header. The config is compared with the
-    version that `Given.registry` records, and the environment with the installed one
-    (`Given.env_version`); a comparison with something that is not given is left out.
+    """Yield a finding if the config's values, its stated version or the version on which it is
+    based differ from the file of recorded versions (`Given.registry`), and one if the environment
+    version in its header is not the installed one (`Given.env_version`). What is not given is not
+    compared.
     """
     said = header(view)
     if view.given.registry is not None:
@@ -392,9 +398,10 @@ def _registry(view: View, said: dict[str, tuple[str, int]], registry: File) -> I
 
 
 def others(view: View) -> Iterator[Finding]:
-    """Yield findings about what `Given` says of the pod and of other configs: environments that are
-    not installed, a run that is running in the same output directory, and a W&B or adapter name
-    that another config has too. Raises UsageError if one of those configs is not TOML.
+    """Yield a finding for each environment that is not among the installed ones
+    (`Given.installed`), for an output_dir in which a run is running (`Given.running`), and for a
+    W&B or adapter name that another config (`Given.beside`) has too. Raises UsageError if one of
+    those configs is not TOML or cannot be read.
     """
     yield from _installed(view)
     output = str(view.get("output_dir"))

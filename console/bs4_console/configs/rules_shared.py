@@ -55,8 +55,9 @@ def sequence(view: View) -> tuple[float | None, float | None]:
 
 
 def sequence_length(view: View) -> Iterator[Finding]:
-    """Yield findings about seq_len: a shared value that disagrees with the trainer's or
-    orchestrator's own, and a trainer's length that is below the orchestrator's.
+    """Yield a finding if the shared seq_len differs from a seq_len that the trainer or the
+    orchestrator sets itself (in January 2026 a warning if the shared one is set at all), and one if
+    the trainer's sequence length is below the orchestrator's.
     """
     disagrees = False
     if view.has("seq_len"):
@@ -130,8 +131,9 @@ def context(view: View) -> float | None:
 
 
 def answer_length(view: View) -> Iterator[Finding]:
-    """Yield findings about a limit on answers that, together with the prompt, exceeds the context
-    of the inference server or the trainer's sequence length.
+    """Yield a finding for each limit on training answers that, together with a prompt of
+    `Given.prompt_tokens` tokens, exceeds the context of the inference server, and for each that
+    alone exceeds the orchestrator's sequence length. A length that is not known is not compared.
     """
     limit, prompt = context(view), view.given.prompt_tokens
     _, longest = sequence(view)
@@ -216,8 +218,9 @@ def blocked_model(place: str, name: str, view: View) -> Iterator[Finding]:
 
 
 def model(view: View) -> Iterator[Finding]:
-    """Yield findings about model names: a model whose training is known to fail, a vision-language
-    model, and a name with white space.
+    """Yield a finding for each model name in the config that the console's registry of models knows
+    as failing in training, that says that the model is a vision-language model (without a [vlm]
+    table), or that has white space in it.
     """
     names: dict[str, str] = {}
     for place, name in models(view):
@@ -238,8 +241,9 @@ def model(view: View) -> Iterator[Finding]:
 
 
 def parser(view: View) -> Iterator[Finding]:
-    """Yield findings about the tool call parser of the inference server: one for another model
-    family, or one without automatic tool choice.
+    """Yield a finding if the tool call parser of the inference server is one for another model
+    family than the config's model. Also yield one if enable_auto_tool_choice is false, or if it is
+    not set in a config of January 2026 that uses tools; the server then answers tool calls as text.
     """
     table = key_of(view, "inference.model", "inference.vllm")
     place, choice = f"{table}.tool_call_parser", f"{table}.enable_auto_tool_choice"
@@ -279,7 +283,9 @@ def _uses_tools(view: View) -> bool:
 
 
 def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield (path in the config, arguments) for every training and evaluation environment."""
+    """Yield (path of the arguments in the config, the arguments by name) for every training and
+    evaluation environment that the config lists.
+    """
     if january(view):
         for place in ("orchestrator.env", "orchestrator.eval.env"):
             for n, entry in enumerate(view.tables(place)):
@@ -298,8 +304,9 @@ def environment_args(view: View) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def environments(view: View) -> Iterator[Finding]:
-    """Yield findings about the arguments of environments: network access, which may distort the
-    rewards, tool calls that are slow, and arguments that have no effect.
+    """Yield a finding for each argument of a training or evaluation environment that allows network
+    access, which may distort the rewards. In a config of January 2026, also for one that makes tool
+    calls slow, and for each `curriculum_...` argument, which has no effect.
     """
     for path, args in environment_args(view):
         if args.get("network_access") is True:
@@ -329,8 +336,8 @@ def environments(view: View) -> Iterator[Finding]:
 
 
 def served_rank(view: View, place: str, fix: str) -> Iterator[Finding]:
-    """Yield a finding with `fix` if the LoRA rank at `place`, a dotted key, is higher than vLLM
-    serves.
+    """Yield a finding if the LoRA rank at `place`, a dotted key, is higher than vLLM serves. `fix`
+    is the finding's sentence about what to do.
     """
     return refuse_if(
         (view.number(place) or 0) > RANKS,

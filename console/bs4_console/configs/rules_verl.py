@@ -352,8 +352,9 @@ def goal(job: Job) -> Iterator[Finding]:
 
 
 def resume(job: Job) -> Iterator[Finding]:
-    """Yield findings about trainer.resume_mode, which decides whether a start goes on from a
-    checkpoint.
+    """Yield a finding if trainer.resume_mode, which decides whether a start goes on from a
+    checkpoint, is not one of verl's modes, or if it is "resume_path" and trainer.resume_from_path
+    is not set. Yields nothing if the mode is not set or only the shell can know it.
     """
     mode = job.get("trainer.resume_mode")
     if "trainer.resume_mode" not in job.values or mode is UNKNOWN:
@@ -373,8 +374,10 @@ def resume(job: Job) -> Iterator[Finding]:
 
 
 def memory(job: Job) -> Iterator[Finding]:
-    """Yield findings about settings that are known to exceed the memory of one GPU. There are none
-    for a job that has several GPUs or an unknown number of them.
+    """Yield a finding for each setting that is known to exceed the memory of one GPU: too many
+    samples (rollout.n) for the length of answers, gpu_memory_utilization above 0.65,
+    max_num_batched_tokens above 16384. Yields nothing for a job that has several GPUs or whose
+    number of GPUs only the shell can know.
     """
     gpus, nodes = job.number("trainer.n_gpus_per_node"), job.number("trainer.nnodes")
     if job.get("trainer.n_gpus_per_node") is UNKNOWN or (gpus or 1) * (nodes or 1) > 1:
@@ -406,8 +409,9 @@ def memory(job: Job) -> Iterator[Finding]:
 
 
 def lora(job: Job) -> Iterator[Finding]:
-    """Yield findings about settings with which training a LoRA adapter does not work. There are
-    none if the job trains no adapter.
+    """Yield a finding for each setting that does not go with LoRA: a strategy of the actor other
+    than fsdp and fsdp2, a rollout engine other than vllm, load_format other than safetensors,
+    use_shm not true. Yields nothing if the job trains no adapter.
     """
     model, rollout = "actor_rollout_ref.model.", "actor_rollout_ref.rollout."
     switches = (model + "lora_rank", model + "lora.rank", model + "lora_adapter_path")
@@ -436,8 +440,8 @@ def lora(job: Job) -> Iterator[Finding]:
 
 
 def prefixes(job: Job) -> Iterator[Finding]:
-    """Yield a finding for each setting that hydra accepts on a command line only with a + before
-    it, and that has none.
+    """Yield a finding for each setting whose key has "adapter" in it and stands without a + in the
+    command. verl's own config lacks such keys, and hydra accepts a new key only with a + before it.
     """
     for key, prefix in job.prefixes.items():
         if not prefix and any("adapter" in part for part in key.split(".")):
@@ -447,7 +451,9 @@ def prefixes(job: Job) -> Iterator[Finding]:
 
 
 def saving(job: Job) -> Iterator[Finding]:
-    """Yield findings if the job never saves checkpoints, or never deletes old ones."""
+    """Yield a finding if the job saves no checkpoints (trainer.save_freq is missing or not above
+    0), and one if it deletes no old ones (no limit on their number is set).
+    """
     often = "trainer.save_freq"
     kept = "trainer.max_ckpt_to_keep" if job.sft else "trainer.max_actor_ckpt_to_keep"
     if job.get(often) is not UNKNOWN and (job.number(often) or -1) <= 0:
@@ -468,8 +474,9 @@ def saving(job: Job) -> Iterator[Finding]:
 
 
 def paths(job: Job) -> Iterator[Finding]:
-    """Yield findings about directories that are not set, are not absolute, or are the same for
-    every attempt.
+    """Yield a finding if trainer.default_local_dir is not set or not absolute, if hydra.run.dir is
+    set to a fixed directory, which every attempt then shares, and if the file logger's
+    VERL_FILE_LOGGER_PATH is fixed, or missing in a script that uses that logger.
     """
     place = "trainer.default_local_dir"
     directory = job.get(place)
@@ -504,7 +511,9 @@ def paths(job: Job) -> Iterator[Finding]:
 
 
 def context(job: Job) -> Iterator[Finding]:
-    """Yield a finding if the longest prompt and answer together exceed max_model_len."""
+    """Yield a finding if the longest prompt and the longest answer, in tokens, together exceed
+    max_model_len. Yields nothing if one of the three is not set.
+    """
     limit = job.number("actor_rollout_ref.rollout.max_model_len")
     prompt, answer = job.number("data.max_prompt_length"), job.number("data.max_response_length")
     if limit is not None and prompt is not None and answer is not None and prompt + answer > limit:
@@ -518,8 +527,9 @@ def context(job: Job) -> Iterator[Finding]:
 
 
 def model(job: Job) -> Iterator[Finding]:
-    """Yield a finding if training the job's model is known to fail, or a warning if the model's
-    name says that it is a vision-language model.
+    """Yield a finding if the console's registry of models says that training the job's model fails
+    (an error if with verl, a warning if with another trainer), or a warning if the model's name
+    says that it is a vision-language model. Yields nothing for a model given as a path.
     """
     place = "actor_rollout_ref.model.path"
     for key in ("model.path", "model.partial_pretrain", place):

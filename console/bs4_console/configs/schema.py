@@ -87,9 +87,10 @@ _SWITCHES = {"OptimizerInBackwardOffloadConfig"}
 class Problem:
     """One value that the trainer's schema refuses, or one key that it ignores.
 
-    `kind` says what is wrong (such as "type", "bound", "missing", "extra" or "ignored"), `path`
-    where, and `wanted` in words what would be right. `value` is the value. For "extra" and
-    "ignored", `known` are the keys that the table may have.
+    `kind` says what is wrong ("type", "bound", "missing", "extra" for a key that is refused,
+    "ignored" for a key without effect, and others). `path` says where, `value` is the value, and
+    `wanted` says in words what would be right. For "extra" and "ignored", `known` are the keys that
+    the table may have.
     """
 
     kind: Kind
@@ -415,8 +416,8 @@ def homes(generation: str, key: str, component: str = "rl") -> Iterator[str]:
 
 
 def default(generation: str, *names: str, component: str = "rl") -> Any:
-    """Return the default that the schema has for the key whose path is `names`, or None if it has
-    none.
+    """Return the default value that the schema has for a key, or None if it has none. `names` are
+    the names of the tables around the key and of the key itself.
     """
     return _place(generation, names, component).get("default")
 
@@ -430,8 +431,9 @@ def is_optional(generation: str, path: Path, component: str = "rl") -> bool:
 
 
 def refused(generation: str, names: tuple[str, ...], value: Any, path: Path) -> list[Problem]:
-    """Return what the schema would refuse if `value` stood at the key `names`, as problems. Their
-    path is `path`, which is where the config really has the value. Empty if the value is accepted.
+    """Return the problems that the schema of a generation would have with `value` at the key whose
+    path is `names`. The value really stands at `path` in the config (for example in a shared
+    table), and the problems have that path. Empty if the value is accepted.
     """
     checker = Checker(generation)
     checker._value(_place(generation, names, "rl"), value, path)

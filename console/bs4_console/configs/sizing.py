@@ -77,9 +77,9 @@ class Side:
 
 @dataclass
 class Estimate:
-    """The GPU memory that a config needs. `sides` has an entry for the trainer, one for the
-    inference server if there is one, and one for both together if they share a GPU. `billions` is
-    the number of the model's parameters in 10^9, and `notes` are sentences for a person.
+    """The GPU memory that a config needs. `sides` has one Side for the trainer, one for the
+    inference server if there is one, and a third for both together if they share a GPU. `billions`
+    is the number of the model's parameters in 10^9, and `notes` are sentences for a person.
     """
 
     billions: float

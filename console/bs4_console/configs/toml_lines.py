@@ -173,8 +173,8 @@ class _Scanner:
 
 
 def lines_of(text: str) -> dict[Path, int]:
-    """Return the 1-based line of each path in a TOML text, which is the line of the path's key, of
-    its table's header or of its list entry.
+    """Return the 1-based line of each path in a TOML text. A path is a tuple of keys and list
+    indices. Its line is that of the key, of the header of the table, or of the entry of the list.
     """
     return _Scanner(text).scan()
 

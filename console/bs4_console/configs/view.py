@@ -16,13 +16,14 @@ _COUNTABLE = 10**300
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What is known beside a config when it is checked. By default nothing is, and the rules judge
-    the config alone.
+    """What is known beside a config when lint checks it. By default nothing is, and the config
+    alone is judged.
 
-    `launch` is the launch command. `gpus` is the number of GPUs of the pod, and `prompt_tokens` the
+    `launch` is the launch command. `gpus` is the pod's number of GPUs, and `prompt_tokens` the
     length of a prompt. `run_dir` is the run's directory and `registry` the file of recorded config
-    versions. `env_version` and `installed` are the version and the names of installed environments.
-    `running` are the output directories of runs that are running, and `beside` other config files.
+    versions. `env_version` is the installed version of the environment, and `installed` are the
+    names of all installed environments. `running` are the output directories of runs that are
+    running now, and `beside` other config files whose names must differ from this one's.
     """
 
     launch: str = ""
@@ -83,8 +84,9 @@ class View:
         return value
 
     def number(self, *places: str) -> float | None:
-        """Return the number at the first of the dotted keys `places` that the config sets, or the
-        schema's default of the last one if it sets none. Return None if that is not a number.
+        """Return the number that the config sets at the first of the dotted keys `places` that it
+        sets. If it sets none of them, return the schema's default of the last one. Return None if
+        the value or default is not a number.
         """
         value = self.get(self.first(*places))
         is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -29,9 +29,9 @@ def directory() -> Path:
 
 
 def cached(inputs: Iterable[Path], make: Callable[[], bytes]) -> bytes:
-    """Return the bytes that `make` produces from the files `inputs`. If they were produced before
-    from files with the same content, they come from a cache on this machine, and `make` is not
-    called. Errors of `make` are raised, and then nothing is stored.
+    """Return the bytes that `make()` produces from the files `inputs`. If it has produced them from
+    files with the same content earlier, they are read from a cache on this machine, and `make` is
+    not called. An error that `make` raises is passed on, and then nothing is put into the cache.
     """
     digest = hashlib.sha256(sys.version.encode())
     for path in inputs:

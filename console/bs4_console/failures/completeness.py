@@ -48,9 +48,9 @@ LEAST_DANGER = {
 
 
 def wrong_danger(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (key, sentence) if a step of the playbook's fix can do more harm than its `danger`
-    says, or if there is a danger and no fix. The danger is what a person, and mode auto, go by when
-    they decide about a repair.
+    """Yield (key in the playbook, sentence about what is wrong) if a step of the playbook's fix can
+    do more harm than its `danger` says, or if there is a danger and no fix. The danger is what a
+    person, and mode auto, go by when they decide about a repair.
     """
     danger = playbook.get("danger")
     if danger not in DANGERS:
@@ -87,9 +87,9 @@ def missing_parts(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def missing_cases(playbook: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (path in the file, sentence) for each test case that a playbook with log signatures
-    must have and does not. The test cases of a detector are not looked for, because they are Python
-    functions in tests/playbooks/facts.
+    """Yield (path in the file, sentence about what is missing) for each test case that a playbook
+    with log signatures must have and does not. The test cases of detectors are not checked here,
+    because they are Python functions in tests/playbooks/facts.
     """
     has_signatures = bool(_rows(playbook, "detect", "logs"))
     for kind, sentence in (("positive", POSITIVE), ("negative", NEGATIVE)):

@@ -27,9 +27,10 @@ def ranges() -> dict[str, dict[str, Any]]:
 
 
 def with_ranges(detect: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a playbook's `detect` section with `with: {ranges: NAME}` replaced by the thresholds
-    of the table NAME. A parameter that the playbook sets itself is kept. Raises UsageError if there
-    is no such table or the file of tables is broken.
+    """Return a playbook's `detect` section, `detect`, in which each `with: {ranges: NAME}` is
+    replaced by the thresholds of the table NAME in health.toml. A parameter that the playbook sets
+    itself is not replaced. Raises UsageError if there is no such table or health.toml cannot be
+    read.
     """
     parameters = dict(detect.get("with", {}))
     if "ranges" not in parameters:

@@ -109,8 +109,9 @@ def _formats() -> jsonschema.FormatChecker:
 
 
 def advice(identifier: str) -> tuple[str, ...]:
-    """Return the lines of advice to a person in the shipped playbook `identifier`. Empty if it has
-    none or there is no such playbook. Only that one file is read.
+    """Return the lines of advice to a person from the shipped playbook with the id `identifier`.
+    Empty if that playbook has no advice, or if there is no playbook with this id. No other playbook
+    is read.
     """
     path = next(find("playbooks").glob(f"*/{identifier}.yaml"), None)
     if path is not None:

@@ -46,9 +46,9 @@ SENTENCES = {
 
 
 def sentence(step: Mapping[str, Any]) -> str:
-    """Return a sentence that says what one step of a playbook's fix does. `step` is as in the
-    playbook's file, `{kind: parameters}`. The parameters follow in parentheses, except the step to
-    resume from, which is in the sentence itself.
+    """Return a sentence that says what one step of a playbook's fix does. `step` is written as in
+    the playbook's file, `{kind: parameters}`. The parameters follow the sentence in parentheses,
+    except the training step to resume from, which is named in the sentence itself.
     """
     ((kind, parameters),) = step.items()
     values = dict(parameters or {})

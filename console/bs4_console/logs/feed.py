@@ -48,8 +48,8 @@ BEHIND_READS = 8
 
 class LogFeed:
     """Fetches the lines of one or more log streams of one pod into one LogStore: the end of the
-    logs as it grows, and older pages on request. The stream at index k in `streams` is source k in
-    the store.
+    logs as it grows, and pages of earlier lines on request. The stream at index k in the list
+    `streams` is source k in the store.
 
     If the link is lost, no line is lost: reading goes on at the cursor where it stopped.
     """
@@ -100,9 +100,9 @@ class LogFeed:
 
     @property
     def reached(self) -> str:
-        """Return how far back the filter has searched for older lines, as a place in MB such as "at
-        12 MB". With several streams it is the place in the first one that was not searched to its
-        start. Returns "" if all were.
+        """Return the place in the log to which the filter has searched back for earlier lines, in
+        MB from the log's start, such as "at 12 MB". With several streams it is the place in the
+        first one that was not searched to its start. Returns "" if all were.
         """
         for side in self._before:
             if not side.ended:
@@ -117,9 +117,10 @@ class LogFeed:
         discover: Callable[[], Sequence[str]] | None = None,
         wanted: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Load the newest lines of `streams`, and add new lines as they are written, until
-        cancelled. `discover` returns the streams that exist now, and new ones are read too; None
-        means that there are no new ones. Lines are fetched only while `wanted()` is True.
+        """Put the newest lines of `streams` into the store, and then new lines as they are written
+        on the pod, until cancelled. `discover` returns the names of the streams that exist now, so
+        that streams that begin later are read too; None means that only `streams` are read.
+        Whenever `wanted()` is False, no new lines are fetched.
         """
         self.streams = list(streams)
         cursors = await self._load_tails()
@@ -137,9 +138,10 @@ class LogFeed:
                         group.create_task(self._follow(stream, "start", wanted))
 
     async def go_to(self, places: Mapping[str, str]) -> int:
-        """Move to another place in the logs: load one page of lines before the given cursor of each
-        stream (`places` maps stream to cursor). Returns the number that the first line behind these
-        cursors will have in the store. `go_on` reads on from there.
+        """Move to another place in the logs. `places` maps each stream to its cursor there; a page
+        of lines before these cursors is put into the store. Returns the number in the store that
+        the first line behind the cursors has or will have. `go_on` reads the lines behind the
+        cursors.
         """
         self.streams = list(places)
         self._before = [Side(cursor) for cursor in places.values()]
@@ -160,9 +162,10 @@ class LogFeed:
         return anchor
 
     async def go_on(self, wanted: Callable[[], bool]) -> None:
-        """Read from the cursors that were given to `go_to` to the end of the logs, while `wanted()`
-        is True. Lines of several streams are merged by their clocks. At the end, new lines are
-        added as they are written, until cancelled.
+        """Read the lines behind the place to which `go_to` moved, up to the end of the logs, into
+        the store. Lines of several streams are merged by their clocks. Afterwards put new lines
+        into the store as they are written on the pod, until cancelled. Whenever `wanted()` is
+        False, nothing is fetched until it is True again.
         """
         places = self._next
         if len(places) == 1 and not self.filter.sifts:
@@ -182,9 +185,10 @@ class LogFeed:
                 group.create_task(self._follow(stream, side.cursor, wanted))
 
     async def show_at(self, streams: Sequence[str], t: float) -> int:
-        """Load the lines of all `streams` around the pod's wall time `t` (in seconds), merged by
-        their clocks. Returns the number in the store of the first line that is not before `t`.
-        Newer lines are not read afterwards; `older` reads older ones.
+        """Put the lines of all `streams` around the time `t` into the store, merged by their
+        clocks. `t` is the pod's wall time in seconds since 1970. Returns the number in the store of
+        the first line that is not before `t`. Lines written later are not added; `older` fetches
+        earlier ones.
         """
         places = {stream: await self.pages.place(stream, "seek-time", t=t) for stream in streams}
         anchor = await self.go_to(places)
@@ -275,9 +279,9 @@ class LogFeed:
     # -- older and newer pages
 
     async def older(self) -> bool:
-        """Fetch one page of lines that are older than those in the store, and put them before
-        these. Returns False if there are no older lines, if the store is full, or if a page is
-        already being fetched, else True.
+        """Fetch one page of lines that were written before those in the store, and put them at the
+        store's start. Returns False if there are no earlier lines, if the store is full, or if a
+        page is already being fetched, else True.
         """
         if self.paging or self._store.full or self.at_start or not self._before:
             return False

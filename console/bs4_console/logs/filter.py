@@ -34,8 +34,8 @@ AND = " && "
 @dataclass(frozen=True)
 class Term:
     """One part of a filter that a person typed. `text` is a valid regular expression. With
-    `ignore_case` it matches both cases. With `out`, the lines that match are left out, else the
-    other lines are.
+    `ignore_case` upper and lower case count as the same. With `out`, the filter hides the lines
+    that match; without, it hides those that do not.
     """
 
     text: str
@@ -44,9 +44,9 @@ class Term:
 
     @classmethod
     def parse(cls, text: str) -> Term:
-        """Return the term that a person typed. Text without a capital letter matches both cases.
-        After a leading `!`, lines that match are left out. Text that is no valid regular expression
-        is taken as plain text.
+        """Return the term that the person's `text` stands for. If it has no capital letter, upper
+        and lower case count as the same. If it begins with `!`, lines that match are hidden. Text
+        that is no valid regular expression is taken as plain text.
         """
         out, text = text.startswith("!"), text.removeprefix("!")
         try:
@@ -69,9 +69,8 @@ class Term:
 
     @property
     def literal(self) -> str | None:
-        """Return the plain text for which the term's expression stands, or None if it really is a
-        regular expression. A plain text is worth knowing, because the pod finds it a hundred times
-        as fast.
+        """Return the plain text that the term's expression stands for, or None if it uses the
+        syntax of regular expressions. The pod finds a plain text a hundred times as fast.
         """
         bare = re.sub(r"\\([^A-Za-z0-9])", r"\1", self.text)
         if re.escape(bare) == self.text or not _META.search(self.text):
@@ -79,8 +78,9 @@ class Term:
         return None
 
     def reach(self, expression: int) -> int | None:
-        """Return how many bytes at the start of a line are to be searched: `expression` for a
-        regular expression, or None (the whole line) for a plain text.
+        """Return how many bytes at the start of a line to search for this term, or None for the
+        whole line. That is None if the term is plain text, and the argument `expression`, a number
+        of bytes, if it is a regular expression.
         """
         if self.literal is None:
             return expression
@@ -97,8 +97,9 @@ _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
 @dataclass(frozen=True)
 class LogFilter:
     """What a person wants to see of a log. A line is shown if it passes every one of `terms` and
-    its level is at least `floor`; a line without a level has the level of the line before it. With
-    `fold`, neighbouring lines that differ only in numbers are shown once.
+    its level is at least `floor`, a number as in `logging` (0: every level); a line without a level
+    has the level of the line before it. With `fold`, neighbouring lines that differ only in numbers
+    are shown once.
     """
 
     terms: tuple[Term, ...] = ()
@@ -107,9 +108,10 @@ class LogFilter:
 
     @classmethod
     def parse(cls, text: str, floor: int = 0, *, fold: bool = False) -> LogFilter:
-        """Return the filter that a person typed after `/`: one or more regular expressions with `
-        && ` between them, all of which must match. An expression that begins with `!` leaves
-        matching lines out. `floor` and `fold` are those of LogFilter.
+        """Return the filter that the person's `text`, typed after `/`, stands for: one or more
+        regular expressions with `&& ` between them, all of which must match. An expression that
+        begins with `!` hides the lines that match it. `floor` (the lowest level to show) and `fold`
+        are set as in LogFilter.
         """
         words = (word for word in text.split(AND) if word.removeprefix("!"))
         return cls(tuple(map(Term.parse, words)), floor, fold)
@@ -155,31 +157,32 @@ class LogFilter:
 
 
 def sought(text: str) -> Term:
-    """Return the term for a text that a person searches for. With a capital letter in the text,
-    case counts. Unlike in a filter, a leading `!` is an ordinary character.
+    """Return the term for a text that a person searches for. If the text has a capital letter,
+    upper and lower case differ, else they count as the same. Unlike in a filter, a leading `!` is
+    an ordinary character.
     """
     return Term.parse(text if not text.startswith("!") else re.escape(text))
 
 
 def compile_pattern(text: str) -> re.Pattern[bytes]:
-    """Return the regular expression, compiled for bytes, that finds a text for which a person
-    searches.
+    """Return the regular expression for bytes by which the lines that contain `text`, typed by a
+    person as a search, are found (see `sought`).
     """
     return sought(text).compile()
 
 
 @lru_cache(maxsize=8)
 def find_reach(expression: str) -> int | None:
-    """Return how many bytes at the start of a line a search for `expression` covers, or None (the
-    whole line) if it is a plain text.
+    """Return how many bytes at the start of a line are searched for the expression `expression`, or
+    None (the whole line) if the expression is a plain text.
     """
     return Term(expression, ignore_case=False, out=False).reach(FIND_REACH)
 
 
 @lru_cache(maxsize=8)
 def words_from(floor: int) -> re.Pattern[bytes]:
-    """Return a regular expression for bytes that finds the word of any level that is at least
-    `floor`, such as WARNING.
+    """Return a regular expression for bytes that matches the names of all levels that are at least
+    `floor`, a number as in `logging`. For 30, for example, it matches WARNING and ERROR.
     """
     return re.compile(
         b"|".join(sorted(word.encode() for word, level in LEVELS.items() if level >= floor))
@@ -187,8 +190,8 @@ def words_from(floor: int) -> re.Pattern[bytes]:
 
 
 def kind_of(line: bytes) -> bytes:
-    """Return the beginning of a line with every number, progress bar and wide space replaced by a
-    0. If the result is the same for two lines, they differ only in these.
+    """Return the beginning of a line in which every number, every progress bar and every wide space
+    is replaced by a 0. Two lines with the same result differ only in these.
     """
     return _NUMBERS.sub(b"0", line[:REACH])
 
@@ -246,7 +249,9 @@ class Lens:
         return self.filter.active and (self._high < self.store.end or self._low > self.store.first)
 
     def number(self, position: int) -> int:
-        """Return the number in the store of the visible line at `position`."""
+        """Return the store's number of the visible line at `position`, a 0-based index among the
+        visible lines.
+        """
         if not self.filter.active:
             return self.store.first + position
         if position < len(self._hits):
@@ -287,8 +292,9 @@ class Lens:
         return (level if own is None else own) >= self.filter.floor and self.filter.matches(line)
 
     def step(self, budget_s: float = 0.008) -> bool:
-        """Examine more lines of the store for about `budget_s` seconds, those nearest to the line
-        given to `set` first. Returns True while lines are left to examine.
+        """Examine, for about `budget_s` seconds, further lines of the store for whether they pass
+        the filter, those nearest to the line given to `set` first. Returns True if lines are left
+        to examine.
         """
         if not self.filter.active:
             return False
@@ -448,9 +454,9 @@ class Lens:
         return rows
 
     def find(self, pattern: re.Pattern[bytes], after: int, step: int) -> int | None:
-        """Return the position of the nearest visible line that matches `pattern`, or None if there
-        is no such line. The search begins behind position `after` and goes forward with `step` +1,
-        backward with -1.
+        """Return the position of the visible line nearest to position `after` that matches
+        `pattern`, or None if there is none. `step` is the direction: +1 searches the lines behind
+        `after`, and -1 those before it. The line at `after` itself is not searched.
         """
         position, reach = after + step, find_reach(pattern.pattern.decode())
         while 0 <= position < len(self):

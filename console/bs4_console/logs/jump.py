@@ -27,10 +27,10 @@ EXAMPLES = "12345 (line), 50%, 21:14 or 21:14:05, -5m, +1h30m, 2026-11-20 21:14"
 
 @dataclass(frozen=True)
 class Target:
-    """The place in a log that a person wants to go to. Exactly one field is set: `line` (from 1;
-    negative counts from the end), `share` of the log (0 to 1), `seconds` from the current line
-    (negative: earlier), `clock` (a time of day in seconds since midnight) or `moment` (wall time in
-    seconds).
+    """The place in a log to which a person wants to go. Exactly one field is set: `line` (a line
+    number from 1; negative counts from the end), `share` of the log (0 to 1), `seconds` from the
+    current line's time (negative: earlier), `clock` (a time of day in seconds since midnight) or
+    `moment` (wall time in seconds since 1970).
     """
 
     line: int | None = None
@@ -64,12 +64,13 @@ def parse(text: str) -> Target:
 async def resolve(
     target: Target, pages: LogPages, here: Mapping[str, str], clock: int | None, *, at_end: bool
 ) -> dict[str, str]:
-    """Return the cursor of the target in each stream, by the stream's name.
+    """Return the cursor of the place `target` in each stream, by the stream's name.
 
-    `here` has the cursor of each stream at the current line, and `clock` that line's clock (seconds
-    since midnight, or None). With `at_end`, a time of day that is later than the current line means
-    that of the day before. Raises UsageError if the target cannot be found: lines without a clock,
-    or a line number with several streams.
+    `here` maps each stream to its cursor at the line where the person is, and `clock` is that
+    line's time of day in seconds since midnight, or None. With `at_end`, the person is at the end
+    of the log, and a time of day later than that line's means that of the day before. Raises
+    UsageError if the target cannot be found, for example because lines have no clock, or for a line
+    number with several streams.
     """
     if target.line is not None or target.share is not None:
         if len(here) > 1:
@@ -111,9 +112,9 @@ async def _line(target: Target, pages: LogPages, stream: str) -> str:
 
 
 def near(store: LogStore, number: int | None, streams: Sequence[str]) -> dict[str, str]:
-    """Return a cursor near the store's line `number` for each stream: the place of the stream's
-    last line up to there, else of its first line behind. It is "end" if the stream has no line
-    within NEAR_LINES lines to each side, or if `number` is None.
+    """Return for each stream a cursor near the store's line `number`. It is the place of the
+    stream's last line up to that line, or, if there is none, of its first line behind it. It is
+    "end" if the stream has no line within NEAR_LINES lines to either side, or if `number` is None.
     """
     found: dict[int, str] = {}
     if number is not None:

@@ -31,12 +31,12 @@ def rows_of(data: bytes, source: int, cursor: str) -> list[Row]:
 def keyed(
     rows: Sequence[Row], *, after: int | None = None, before: int | None = None
 ) -> list[Keyed]:
-    """Return each line with its time in seconds, by which pages of several sources are merged. A
-    line without a clock has the time of the line before it; lines before the first clock have that
-    clock's time.
+    """Return each row with the time of its line in seconds, by which pages of several sources are
+    merged. A line without a clock has the time of the line before it; lines before the first clock
+    have that clock's time.
 
-    A clock does not tell the day, so the time of a neighbouring line decides it: `after` is the
-    time of a line just before the page, `before` that of a line just behind it. Without both, the
+    A clock does not tell the day, so the time of a line beside the page decides it: `after` is the
+    time of a line just before the page, `before` that of a line just behind it. With neither, the
     times count from the midnight before the page's first line.
     """
     times: list[int] = []
@@ -65,10 +65,10 @@ def keyed(
 
 @dataclass
 class Side:
-    """The fetched lines of one source that wait to be merged with those of other sources, either
-    before the shown lines or behind them. `cursor` is where the next page of the source begins.
-    `time` is the time in seconds of the line nearest to those that wait, on the shown side. `ended`
-    is True if the source has no further lines in this direction.
+    """The fetched lines of one source that wait to be merged with those of other sources, all
+    either before or behind the lines on the screen. `cursor` is where the source's next page
+    begins. `time` is the time (see `keyed`) of the source's line on the screen nearest to those in
+    `waiting`, or None. `ended` is True if the source has no further lines in this direction.
     """
 
     cursor: str
@@ -142,8 +142,8 @@ def same_day(pages: Sequence[Sequence[Keyed]]) -> list[list[Keyed]]:
 
 
 def from_a_head(rows: list[Row]) -> list[Row]:
-    """Return a page without the lines before its first clock, because they belong to an entry that
-    begins on the page before. A page without any clock is returned whole.
+    """Return the lines of a page without those before the first line that has a clock, because they
+    belong to an entry that begins on the page before. If no line has a clock, all are returned.
     """
     first = 0
     for n, row in enumerate(rows):

@@ -42,8 +42,8 @@ INSIDE = b"inside a longer line: it begins further up"
 @dataclass(frozen=True)
 class Back:
     """The place of an earlier line in a stream, as the agent found it. `cut` is True if the place
-    is nearer than requested, because so many lines would be too many bytes. `within` is True if the
-    place is in the middle of a line.
+    is less far back than requested, because the lines between have too many bytes. `within` is True
+    if the place is in the middle of a line.
     """
 
     cursor: str
@@ -57,14 +57,16 @@ class LogReader(Protocol):
     async def read_log(
         self, stream: str, cursor: str, limit: int = ..., wait: float = ..., *, seen: int = ...
     ) -> Any:
-        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes. If there is
-        nothing new, wait for it for at most `wait` seconds. `seen` is the number of bytes of an
-        unfinished last line that the caller has already; that line is sent again only if it has
-        grown.
+        """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
+        been written behind `cursor`, wait at most `wait` seconds for new bytes. `seen` is the
+        number of bytes that the caller already has of the unfinished last line; that line is sent
+        again, from its start, only if it has grown.
         """
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about a stream to the pod's agent, and return the answer."""
+        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
+        fields, and return the agent's answer.
+        """
 
 
 class LogPages:
@@ -86,9 +88,9 @@ class LogPages:
     async def before(
         self, stream: str, source: int, cursor: str, lines: int
     ) -> tuple[list[Row], str]:
-        """Return about `lines` lines before `cursor`, and the cursor where they begin. A line
-        longer than ROOM_BYTES comes in parts, one at each call, with a line before the part that
-        says so.
+        """Return about `lines` lines of a stream before `cursor`, and the cursor at which the first
+        of them begins. A line longer than ROOM_BYTES comes in parts, one for each call; a part that
+        begins inside the line has an extra line before it that says so.
         """
         found = await self.back(stream, lines, cursor)
         rows = await self.between(stream, source, found.cursor, cursor)
@@ -97,15 +99,18 @@ class LogPages:
         return rows, found.cursor
 
     async def back(self, stream: str, lines: int, cursor: str | None = None) -> Back:
-        """Return the place where the last `lines` lines before `cursor` begin; None means the end
-        of the stream. The place is nearer if these lines have more than ROOM_BYTES bytes.
+        """Return the place in a stream where the last `lines` lines before `cursor` begin (None:
+        before the end of the stream). If these lines have more than ROOM_BYTES bytes, the place is
+        closer to `cursor`.
         """
         place = {} if cursor is None else {"cursor": cursor}
         answer = await self.ask(stream, "seek-line", line=-lines, room=ROOM_BYTES, **place)
         return Back(str(answer["cursor"]), answer.get("cut") is True, answer.get("within") is True)
 
     async def between(self, stream: str, source: int, begin: str, end: str) -> list[Row]:
-        """Return the lines between two cursors of a stream, even if they are in different files."""
+        """Return the lines of a stream between the cursors `begin` and `end`, as rows for the
+        store. The two may be in different files of the log.
+        """
         rows: list[Row] = []
         cursor, stop = begin, split(end)
         held, held_at = b"", begin
@@ -147,9 +152,10 @@ class LogPages:
     async def filter_lines(
         self, stream: str, source: int, cursor: str, wanted: LogFilter, *, backwards: bool
     ) -> tuple[list[Row], str, bool]:
-        """Have the pod filter a stream from `cursor` on, or back from there with `backwards`.
-        Returns the lines of one answer in the order of the log, the cursor that the pod has
-        reached, and True if that is the end of the log in this direction.
+        """Have the pod filter a stream by `wanted`, from `cursor` on or, with `backwards`, from
+        there back. Returns what one answer of the pod holds: the lines that pass, in the order of
+        the log; the cursor up to which the pod has filtered; and True if that is the end
+        (backwards: the start) of the log.
         """
         answer = await self.ask(
             stream, "sift", cursor=cursor, backwards=backwards, limit=SIFTED_LINES, **wanted.query()
@@ -166,10 +172,10 @@ class LogPages:
         return rows, str(answer["cursor"]), answer["next"] is None
 
     async def ask(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send a query about a stream to the agent and return the answer. The query is repeated
-        while the link is down or the agent is busy. If the agent needs several queries to find a
-        place, they are sent one after another, and the last answer is returned. Raises RemoteError
-        if the agent refuses the query.
+        """Send the query `op` about `stream` to the agent, with `parameters` as the query's fields,
+        and return the answer. The query is sent again while the link is down or the agent is busy.
+        If the agent says that it needs another query to find a place, that one is sent too; the
+        last answer is returned. Raises RemoteError if the agent refuses the query.
         """
         async with self._asking:
             while True:
@@ -181,16 +187,18 @@ class LogPages:
                 parameters |= further
 
     async def place(self, stream: str, op: str, **parameters: Any) -> str:
-        """Return the cursor that the agent finds for the query `op`, which is "seek-line" or
-        "seek-time". `parameters` are those of the query.
+        """Return the cursor of the place that the agent finds in `stream` by the query `op`:
+        "seek-line" for a line number or "seek-time" for a time, which `parameters` give (`line=`,
+        `t=`).
         """
         return str((await self.ask(stream, op, **parameters))["cursor"])
 
     async def read(self, stream: str, cursor: str, limit: int, wait: float, seen: int = 0) -> Any:
-        """Return the next chunk of a stream from `cursor` on, at most `limit` bytes. If there is
-        nothing new, wait for it for at most `wait` seconds. The read is repeated while the link is
-        down or the agent is busy. `seen` is the number of bytes of an unfinished last line that the
-        caller has already; that line is sent again only if it has grown.
+        """Return the next chunk of `stream` from `cursor` on, at most `limit` bytes. If nothing has
+        been written behind `cursor`, wait at most `wait` seconds for new bytes. The read is
+        repeated while the link is down or the agent is busy. `seen` is the number of bytes that the
+        caller already has of the unfinished last line; that line is sent again, from its start,
+        only if it has grown.
         """
         chunk = await self._patiently(
             functools.partial(self._reader.read_log, stream, cursor, limit, wait, seen=seen)

@@ -43,8 +43,9 @@ class LogSearch:
 
     @property
     def arguments(self) -> dict[str, object]:
-        """Return the parameters with which the agent's queries "search" and "count" look for this
-        text.
+        """Return the parameters by which the agent's queries "search" and "count" look for the
+        searched text: `pattern`, `regex` (True if the pattern is a regular expression) and
+        `ignore_case`.
         """
         literal = self.term.literal
         return {
@@ -54,8 +55,9 @@ class LogSearch:
         }
 
     async def count(self, changed: Callable[[], None]) -> None:
-        """Count the matches on the pod in `total`. After that, search new lines every AGAIN_S
-        seconds, until cancelled. `changed` is called after each answer of the pod.
+        """Have the pod count the matches in all streams, and write the number into `total`.
+        Afterwards count those in new lines too, every AGAIN_S seconds, until cancelled. `changed`
+        is called after each answer of the pod.
         """
         cursors = dict.fromkeys(self._streams, "start")
         while True:
@@ -78,10 +80,11 @@ class LogSearch:
     async def nearest(
         self, edges: Mapping[int, Place], clocks: Mapping[int, int | None], direction: int
     ) -> Match | None:
-        """Ask the pod for the nearest match beyond the lines in the store, forward with `direction`
-        +1 and backward with -1, and return it, or None if there is none. `edges` has the place of
-        each source's outermost line in the store, `clocks` that line's clock (see `edges_of`). If
-        several sources have a match, the nearest by the clock is returned.
+        """Ask the pod for the nearest match outside the lines in the store: behind them with
+        `direction` +1, before them with -1. Returns None if there is none. `edges` maps each
+        source's number to the place of its outermost line in the store on that side, and `clocks`
+        to that line's clock (see `edges_of`). If several sources have a match, the one nearest by
+        the clock is returned.
         """
         nexts = (self._next(place, direction) for place in edges.values())
         found = [match for match in await asyncio.gather(*nexts) if match is not None]
@@ -138,9 +141,10 @@ def shortest(clock: int, here: int) -> int:
 def edges_of(
     store: LogStore, sources: int, direction: int
 ) -> tuple[dict[int, Place], dict[int, int | None]]:
-    """Return where the store ends for each source: the place of its last line with `direction` +1,
-    or of its first line with -1, and the clock of that line. Both mappings have the source's number
-    as key; a source without a line in the store is missing.
+    """Return where the store ends for each source: the place of the source's last line in the store
+    with `direction` +1, or of its first line with -1, and the clock of that line (seconds since
+    midnight, or None). Both mappings have source numbers, from 0 to `sources` - 1, as keys; a
+    source without a line in the store is missing.
     """
     edges, clocks = dict[int, Place](), dict[int, int | None]()
     held = range(store.first, store.end)
@@ -162,9 +166,10 @@ async def beside(
     clocks: Mapping[int, int | None],
     direction: int,
 ) -> dict[str, str]:
-    """Return a cursor for each stream at the moment of a match: the match itself in its own stream,
-    and the same moment by the clock in the others. `edges` and `clocks` are those of `edges_of`. A
-    stream that is missing in `edges` is left out.
+    """Return a cursor for each stream at the moment of `match`: the place of the match in its own
+    stream, and in each other stream the place with the same time by the clock. `edges` and `clocks`
+    are the results of `edges_of`, from which the search began in `direction` (+1 forward, -1
+    backward). A stream without an entry in `edges` is left out.
     """
     source, generation, offset = match.place
     here, places = clocks.get(source), dict[str, str]()

@@ -105,9 +105,9 @@ def by_name(path: Path) -> str:
 
 
 def by_content(sample: bytes, named: str = "") -> Wrote:
-    """Return which program wrote a log, judged by `sample`, the first bytes of the log. The source
-    is "" if no program, or more than one, fits. If the source is known already, give it as `named`;
-    then only the trainer's generation is searched for.
+    """Return which program wrote a log, judged by `sample`, the log's first bytes. Its source is ""
+    if no program, or more than one, fits. `named` is the source if it is known already; then only
+    the trainer's generation is found out.
     """
     raw = sample[:_SAMPLE].split(b"\n")[:2000]
     texts = []

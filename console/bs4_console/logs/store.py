@@ -41,9 +41,11 @@ Row = tuple[int, int, int, bytes]
 
 @dataclass(kw_only=True)
 class Block:
-    """A part of a LogStore: whole lines, each ended by LF, in `data`. `first` is the number of its
-    first line. For each line, `starts` has its offset in `data`, `sources` its source, and
-    `generations` and `offsets` the place of the raw line on the pod.
+    """A part of a LogStore. `data` has whole lines, each ended by LF, and `first` is the store's
+    number of the first one. The arrays have one entry for each line: `starts` its offset in `data`,
+    `sources` the number of its log, and `generations` and `offsets` its place in that log on the
+    pod. `passed` is the key of the filter by which the pod chose the lines, or None if the pod left
+    out none.
     """
 
     first: int
@@ -60,14 +62,14 @@ class Block:
 
     @property
     def footprint(self) -> int:
-        """Return the bytes of memory that the block takes. This includes 21 bytes per line for its
-        index, which matter if lines are short.
+        """Return how many bytes of memory the block takes, its index of 21 bytes for each line
+        included.
         """
         return len(self.data) + 21 * len(self.starts)
 
     def add(self, lines: bytes, source: int, generation: int, offsets: Sequence[int]) -> None:
-        """Append whole lines of one source. `generation` and `offsets` say where the raw lines
-        begin on the pod.
+        """Append whole lines of the log with number `source`. For each, the byte offset at which it
+        begins on the pod is in `offsets`, counted in the file with number `generation`.
         """
         base = len(self.data)
         self.data += lines
@@ -85,16 +87,16 @@ class Block:
 
 
 def line_starts(lines: bytes, base: int = 0) -> list[int]:
-    """Return the offset at which each line in `lines` begins, plus `base`. `lines` holds whole
-    lines.
+    """Return, for each line in `lines`, the offset of its first byte in `lines` plus `base`.
+    `lines` has only whole lines, each ended by LF.
     """
     return [base, *(match.end() + base for match in _NEWLINE.finditer(lines))][:-1]
 
 
 class Repeats:
-    """Removes lines that another source has just written, because a launcher prints its trainer's
-    log once more. Lines that are short or have no clock stay, and so do lines that one source
-    itself repeats. `dropped` is the number of removed lines.
+    """Removes lines that another source (log) has just written, because a launcher prints its
+    trainer's log once more. Lines that are short or have no clock are not removed, and neither are
+    lines that one source itself repeats. `dropped` is the number of removed lines.
 
     Whole chunks are compared as sets, which is fast. A chunk is examined line by line only if it
     has a line in common with another source.
@@ -114,8 +116,8 @@ class Repeats:
         self, lines: bytes, source: int, offsets: Sequence[int]
     ) -> tuple[bytes, Sequence[int]]:
         """Return the whole lines of a chunk without those that repeat another source, and the
-        offsets of those that stay. The chunk is remembered, for comparison with later chunks of
-        other sources.
+        offsets of the lines that are left. `offsets` has the place of each line in `source`. The
+        chunk is remembered, so that later chunks of other sources are compared with it.
         """
         parts = [part + b"\n" for part in lines[:-1].split(b"\n")]
         others: list[set[bytes]] = []
@@ -207,8 +209,9 @@ class LogStore:
         return sorted(source for source, held in self._open.items() if held.text)
 
     def append(self, data: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Append raw bytes of a source, which may end in the middle of a line. `cursor` is their
-        place on the pod (GENERATION:OFFSET), or None if it is not known.
+        """Append the bytes `data` of the log with number `source`, as they are on the pod; they may
+        end in the middle of a line. `cursor` is their place on the pod (GENERATION:OFFSET), or None
+        if it is not known.
         """
         self.received += len(data)
         self.revision += 1
@@ -230,16 +233,18 @@ class LogStore:
         self._add(clean(whole), source, generation, starts)
 
     def unfinished(self, text: bytes, source: int = 0, cursor: str | None = None) -> None:
-        """Replace the unfinished last line of `source` by `text`. This is for a chunk that brings
-        that line again from its start. `cursor` is the line's place on the pod.
+        """Replace the unfinished last line of the log with number `source` by `text`. This is for a
+        chunk that brings that line again from its start, longer than before. `cursor` is the line's
+        place on the pod (GENERATION:OFFSET).
         """
         generation, offset = _place(cursor)
         self.revision += 1
         self._open[source] = _Open(text, generation, offset, len(text)).bounded()
 
     def finish(self, source: int = 0) -> None:
-        """Turn the unfinished last line of `source`, if there is one, into a finished line, because
-        its file has ended and will not continue it.
+        """Turn the unfinished last line of the log with number `source` into a finished line,
+        because the log's file has ended and no more of the line will come. Does nothing if there is
+        no such line.
         """
         held = self._open.pop(source, None)
         self.revision += 1
@@ -255,17 +260,17 @@ class LogStore:
         self._add(text.encode() + b"\n", MARK, 0, [0])
 
     def extend(self, rows: Sequence[Row], passed: object = None) -> None:
-        """Append whole lines of any sources in the given order. If a filter on the pod let only
-        these lines through, `passed` is that filter's key, else None.
+        """Append the whole lines `rows` in the given order; they may be of several sources. If a
+        filter on the pod let only these lines through, `passed` is that filter's key, else None.
         """
         for source, generation, offset, line in rows:
             self._add(clean(line + b"\n"), source, generation, [offset], passed)
 
     def prepend_rows(self, rows: Sequence[Row], passed: object = None) -> int:
-        """Put whole older lines of any sources, in the given order, before all other lines. Returns
-        how many were put there. If they do not fit into the store, none is, 0 is returned, and
-        `full` becomes True. If a filter on the pod let only these lines through, `passed` is that
-        filter's key.
+        """Put the earlier lines `rows`, whole and in the given order, before all other lines of the
+        store. Returns the number of lines that were put there. If they do not fit, none is put
+        there, 0 is returned, and `full` becomes True. If a filter on the pod let only these lines
+        through, `passed` is that filter's key, else None.
         """
         block = Block(first=0, passed=passed)
         for source, generation, offset, line in self.repeats.among(rows) if self.repeats else rows:
@@ -326,8 +331,8 @@ class LogStore:
         return rows
 
     def line(self, number: int) -> tuple[int, bytes]:
-        """Return the source of line `number` and its text as bytes, without control sequences and
-        LF. Raises IndexError if the store does not hold the line.
+        """Return (source, text) of line `number`: the number of its log, and its bytes without
+        control sequences and LF. Raises IndexError if the store does not hold the line.
         """
         if number >= self.end:
             source = self.open_sources[number - self.end]

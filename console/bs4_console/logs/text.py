@@ -81,8 +81,8 @@ def _last_write(line: bytes) -> bytes:
 
 
 def level_of(line: bytes) -> int | None:
-    """Return a line's level as a number (DEBUG, INFO and so on, as in `logging`), or None if the
-    line has no level, as the lines of a traceback.
+    """Return the level of a line as a number, as in `logging` (10 for DEBUG, 20 for INFO and so
+    on). Returns None if the line names no level, which is so for the lines of a traceback.
     """
     found = _LEVEL.search(line, 0, _LEVEL_REACH)
     if found is None:
@@ -150,8 +150,8 @@ def present(line: bytes, reach: int = 0) -> Shown:
 
 
 def size_of(line: bytes) -> int:
-    """Return the number of bytes of a line as it is on the pod, even if only a part of it is in the
-    store.
+    """Return how many bytes a line has on the pod. If the store holds only a part of a long line,
+    this is the size of the whole line.
     """
     if len(line) > LINE_CELLS and (found := _REAL_SIZE.search(line)):
         return int(found[1].replace(b",", b""))

@@ -15,9 +15,10 @@ _HALVINGS = 24
 async def written_at(
     pages: LogPages, stream: str, cursor: str, clock: int | None, begin: float, end: float
 ) -> float:
-    """Ask the pod when its log reached `cursor`, and return the pod's wall time in seconds, which
-    lies between `begin` and `end`. `clock` is the clock of the line there in seconds since
-    midnight; with it the answer is exact to the second. None means that the line has no clock.
+    """Find out from the pod when the log `stream` was written up to `cursor`, and return that as
+    the pod's wall time in seconds since 1970. `begin` and `end` are wall times between which it
+    must lie. `clock` is the clock of the line at `cursor` in seconds since midnight; with it the
+    answer is exact to the second. None means that the line has no clock.
     """
     target = split(cursor)
     for _ in range(_HALVINGS):

@@ -22,13 +22,14 @@ VERL = "verl"
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The start of a run that a preflight judges before it happens, with the fields of a launch
-    action. If `trainer` or `config` is empty, no start is judged, only the pod.
+    """The start of a run that a preflight judges before it happens; its fields are those of a
+    launch action. If `trainer` or `config` is empty, no start is judged, only the pod.
 
-    `config` is a path on the pod. `cwd` counts from the home directory; `output_dir` and `config`
-    count from `cwd`. `resume` is a step, "auto" (the newest step that is complete everywhere), or
-    None for a start from scratch. With `fresh`, the start would move aside what is in the output
-    directory. `urls` replaces the addresses of services (keys `hub`, `wandb`, `b2`).
+    `config` is a path on the pod. A relative `cwd` is below the home directory; relative
+    `output_dir` and `config` are below `cwd`. `resume` is a step, "auto" (the newest step that is
+    complete everywhere), or None for a start from scratch. With `fresh`, the start would move aside
+    what is in the output directory. `overrides` are further options of the launch command. `urls`
+    replaces the addresses of services (keys `hub`, `wandb`, `b2`).
     """
 
     trainer: str = ""
@@ -58,7 +59,9 @@ class Wanted:
 
     @property
     def for_verl(self) -> bool:
-        """Return True if a machine is to be checked for verl and no config was chosen yet."""
+        """Return True if the trainer is verl and no config is given, so that a machine is judged
+        for verl and no start.
+        """
         return self.trainer == VERL and not self.complete
 
     def stop(self, run: object) -> str:
@@ -67,7 +70,7 @@ class Wanted:
 
     def setup(self, more: str = "") -> str:
         """Return the console's command that sets up this pod for the trainer, in backticks. `more`
-        are further arguments.
+        is text with further arguments that is added at its end.
         """
         return (
             f"`bs4-console pods setup {self.pod} --trainer "
@@ -140,10 +143,11 @@ class Check:
     """The result of one check of a preflight. `state` is "ok", "warning", "blocking" (the start
     would fail or lose work) or "unknown".
 
-    `id` is the failure (docs/failures.md) or the rule (docs/configs.md) that the check prevents, or
-    a name of its own. `why` gives the reason in one or two sentences, with the numbers. `fix` says
-    what to do, with the exact command; "" if nothing is to be done. `playbook` is the playbook of
-    the failure; "" if there is none or the check is neither a warning nor blocking.
+    `id` is the id of the failure (docs/failures.md) or of the rule (docs/configs.md) that the check
+    looks for, or a name that only this check has. `title` says in words what is checked, and `why`
+    gives the reason for the state in one or two sentences, with the numbers. `fix` says what to do,
+    with the exact command; "" if nothing is to be done. `playbook` is the id of the failure's
+    playbook; "" if there is none or the state is "ok" or "unknown".
     """
 
     id: str
@@ -168,9 +172,9 @@ Subject = tuple[str, str]
 
 
 def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
-    """Return the result of a check. `subject` has its id and title. If the state is "warning" or
-    "blocking" and a playbook has that id, the result names it. If the state is "ok", `fix` is
-    ignored.
+    """Return the result of a check. `subject` is its (id, title), `why` the reason and `fix` what
+    to do. If the state is "warning" or "blocking" and a shipped playbook has that id, the result
+    names it. If the state is "ok", `fix` is ignored.
     """
     identifier, title = subject
     check = Check(identifier, title, state, why, fix if state != "ok" else "")
@@ -180,8 +184,9 @@ def said(subject: Subject, state: State, why: str, fix: str = "") -> Check:
 
 
 def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[Check] | None:
-    """Return None if `part`, a part of the agent's answer, is there. If it is missing, return a
-    check with the state "unknown" and the reason for each of the subjects that would need it.
+    """Return None if `part`, a part of the agent's answer, is there. If it is None or has a key
+    `unknown`, return one check for each entry of `subjects`, (id, title), with the state "unknown".
+    The reason is the text of that key, or that the agent gave no answer.
     """
     if part is not None and "unknown" not in part:
         return None
@@ -190,8 +195,9 @@ def unseen(subjects: Sequence[Subject], part: Mapping[str, Any] | None) -> list[
 
 
 def within(checks: Sequence[Check], part: Mapping[str, Any] | None) -> list[Check]:
-    """Return the checks. If `part` of the agent's answer comes from inside a container, the reason
-    of each check names that container.
+    """Return the checks in a new list. If `part`, the part of the agent's answer from which they
+    were made, comes from inside a container, the reason of each begins with that container's name.
+    None counts as an empty part.
     """
     name = (part or {}).get("container")
     if not isinstance(name, str) or not name:
@@ -233,8 +239,8 @@ def number(value: Any) -> float | None:
 
 
 def space(usage: Any) -> tuple[float | None, float | None]:
-    """Return (free, total), in bytes, of the disk or memory that `usage` from an agent describes.
-    None means that a number is not known.
+    """Return (free, total) in bytes from `usage`, the object in which an agent describes a disk or
+    memory. None in place of a number means that the object does not have it.
     """
     return number(table(usage).get("free")), number(table(usage).get("total"))
 

@@ -42,9 +42,10 @@ def judge(
     """Return the checks of the config of a start. Each finding of lint becomes a check, and one
     check is "ok" if no finding is an error.
 
-    `files` are (path on the pod, text), the config first. If `files` is empty, there is one check,
-    with the state "unknown". `pod` and `run` are the parts of the agent's answer with these names,
-    and `own` is its answer about the trainer's own config classes.
+    `files` are (path on the pod, text of the file), the config first. If `files` is empty, there is
+    one check, with the state "unknown". `wanted` is the start. `pod` and `run` are the parts of the
+    agent's answer with these names (None: missing), and `own` is its answer about the trainer's own
+    config classes.
     """
     if not files:
         return [said(_CONFIG, "unknown", "The config could not be read.")]
@@ -185,8 +186,8 @@ def _judged(
 
 
 def named(overrides: Sequence[str]) -> list[str]:
-    """Return the config files that options of a launch command name for single components, as in
-    `--trainer @ FILE`.
+    """Return the paths of the config files that a launch command's options (`overrides`) name for
+    single components, as in `--trainer @ FILE`. Empty if they name none.
     """
     found = []
     for before, word in itertools.pairwise(overrides):

@@ -37,9 +37,10 @@ LEAST_BYTES, GOOD_BYTES = 24e9, 128e9
 def judge(
     host: Mapping[str, Any] | None, stack: Mapping[str, Any] | None, wanted: Wanted
 ) -> list[Check]:
-    """Return the checks of a machine for verl before a config is chosen: the checkout, torch and
+    """Return the checks of a machine for verl before a config is chosen: verl's checkout, torch and
     the GPUs, the rollout engine, and the host's memory and disk. `host` and `stack` are the parts
-    of the agent's answer with these names; None means that a part is missing.
+    of the agent's answer with these names. None means that a part is missing; its checks are then
+    "unknown".
     """
     if (blind := unseen([_PROJECT, _CUDA, _MEMORY, _DISK], host)) is not None:
         return blind

@@ -43,7 +43,7 @@ def judge(
 ) -> list[Check]:
     """Return the checks of the pod: its GPUs, its limit of open files, its shared memory and its
     container. `pod` and `run` are the parts of the agent's answer with these names; `run` is None
-    if no start is judged.
+    if no start is judged. If `pod` is None, its checks are "unknown". `wanted` is the start.
     """
     subjects = [_GPUS, _HEALTH, _FREE, _FILES, _SHARED]
     if wanted.container:

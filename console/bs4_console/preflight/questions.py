@@ -19,18 +19,21 @@ class Asks(Protocol):
     """An object that can query a pod's agent: a PodSession or a Channel."""
 
     async def query(self, stream: str, op: str, **parameters: Any) -> dict[str, Any]:
-        """Send the query `op` about `stream` to the pod's agent, and return the answer."""
+        """Send the query `op` about `stream` to the pod's agent, with `parameters` as the query's
+        fields, and return the agent's answer.
+        """
 
 
 async def sliced(
     asks: Asks, op: str, question: Mapping[str, Any], timeout: float
 ) -> dict[str, Any]:
-    """Ask the agent a question whose parts take different times, and return the parts of the answer
-    by name. The question is repeated until all parts are there or `timeout` seconds have passed. A
-    part that is missing then is {"unknown": reason}.
+    """Ask the agent the query `op` about a preflight, with the fields `question`, and return the
+    parts of the answer by name. Some parts take longer, so the query is repeated until all parts
+    are there or `timeout` seconds have passed. A part that is still missing then is {"unknown":
+    reason}.
 
-    Raises ChannelLost if the link is lost and `asks` is a Channel, or is not restored within
-    `timeout`.
+    Raises ChannelLost if the link is lost and `asks` is a Channel, which cannot connect again, or
+    if a session has not restored the link within `timeout`.
     """
     deadline = time.monotonic() + timeout
     body = dict(question)

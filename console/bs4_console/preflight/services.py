@@ -49,10 +49,11 @@ def judge(
     wanted: Wanted,
     skew: float | None,
 ) -> list[Check]:
-    """Return the checks of what the start needs from outside the pod: the Hugging Face token, the
-    model and the disk space for it, the keys of W&B and the object store, and the pod's clock.
-    `services` and `run` are the parts of the agent's answer with these names. `skew` is the number
-    of seconds by which the pod's clock is ahead of the console's, or None if it was not measured.
+    """Return the checks of what the start `wanted` needs from outside the pod: the Hugging Face
+    token, the model and the disk space for it, the keys of W&B and the object store, and the pod's
+    clock. `services` and `run` are the parts of the agent's answer with these names (None:
+    missing). `skew` is the number of seconds by which the pod's clock is ahead of the console's, or
+    None if it was not measured.
     """
     subjects = [_HUB, _WANDB, _STORE, *([_MODEL] if wanted.complete else [])]
     clock = _clock(skew, table((services or {}).get("clock")))

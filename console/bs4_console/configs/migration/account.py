@@ -204,7 +204,9 @@ class Account:
         self._end(path, Fate(None, why=why, refuses=refuses))
 
     def note(self, path: Path, why: str) -> None:
-        """Add a remark to the report about a key that was not dropped."""
+        """Add the remark `why` to the migration's report, about the old key at `path`, which is not
+        dropped. The new config is not changed.
+        """
         self.notes.append(Named(path, why))
 
     def keep(self, path: Path) -> bool:
@@ -223,8 +225,8 @@ class Account:
         return self._atoms(())
 
     def switch_on(self, path: Path, to: Path) -> None:
-        """Write an empty table into the new config at `to`, if the old config has a table at `path`
-        and the mere presence of the new table switches something on.
+        """Write an empty table into the new config at `to` if the old config has a table at `path`,
+        and if a table at `to` switches a feature on merely by being there. Else do nothing.
         """
         if isinstance(self.get(path), dict) and is_optional(self.new, to, self.component):
             self.put(to, {})

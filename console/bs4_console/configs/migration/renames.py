@@ -12,9 +12,9 @@ WHOLE = ("wandb", "prime_monitor")
 
 
 def rename(account: Account, forward: bool) -> None:
-    """Move every value whose key has another name in the other generation, and which stays as it
-    is. `forward` is True for a migration to the current generation, and False for one to January
-    2026.
+    """Move every value of the old config whose key has another name in the other generation and
+    that is written alike in both. `forward` is True for a migration to the current generation, and
+    False for one to January 2026.
     """
     for item in sorted(RENAMES, key=_depth, reverse=True):
         source, target = _ends(item, forward)
@@ -30,8 +30,9 @@ def rename(account: Account, forward: bool) -> None:
 
 
 def rest(account: Account, forward: bool | None, why: str) -> None:
-    """Take over the remaining values whose key is the same in both generations, and drop all others
-    for the reason `why`.
+    """Take over the old config's values that were not treated yet and whose key is the same in both
+    generations, and drop those whose key is not, for the reason `why` (or a reason of the key's
+    own).
 
     `forward` is True for a migration to the current generation, False for one to January 2026, and
     None for a config in which no key has another name. A table that switches something on by being
