@@ -58,10 +58,11 @@ class Alerts:
         self._sounded = float("-inf")
 
     def update(self, rows: Iterable[Row], now: float) -> list[Alert]:
-        """Return an alert for each row that is worse than at the last call, or as bad but with
-        another trouble, worst first. Rows below a warning and rows of a pod that was first seen
-        less than GRACE_S seconds ago give none. A row that is unknown gives one only after
-        UNKNOWN_S seconds, because most links come back sooner. `now` is in monotonic seconds.
+        """Return the new alerts, the worst first. A row of the fleet in `rows` gives one if its
+        rank is higher than at the last call, or is the same while its worst problem is another one.
+        Rows below a warning and rows of a pod that was first seen less than GRACE_S (10) seconds
+        ago give none. A row of rank unknown gives one only after UNKNOWN_S (30) seconds. `now` is
+        in monotonic seconds.
         """
         found: list[Alert] = []
         before, self._told = self._told, {}
@@ -90,8 +91,8 @@ class Alerts:
 
 
 def alert_text(row: Row) -> str:
-    """Return the alert's text for a row: its state, its names and its worst problem, as in "✖
-    critical h100-a/math-7b: Inference is gone".
+    """Return the text of the alert for a row of the fleet: the row's state, the names of its pod
+    and run, and its worst problem, as in "✖ critical h100-a/math-7b: Inference is gone".
     """
     pod, run = row.key
     return (
@@ -101,17 +102,18 @@ def alert_text(row: Row) -> str:
 
 
 def silent(key: tuple[str, str], silenced: Sequence[str]) -> bool:
-    """Return True if a person has silenced the alerts of this row. `key` is (pod, run). `silenced`
-    are names "POD" and "POD/RUN"; the name of a pod silences all its runs.
+    """Return True if a person has silenced the alerts of the row with this `key`, which is (pod,
+    run). `silenced` has names "POD" and "POD/RUN"; the name of a pod silences all its runs.
     """
     return key[0] in silenced or f"{key[0]}/{key[1]}" in silenced
 
 
 def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, SeverityLevel]:
     """Switch alerts off in `settings`, or on again if they are off. `what` is "run", "pod", "all"
-    (every pod), or "" for the run if there is one and the pod otherwise. Returns a sentence for the
-    person and its severity. The severity is "warning" if `what` is another word or the pod or run
-    is missing; nothing changes then.
+    (every pod), or "" for the run if there is one and the pod otherwise. `pod` and `run` are the
+    names of the pod and run to silence, or "". Returns a sentence for the person and its severity.
+    The severity is "warning" if `what` is another word, or names a pod or run while that name is
+    ""; nothing changes then.
     """
     if what not in ("", "run", "pod", "all"):
         return f"{what!r} cannot be silenced; say run, pod or all.", "warning"
@@ -131,9 +133,10 @@ def silence(settings: Settings, pod: str, run: str, what: str) -> tuple[str, Sev
 
 
 def sound(alerts: Sequence[Alert]) -> str:
-    """Return the characters that make the terminal ring and notify: BEL, then an OSC 9 sequence
-    with the first alert's text and the number of the others. There has to be at least one alert.
-    Inside tmux the OSC 9 sequence is wrapped, so that tmux passes it on to the terminal.
+    """Return the characters that make the terminal ring and show a notification: BEL, then an OSC 9
+    sequence with the text of the first of `alerts` and the number of the other ones. `alerts` must
+    not be empty. Inside tmux the OSC 9 sequence is wrapped, so that tmux passes it on to the
+    terminal.
     """
     text = blanked(alerts[0].text)[:LONGEST] + (f" (+{len(alerts) - 1})" if len(alerts) > 1 else "")
     sequence = f"\x1b]9;{text.replace(';', ',')}\x07"

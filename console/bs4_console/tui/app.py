@@ -54,12 +54,14 @@ def _palette() -> type[Provider]:
 
 
 class ConsoleApp(Navigation, inherit_bindings=False):
-    """The console's Textual app. Everything that it shows of a pod comes from `fleet`.
+    """The console's Textual app. Everything that it shows of a pod comes from `fleet`. With
+    `read_only` it refuses everything that changes a pod.
 
     `clock` can be replaced by tests. `keymap` has the person's own keys as {command id: key}.
-    `told` are sentences that are shown as warnings at the start. `save` is called in a thread with
-    the present settings and those written last, and returns an error message or ""; with None
-    nothing is saved.
+    `settings` are those of the last session; None takes the defaults. `told` are sentences that are
+    shown as warnings at the start. `save` writes the settings to disk: it is called in a thread
+    with (settings now, settings as they were written last) and returns an error message or "". With
+    None nothing is saved.
     """
 
     TITLE = "bs4-console"
@@ -180,10 +182,10 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.overview.changed(pod)
 
     def tick(self) -> None:
-        """Repaint what has changed. The only repaint timer calls this, ten times a second, or four
-        times over SSH. Data is redrawn when it has changed (over SSH once a second at most), ages
-        once a second, logs at every call. Redrawing data also gives the alerts and saves the
-        settings.
+        """Repaint what has changed. The only repaint timer calls this ten times a second, or four
+        times over SSH. Logs are painted at every call. The rest of the screen is drawn again when
+        data of a pod has changed (over SSH at most once a second), and at least once a second
+        because of the ages. With it, new alerts are shown and changed settings are saved.
         """
         if not self.screen_stack:
             return  # the last tick of an app that is leaving
@@ -231,9 +233,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self._to_terminal(sound(found))
 
     def do_silence(self, args: str) -> None:
-        """Switch the alerts of the run under the cursor, of its pod or of all pods off, or on again
-        if they are off. `args` is "run", "pod", "all", or "" for the run if there is one and the
-        pod otherwise. A message says what was done.
+        """Switch the alerts of a run, of a pod or of all pods off, or on again if they are off.
+        `args` is "run" or "pod" (those of the row under the cursor, or of the screen), "all", or ""
+        for the run if there is one and the pod otherwise. A message says what was done.
         """
         said, severity = silence(self.settings, *self.subject().names, args)
         self.say(said, severity=severity)
@@ -241,14 +243,14 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def do_pin(self, args: str) -> None:
         """Pin the screen that is shown to the first free number from 1 to 9, or unpin it if it is
-        pinned. A message gives the number, or says that none is free.
+        pinned. A message gives the number, or says that none is free. `args` is ignored.
         """
         pins.toggle(self)
 
     def do_jump(self, args: str) -> None:
         """Go to the screen that is pinned to the number (1 to 9) in `args`. If `args` is empty, a
-        message lists the pinned screens. If nothing is pinned to the number, or the pod or run is
-        gone, a message says so.
+        message lists the pinned screens. If nothing is pinned to the number, or the pod or run of
+        the pinned screen is gone, a message says so.
         """
         pins.jump(self, args)
 
@@ -301,9 +303,11 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         self.keys |= {name: commands.key_text(key.split(",")[0]) for name, key in keymap.items()}
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False if a key must not carry out its command now: the command does not work on
-        the screen that is shown, or a prompt is open and takes the key as a letter. For actions
-        other than `command`, return what Textual answers.
+        """Return True if the key of an action works now, and False if not. `action` is the action's
+        name and `parameters` are its arguments; for the action "command" the first one is the id of
+        a command. Its key does not work on a screen for which the command is not made, nor while a
+        dialog is open, nor while a prompt is open, which takes the key as a letter. For other
+        actions Textual's own answer is returned.
         """
         if action == "command" and parameters:
             command, screen = commands.BY_ID.get(str(parameters[0])), self.screen
@@ -314,7 +318,8 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def action_command(self, name: str, args: str = "") -> None:
         """Carry out the command with the id `name`, or do nothing if it does not work on the screen
-        that is shown. From then on the screen of the last session is not restored any more.
+        that is shown. `args` is the text that would follow the command's name. The screen of the
+        last session, if it still waits to be opened again, is given up by that.
         """
         command = commands.BY_ID[name]
         self.kept.give_up()
@@ -338,8 +343,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return next((screen.without(need) for need in command.needs if not has[need]), "")
 
     def carry_out(self, command: commands.Command, args: str) -> None:
-        """Carry out a command that came from a key, the palette or a click. If something that the
-        command needs is missing (see `lacks`), a toast says so and nothing is done.
+        """Carry out a command that came from a key, the palette or a click. `args` is the text that
+        would follow its name. If something that the command needs is missing (see `lacks`), a toast
+        says so and nothing is done.
         """
         screen = self.screen
         if not isinstance(screen, ConsoleScreen):
@@ -350,8 +356,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
             self.handler(command, screen)(args)
 
     def typed(self, text: str, screen: ConsoleScreen) -> str:
-        """Carry out the command line that was typed after `:` on `screen`. Returns a sentence that
-        says why it cannot be carried out, or "" if it can or if nothing was typed.
+        """Carry out `text`, the command line that was typed after `:` on `screen`. Returns a
+        sentence that says why it cannot be carried out, or "" if it can or if nothing was typed.
+        The command itself runs a moment later.
         """
         if not text.strip():
             return ""
@@ -379,9 +386,9 @@ class ConsoleApp(Navigation, inherit_bindings=False):
         return found
 
     def complete(self, text: str) -> Sequence[str]:
-        """Return what Tab offers for a command line: the names of the screen's commands while the
-        first word is typed, then the possible values of the command's argument. Empty if nothing
-        fits.
+        """Return what Tab offers for `text`, the command line so far: the names of commands of the
+        screen that is shown while the first word is typed, then the values that the command's
+        argument can have. Empty if nothing fits.
         """
         word, space, rest = text.partition(" ")
         if not space:
@@ -409,13 +416,13 @@ class ConsoleApp(Navigation, inherit_bindings=False):
 
     def do_quit(self, args: str) -> None:
         """Leave the console with exit code 0. The screen that is shown is noted in the settings,
-        for the next start.
+        for the next start. `args` is ignored.
         """
         self.kept.note(self)
         self.exit(0)
 
     def do_palette(self, args: str) -> None:
-        """Open the command palette, which searches commands, pods and runs."""
+        """Open the command palette, which searches commands, pods and runs. `args` is ignored."""
         self.action_command_palette()
 
     def do_theme(self, args: str) -> None:
@@ -432,17 +439,17 @@ class ConsoleApp(Navigation, inherit_bindings=False):
     # -- what Textual brings along
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Return an empty tuple, so that none of Textual's own commands is offered. All commands
-        come from the console's table.
+        """Return an empty tuple, so that the palette offers none of Textual's own commands.
+        `screen` is ignored.
         """
         return ()
 
 
 def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False) -> ConsoleApp:
-    """Return the app, not started yet, with the person's keys (keys.toml) and the settings of the
-    last session. With `read_only` it refuses everything that changes a pod. With `practice`, for
-    practice pods, only the theme is taken from the settings and nothing is saved. What is wrong in
-    the files is told on the screen.
+    """Return the app for `fleet`, not started yet, with the person's keys (keys.toml) and the
+    settings of the last session. With `read_only` it refuses everything that changes a pod. With
+    `practice`, for practice pods, only the theme is taken from the settings and nothing is saved.
+    What is wrong in the files of keys and settings is shown as warnings when the app starts.
     """
     keymap, complaints = load_keymap()
     left, complaint = settings.load()
@@ -455,9 +462,9 @@ def configured(fleet: Fleet, *, read_only: bool = False, practice: bool = False)
 
 
 def run(fleet: Fleet, read_only: bool = False) -> int:
-    """Show the console's screen until the person leaves, save the settings, and return the exit
-    code. With `read_only` it refuses everything that changes a pod. If the settings cannot be
-    saved, a message goes to stderr.
+    """Show the console's screen for `fleet` until the person leaves, save the settings to disk, and
+    return the exit code. With `read_only` the console refuses everything that changes a pod. If the
+    settings cannot be saved, a message goes to stderr.
     """
     app = configured(fleet, read_only=read_only)
     code = app.run()

@@ -81,8 +81,8 @@ def date(wall: float) -> str:
 
 
 def rate(kilobytes: float | None) -> str:
-    """Return a rate in kilobytes per second as text of at most three digits and without "B/s": 96K,
-    812M, 1.4G. Returns "–" for None.
+    """Return a rate, given in kilobytes per second, as text of at most three digits with the letter
+    of its unit but without "B/s": 96K, 812M, 1.4G. Returns "–" for None.
     """
     if kilobytes is None:
         return NONE
@@ -157,8 +157,8 @@ def number(value: float | None) -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Return the text cut to `width` characters, the last of which is an ellipsis if something was
-    cut off. The text must consist of characters that take one cell of the terminal each.
+    """Return `text` cut to `width` characters, the last of which is an ellipsis if something was
+    cut off. Each character of the text must take one cell of the terminal.
     """
     if len(text) <= width:
         return text
@@ -166,7 +166,9 @@ def clip(text: str, width: int) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """Return a number with its noun in singular or plural, as text: 1 process, 3 processes."""
+    """Return the number `n` followed by `noun`, a word in the singular, put into the plural unless
+    `n` is 1: 1 process, 3 processes.
+    """
     if n == 1:
         return f"1 {noun}"
     if noun.endswith("y"):

@@ -35,8 +35,9 @@ _MODIFIERS = frozenset({"ctrl", "alt", "shift", "super", "hyper", "meta"})
 
 def load_keymap() -> tuple[dict[str, str], list[str]]:
     """Read the person's own keys from keys.toml in the config directory. Returns them as {command
-    id: key}, and a list of sentences about what is wrong in the file. The keys are empty if the
-    file does not exist or cannot be used. They are not checked yet (see `check`).
+    id: key}, and a list of sentences about what is wrong in the file. The dict is empty if the file
+    does not exist or cannot be used. Whether the ids and keys exist is not checked here but by
+    `check`.
     """
     from bs4_console.locations import config_dir
 
@@ -74,10 +75,10 @@ def load_keymap() -> tuple[dict[str, str], list[str]]:
 
 
 def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """Check the person's own keys, given as {command id: key, or keys with commas between}. Returns
-    those that can be used as {command id: Textual's names of the keys}, and a sentence for each
-    that cannot: an unknown command, no such key, a key that moves the cursor or always leaves, or a
-    key of another command on the same screen.
+    """Check the person's own keys. `wanted` is {command id: a key, or several with commas between
+    them}. Returns those that can be used as {command id: Textual's names of the keys}, and a
+    sentence for each one that cannot be used: an unknown command, no such key, a key that moves the
+    cursor or always leaves, or a key of another command on the same screen.
     """
     accepted: dict[str, str] = {}
     complaints: list[str] = []
@@ -110,8 +111,8 @@ def check(wanted: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 
 
 def spell(key: str) -> str:
-    """Return Textual's name of a key that a person wrote: "?" becomes "question_mark", "R" stays.
-    Returns "" if there is no such key.
+    """Return Textual's name of `key` as a person wrote it: "?" becomes "question_mark", "R" stays
+    "R". Returns "" if there is no such key.
     """
     from textual.keys import Keys, _character_to_key
 

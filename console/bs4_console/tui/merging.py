@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def begin(app: ConsoleApp, session: PodSession, run: str, args: str) -> None:
-    """Have the agent plan the merge of a verl run's checkpoint into a Hugging Face directory on its
-    pod, and then ask the person to confirm the plan. `args` is the step as text, or "" for the
-    newest complete checkpoint. Nothing is planned, and a message says why, if a merge of the run is
-    under way or `args` is not a number.
+    """Have the agent plan the merge of a checkpoint of the verl run `run` into a Hugging Face
+    directory on its pod, and then ask the person to confirm the plan. `session` is the session with
+    that pod. `args` is the checkpoint's step as text, or "" for the newest complete checkpoint. If
+    a merge of the run is under way, or `args` is not a number, a message says so and nothing is
+    planned.
     """
     if args and not args.isdecimal():
         app.say(

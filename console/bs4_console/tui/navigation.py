@@ -48,13 +48,15 @@ class Navigation(Notifications):
 
     def do_back(self, args: str) -> None:
         """Close the screen that is shown and go back to the one below. Does nothing on the fleet,
-        which is the lowest.
+        which is the lowest. `args` is ignored.
         """
         if len(self.screen_stack) > 1:
             self.pop_screen()
 
     def do_help(self, args: str) -> None:
-        """Open the help about the screen that is shown. Does nothing if that is the help itself."""
+        """Open the help about the screen that is shown. Does nothing if that is the help itself.
+        `args` is ignored.
+        """
         from bs4_console.tui.screens.help import HelpScreen
 
         if isinstance(self.screen, ConsoleScreen) and not isinstance(self.screen, HelpScreen):
@@ -62,14 +64,14 @@ class Navigation(Notifications):
 
     def do_messages(self, args: str) -> None:
         """Open the list of all messages that the console has shown since it started. Does nothing
-        if it is shown already.
+        if it is shown already. `args` is ignored.
         """
         if not isinstance(self.screen, MessagesScreen):
             self.push_screen(MessagesScreen())
 
     def do_journal(self, args: str) -> None:
         """Open the table of the actions in the journals of all pods. Does nothing if it is shown
-        already.
+        already. `args` is ignored.
         """
         from bs4_console.tui.screens.journal import JournalScreen
 
@@ -77,14 +79,16 @@ class Navigation(Notifications):
             self.push_screen(JournalScreen())
 
     def do_gpus(self, args: str) -> None:
-        """Open the table of the GPUs of all pods. Does nothing if it is shown already."""
+        """Open the table of the GPUs of all pods. Does nothing if it is shown already. `args` is
+        ignored.
+        """
         from bs4_console.tui.screens.gpus import GpusScreen
 
         if not isinstance(self.screen, GpusScreen):
             self.push_screen(GpusScreen())
 
     def do_fleet(self, args: str) -> None:
-        """Go back to the fleet screen by closing all screens above it."""
+        """Go back to the fleet screen by closing all screens above it. `args` is ignored."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
@@ -140,7 +144,7 @@ class Navigation(Notifications):
 
     def do_notes(self, args: str) -> None:
         """Open the notes that people wrote about the run under the cursor. Does nothing without a
-        run.
+        run. `args` is ignored.
         """
         from bs4_console.tui.screens.notes import NotesScreen
 

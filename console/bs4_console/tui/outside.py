@@ -17,7 +17,7 @@ TMUX_S = 5.0
 
 
 def command_text(argv: Sequence[str]) -> str:
-    """Return a program with its arguments as one line that a shell can run."""
+    """Return `argv`, a program with its arguments, as one line that a shell can run."""
     return shlex.join(argv)
 
 
@@ -27,8 +27,9 @@ def in_tmux() -> bool:
 
 
 def window(name: str, argv: Sequence[str]) -> None:
-    """Run a program in a new tmux window with the title `name`. The window closes if the program
-    succeeds, and stays readable if it fails. Raises ConsoleError if tmux does not open the window.
+    """Run `argv`, a program with its arguments, in a new tmux window with the title `name`. The
+    window closes if the program succeeds; if it fails the window stays until Enter is pressed.
+    Raises ConsoleError if tmux does not open the window.
     """
     wait = "echo; echo 'ended with '$?'; Enter closes this window'; read -r _;"
     held = f"{command_text(argv)} || {{ {wait} }}"
@@ -52,8 +53,9 @@ def window(name: str, argv: Sequence[str]) -> None:
 
 
 def here(argv: Sequence[str]) -> int:
-    """Run a program on this terminal until it ends, and return its exit code. The console's screen
-    must be suspended before. Raises ConsoleError if the program cannot be started.
+    """Run `argv`, a program with its arguments, on this terminal until it ends, and return its exit
+    code. The caller must have suspended the console's screen. Raises ConsoleError if the program
+    cannot be started.
     """
     try:
         return subprocess.run(argv, check=False).returncode

@@ -26,16 +26,16 @@ R = TypeVar("R")
 
 
 class PodRows(Generic[R]):
-    """A cache of the rows that a screen shows of each pod. The rows of a pod are made again when
-    the token that comes with the pod differs from the last one.
+    """A cache of the rows that a table shows of each pod. Rows are made again when the caller's
+    token for the pod, any value that changes with what the rows show, differs from the last one.
     """
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[object, list[R]]] = {}
 
     def of(self, pod: PodState, token: object, make: Callable[[], list[R]]) -> list[R]:
-        """Return the pod's rows. They come from the cache, unless there are none or `token` differs
-        from the token of the cached ones; then `make` is called for new rows.
+        """Return the rows of the pod. The cached ones are returned if `token` equals the token with
+        which they were made; otherwise `make` is called for new rows.
         """
         kept = self._kept.get(pod.name)
         if kept is None or kept[0] != token:
@@ -54,17 +54,17 @@ class Overview:
         """How often a pod's rows were made. For tests and measurements."""
 
     def changed(self, pod: PodState) -> None:
-        """Note that something about the pod has changed. `rows` will then make its rows again: at
-        once, or within a second if there are more than MANY (32) pods.
+        """Note that something about the pod has changed, so that `rows` makes the pod's rows again:
+        at its next call, or within a second if there are more than MANY (32) pods.
         """
         self._versions[pod.name] = self._versions.get(pod.name, 0) + 1
 
     def tokens(
         self, pods: Sequence[PodState], clock: Clock
     ) -> list[tuple[PodState, tuple[int, int]]]:
-        """Return (pod, token) for each pod. A pod's token differs from its last one if the pod's
-        rows have to be made again: after each change and once a second, with more than MANY (32)
-        pods only once a second.
+        """Return (pod, token) for each of `pods`. The token of a pod becomes another one when the
+        pod's rows have to be made again: after each change of the pod and once a second, or, with
+        more than MANY (32) pods, only once a second.
         """
         now = clock.mono()
         if len(pods) <= MANY:
@@ -72,8 +72,8 @@ class Overview:
         return [(pod, (0, int(now + i / len(pods)))) for i, pod in enumerate(pods)]
 
     def rows(self, pods: Sequence[PodState], clock: Clock) -> list[view.Row]:
-        """Return the rows of the given pods, in the order of the pods. A row whose content has not
-        changed is the same object as in the last call.
+        """Return the rows of `pods` and their runs, in the order of the pods. A row whose content
+        is the same as in the last call is also the same object.
         """
         found: list[view.Row] = []
         for pod, token in self.tokens(pods, clock):

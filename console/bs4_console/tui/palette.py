@@ -57,8 +57,8 @@ class ConsoleCommands(Provider):
             yield DiscoveryHit(text, partial(self._console.carry_out, command, args), help=about)
 
     async def search(self, query: str) -> Hits:
-        """Yield the entries of the palette whose text matches what was typed, each with its score;
-        a higher score is a better match.
+        """Yield the entries of the palette whose text matches `query`, what was typed, each with
+        its score. A higher score is a better match.
         """
         matcher = self.matcher(query)
         for text, about, command, args in self._offers():

@@ -20,8 +20,9 @@ HOLDS_S = 10.0
 
 
 class PathOffers:
-    """Completes paths on pods by querying their agents, one query at a time. When an answer comes,
-    the prompt that is open completes its text again, and queries again if more was typed meanwhile.
+    """Completes paths on pods for the prompts of `app` by querying the pods' agents, one query at a
+    time. When an answer comes, the prompt that is open completes its text again. If more was typed
+    meanwhile, that leads to the next query.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -31,8 +32,8 @@ class PathOffers:
 
     def of(self, pod: PodState, beginning: str) -> Sequence[str]:
         """Return the paths on the pod that begin with `beginning`, from an answer of the pod's
-        agent of the last HOLDS_S (10) seconds. If there is no such answer, return () and query the
-        agent, unless another query is under way.
+        agent that is at most HOLDS_S (10) seconds old. If there is no such answer, return () and
+        query the agent in the background, unless another query is under way.
         """
         found = self._held(pod, beginning)
         if found is None:

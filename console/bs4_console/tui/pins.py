@@ -42,9 +42,9 @@ def toggle(app: ConsoleApp) -> None:
 
 
 def jump(app: ConsoleApp, args: str) -> None:
-    """Go to the screen that is pinned to the number at the beginning of `args`. If `args` is empty,
-    a message lists the pinned screens. If nothing is pinned to the number, or the pod or run is
-    gone, a message says so.
+    """Go to the screen that is pinned to the number (1 to 9) that `args` begins with. If `args` is
+    empty, a message lists the pinned screens. If nothing is pinned to the number, or the pod or run
+    of the pinned screen is gone, a message says so.
     """
     pins = app.settings.pins
     number = args.split()[0] if args.strip() else ""
@@ -73,8 +73,8 @@ def _whole(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
 
 
 def reopen(app: ConsoleApp, pin: Mapping[str, str]) -> bool:
-    """Open the screen that a pin names, from the fleet screen. Returns False and does nothing if
-    another screen is shown, or if the pod or run of the pin is not known.
+    """Open the screen that `pin` (see `pin_of`) names and return True. Returns False and does
+    nothing if another screen than the fleet is shown, or if the pod or run of the pin is not known.
     """
     screen = app.screen
     if not isinstance(screen, FleetScreen) or not _whole(app, pin):
@@ -113,8 +113,9 @@ def _open(
 
 
 def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
-    """Return the pin for a screen: a dict with the names `pod`, `run` and `place` (each may be ""),
-    and with `source` or `incident` if the screen shows one.
+    """Return what brings `screen` back later, as a dict: `pod` and `run` (the names of `subject`'s,
+    or ""), `place` (the screen's name, such as "log"), `source` if the screen shows a certain
+    source of a log, and `incident` (an id) if it shows an incident.
     """
     pod, run = subject.names
     pin = {"pod": pod, "run": run, "place": screen.place}
@@ -127,13 +128,15 @@ def pin_of(screen: ConsoleScreen, subject: Subject) -> Pin:
 
 
 def describe(pin: Mapping[str, str]) -> str:
-    """Return what a pin leads to, in words, for example "h100-a/math-7b log trainer"."""
+    """Return in words which screen `pin` (see `pin_of`) leads to, for example "h100-a/math-7b log
+    trainer".
+    """
     where = f"{pin.get('pod', '')}/{pin.get('run', '')}".strip("/")
     return " ".join(part for part in (where, pin.get("place"), pin.get("source")) if part)
 
 
 def listed(pins: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for each number to which something is pinned, for example "1 h100-a/math-7b
-    run".
+    """Return a line for each number to which a screen is pinned, for example "1 h100-a/math-7b
+    run". `pins` are the pins of the numbers from 1 on; an empty one stands for a free number.
     """
     return [f"{i} {describe(pin)}" for i, pin in enumerate(pins, 1) if pin]

@@ -6,8 +6,9 @@ import os
 
 
 def remote() -> bool:
-    """Return True if the person's terminal is at the other end of an SSH link, so that less should
-    be painted. The environment variable BS4_REMOTE decides that instead if it is 1 (yes) or 0 (no).
+    """Return True if the person's terminal is at the other end of an SSH link, so that the console
+    should paint less. If the environment variable BS4_REMOTE is 1 (yes) or 0 (no), it decides
+    instead.
     """
     forced = os.environ.get("BS4_REMOTE", "")
     if forced in ("0", "1"):

@@ -39,8 +39,9 @@ Saver = Callable[["Settings", "Settings"], str]
 
 
 class SavedView:
-    """Keeps in the settings where the person is on the screen, and goes back there after the next
-    start. `save` writes the settings to disk; with None, for practice pods, nothing is written.
+    """Remembers in the settings which screen and row are shown, and opens them again after the next
+    start. `settings` are those of the last session. `save` writes settings to disk (see `Saver`);
+    with None, for practice pods, nothing is written.
     """
 
     def __init__(self, settings: Settings, save: Saver | None = None) -> None:
@@ -54,15 +55,15 @@ class SavedView:
         """True while settings are being written."""
 
     def give_up(self) -> None:
-        """Do not go back to the screen of the last session any more, because the person has begun
-        to do something else.
+        """Give up opening the screen of the last session again, because the person has begun to do
+        something else.
         """
         self._waiting = False
 
     def restore(self, app: ConsoleApp) -> None:
-        """Go back to the row and the screen of the last session as soon as their pod is known. The
-        app calls this again and again; it succeeds once, and gives up after RESTORE_S (5) seconds
-        or when a prompt is open.
+        """Open the screen of the last session and select its row again, if their pod and run are
+        known by now. `app` calls this again and again. After the first success nothing more is
+        done, and neither after RESTORE_S (5) seconds nor once a prompt was open.
         """
         screen = app.screen
         if (
@@ -81,8 +82,8 @@ class SavedView:
             self.give_up()
 
     def note(self, app: ConsoleApp) -> None:
-        """Write the theme and the screen that is shown into the app's settings, in memory. The
-        screen of the last session is not overwritten while it still waits to be restored.
+        """Write the theme and the screen that `app` shows into its settings, in memory only. While
+        the screen of the last session still waits to be opened again, it is not overwritten.
         """
         left = app.settings
         left.theme = app.theme
@@ -105,8 +106,9 @@ class SavedView:
                 setattr(left, name, place.get(name, ""))
 
     def poll(self, app: ConsoleApp) -> None:
-        """Save the settings to disk, in a thread, if they have changed since they were written
-        last. Called about once a second. If an earlier write has failed, a message says so once.
+        """Save the settings of `app` to disk, in a thread, if they have changed since they were
+        written last. `app` calls this about once a second. If an earlier write has failed, a
+        message says so, but only the first time.
         """
         now = app.clock.mono()
         if self._save is None or self.busy or now < self._next:
@@ -130,8 +132,8 @@ class SavedView:
             self.busy = False
 
     def close(self, settings: Settings) -> str:
-        """Write the settings to disk now. Returns an error message, or "" if they were written or
-        are never to be written.
+        """Write `settings` to disk before returning. Returns an error message, or "" if they were
+        written, or if this console writes none (practice pods).
         """
         if self._save is None:
             return ""

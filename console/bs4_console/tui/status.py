@@ -29,9 +29,10 @@ FULL_PERCENT = 95.0
 
 @dataclass(frozen=True)
 class Status:
-    """The status of a run or pod as the screen shows it: a sign and a word. `rank` orders the
-    fleet: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `role` names the style in which it
-    is drawn (see styled_text.py).
+    """The status of a run or pod as the screen shows it: `sign` is one character and `word` its
+    meaning, such as "✖" and "critical". `rank` is how much it needs a person: 4 critical, 3
+    unknown, 2 warning, 1 notice, 0 nothing. `role` names the style in which it is drawn (see
+    styled_text.py).
     """
 
     rank: int
@@ -65,9 +66,9 @@ _NO_NETWORK = Status(3, "?", "no network", "warn bold")
 
 
 def lost(pod: PodState) -> Status | None:
-    """Return the status that says what became of the pod (reclaimed, gone, hung, rebooted, or only
-    its link lost). Returns None while the pod answers and has not rebooted, or if what became of it
-    is not known.
+    """Return the status that says what became of the pod: reclaimed, gone, hung, rebooted, only its
+    link lost, or no network on this machine. Returns None while the pod answers and has not
+    rebooted, or if what became of it is not known.
     """
     if pod.lost is None:
         return None
@@ -79,15 +80,15 @@ def lost(pod: PodState) -> Status | None:
 
 
 def taken(pod: PodState) -> bool:
-    """Return True if the pod is lost for good: its link is down, and a verdict from two signs that
-    do not depend on each other says so.
+    """Return True if the pod is lost for good: the link to it is down, and a verdict from two signs
+    that do not depend on each other says that the pod is lost.
     """
     return link_down(pod) and pod.lost is not None and pod.lost.lost
 
 
 def link_down(pod: PodState) -> bool:
-    """Return True if the link to the pod is in an error state. While the console connects for the
-    first time it is not.
+    """Return True if the link to the pod is not up. While the console is still connecting, that
+    does not count; a recording, which has no link, does.
     """
     return not pod.link.up and pod.link.state not in ("new", "connecting")
 
@@ -98,7 +99,9 @@ def recorded(pod: PodState) -> bool:
 
 
 def fixing(pod: PodState, run: str) -> bool:
-    """Return True if an action on this run is under way, other than the making of a plan."""
+    """Return True if an action on the run with the name `run`, other than the making of a plan, is
+    under way on the pod.
+    """
     return any(
         a.run == run and not a.ended and a.kind != "plan" for a in pod.ledger.actions.values()
     )
@@ -114,9 +117,10 @@ def incidents_of(pod: PodState, run: RunState | None) -> list[IncidentView]:
 
 
 def status_of(pod: PodState, run: RunState | None) -> Status:
-    """Return the status of the run, or of the pod itself if `run` is None. What counts first is a
-    pod that is lost for good, then critical incidents, then the link, then other incidents, and
-    only then the run's own state. So a run on an unreachable pod is unknown and not running.
+    """Return the status of the run, or of the pod itself if `run` is None. The first of these that
+    applies decides: a pod that is lost for good, a repair under way, a critical incident, a link
+    that is down, another incident, the run's own state. So a run on an unreachable pod is unknown
+    and not running.
     """
     incidents, known = incidents_of(pod, run), lost(pod)
     if known is not None and taken(pod):
@@ -167,8 +171,9 @@ def link_signs(pod: PodState) -> str:
 
 
 def link_line(pod: PodState) -> Line:
-    """Return the bars and round trip time of the link to the pod as a styled line, for example
-    "▂▄▆█ 12ms". If the link is not up, it says down, … (connecting) or rec. (a recording).
+    """Return the link to the pod as a styled line: its quality as bars and its round trip time, for
+    example "▂▄▆█ 12ms". If the link is not up, the line has "down", "…" (connecting) or "rec." (a
+    recording) instead of the time.
     """
     link = pod.link
     if link.up:
@@ -208,8 +213,8 @@ def link_words(pod: PodState, clock: Clock) -> str:
 
 def late(pod: PodState, run: RunState, clock: Clock) -> str:
     """Return how late the run's next step is, for example "no step for 12m (usually 14.2s)".
-    Returns "" if it is not late, or if that cannot be told because the link is down, the run is not
-    running, or its usual pace is not known.
+    Returns "" if the step is not late, or if that cannot be told because the link is down, the run
+    is not running, or its usual time for a step is not known.
     """
     usual = run.step_seconds()
     if usual is None or run.step_seen is None or run.word != "running" or not pod.link.up:

@@ -69,7 +69,9 @@ _WITHOUT_COLOUR = {
 
 
 class RoleStyles:
-    """Converts the roles of styled text, such as "bad bold", to Rich styles under one theme."""
+    """Converts the roles of styled text, such as "bad bold", to Rich styles under `theme`. Without
+    `colour` it uses only bold, dim, reverse and underline.
+    """
 
     def __init__(self, theme: Theme, *, colour: bool = True) -> None:
         self._styles = _coloured(theme) if colour else _WITHOUT_COLOUR
@@ -89,9 +91,9 @@ class RoleStyles:
         return style
 
     def strip(self, line: Sequence[Span], width: int, fill: str = "") -> Strip:
-        """Return a line of styled text as a Textual strip of exactly `width` cells: what is too
-        long is cut, what is missing is blank. `fill` is a role that the whole strip gets in
-        addition, also where there is no text; "" adds none.
+        """Return `line` as a Textual strip of exactly `width` cells: what is too long is cut, what
+        is missing is blank. `fill` is a role for the whole strip, such as "bar" for a background;
+        text has it in addition to its own roles. "" adds none.
         """
         base = self.style(fill) if fill else None
         segments: list[Segment] = []
@@ -147,8 +149,8 @@ def _words_underlined(segment: Segment) -> Iterator[Segment]:
 
 
 def mix(first: str, second: str, share: float) -> str:
-    """Return a blend of two colours as "#rrggbb". `share`, from 0 to 1, is the part of the second
-    colour.
+    """Return a blend of two colours ("#rrggbb") as "#rrggbb". `share` is the part of `second` in
+    it, from 0 (only `first`) to 1.
     """
     return Color.parse(first).blend(Color.parse(second), share).hex6
 
@@ -187,8 +189,9 @@ def fitted(lines: Iterable[Line], width: int) -> list[Line]:
 
 
 def whole(parts: Iterable[Line], width: int) -> Line:
-    """Return the parts joined to one line of at most `width` cells. The first part is cut if it is
-    too long. Each of the others is taken as a whole, or left out if it does not fit any more.
+    """Return `parts` joined to one line of at most `width` cells. The first part is cut if it is
+    too long. Each of the other parts is either there in full or, if it does not fit any more, left
+    out.
     """
     line: Line = []
     for number, part in enumerate(parts):
@@ -208,8 +211,8 @@ def _cut_text(text: str, width: int) -> str:
 
 
 def pad(line: Line, width: int, align: str = "left") -> Line:
-    """Return a styled line cut, or filled with blanks, to exactly `width` cells. `align` is "left",
-    or "right" to put the blanks in front.
+    """Return `line` with a width of exactly `width` cells: a longer line is cut, a shorter one is
+    filled with blanks. `align` is "left", or "right" to put the blanks in front.
     """
     line = cut(line, width)
     gap = width - width_of(line)
@@ -243,8 +246,9 @@ def joined(parts: Iterable[Sequence[Span]], gap: Span) -> Line:
 
 
 def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Iterator[Line]:
-    """Yield the lines, the first behind `head` and the others behind blanks, so that they stand
-    below each other. `indent` is the number of blanks; None takes the width of the head.
+    """Yield `lines`, the first one behind `head` and each other one behind blanks, so that their
+    texts stand below each other. `indent` is the number of blanks; None takes the width of the
+    head.
     """
     blank: Line = [(" " * (width_of(head) if indent is None else indent), "")]
     for number, line in enumerate(lines):
@@ -252,8 +256,8 @@ def hanging(head: Line, lines: Iterable[Line], indent: int | None = None) -> Ite
 
 
 def fold(text: str, width: int, role: str = "", indent: int = 0) -> list[Line]:
-    """Return the text wrapped to lines of at most `width` cells, each indented by `indent` blanks
-    and drawn in `role`. Words that are too long for a line, like paths, are broken.
+    """Return `text` wrapped to lines of at most `width` cells. Each line begins with `indent`
+    blanks and is drawn in `role`. Words that are too long for a line, like paths, are broken.
     """
     lines: list[Line] = []
     room = max(8, width - indent)

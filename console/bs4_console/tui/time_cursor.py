@@ -31,9 +31,10 @@ Sample = dict[str, Any]
 
 
 class TimeCursor:
-    """The time cursor: the past moment that all screens show instead of now, and the telemetry of
-    that moment. Telemetry that is not in memory is read from files on this machine, in a thread and
-    for one pod after the other; the screen is drawn again when something was read.
+    """The time cursor: the past moment that all screens show instead of the present, and each pod's
+    telemetry of that moment. Telemetry that is not in memory is read from the console's own files
+    on this machine, in a thread and for one pod after the other. When something was read, `app`
+    draws its screen again.
     """
 
     def __init__(self, app: ConsoleApp) -> None:
@@ -64,9 +65,10 @@ class TimeCursor:
         self._offsets.clear()
 
     def offset(self, pod: PodState) -> float:
-        """Return by how many seconds the pod's clock is ahead of this machine's, as it was known
-        when the pod was first asked for after the cursor was set. It stays the same until the
-        cursor is set again, because a better measurement must not move the cursor off its step.
+        """Return by how many seconds the pod's clock is ahead of this machine's. The value is the
+        one that was known when this was first called for the pod after the cursor was set, and
+        stays until the cursor is set again, because a better measurement must not move the cursor
+        off its step.
         """
         return self._offsets.setdefault(pod.name, pod.link.clock_offset or 0.0)
 
@@ -80,9 +82,9 @@ class TimeCursor:
 
     def sample(self, pod: PodState) -> Sample | None:
         """Return the pod's telemetry record nearest to the moment of the cursor, or the newest one
-        if the screens show now. Returns None if there is none within a few seconds, and also while
-        a record that is not in memory is being read; `waits` tells which, and the screen is drawn
-        again when it was read.
+        if the screens show the present. Returns None if the pod has no record within STALE_S (5)
+        seconds of the moment, or if the record is being read from a file; `waits` is True in the
+        second case, and the screen is drawn again when the file was read.
         """
         t = self.of(pod)
         if t is None:
@@ -102,9 +104,10 @@ class TimeCursor:
         return pod.name in self._wanted
 
     def stretch(self, pod: PodState, begin: float, end: float) -> Sequence[Sample]:
-        """Return the pod's telemetry records from `begin` to `end`, in seconds since the epoch by
-        the pod's clock. Records older than those in memory are thinned out and come from files:
-        what is not read yet is missing, is then read, and `fetches` is True meanwhile.
+        """Return the pod's telemetry records from `begin` to `end`, both in seconds since the epoch
+        by the pod's clock. Records that are too old to be in memory come from files, and only some
+        of them, evenly spread. Those not read yet are missing from the answer and begin to be read;
+        `fetches` is True until they are there.
         """
         oldest = pod.telemetry.begin
         recent = pod.telemetry.between(begin, end)
@@ -126,7 +129,9 @@ class TimeCursor:
         return pod.name in self._wanted_stretches
 
     def forget_wishes(self) -> None:
-        """Drop the reads from files that are still waiting, because nobody needs them any more."""
+        """Drop the requests for records from files that were not read yet, because the cursor has
+        moved and nobody needs them any more.
+        """
         self._wanted.clear()
         self._wanted_stretches.clear()
 

@@ -72,9 +72,9 @@ def at(place: str) -> list[Command]:
 
 
 def parse(text: str) -> tuple[Command | None, str]:
-    """Return (command, arguments) of what was typed after `:`. A beginning of a command's name is
-    enough if no other command's name begins like that. The command is None if no command fits or
-    several do. The arguments are the rest of the text, or "".
+    """Return (command, arguments) for `text`, what was typed after `:`. The beginning of a
+    command's name is enough if no other command's name begins with it. The command is None if no
+    command fits or several do. The arguments are the text after the first word, or "".
     """
     word, _, args = text.strip().partition(" ")
     command = BY_NAME.get(word)

@@ -127,8 +127,8 @@ class ConsoleScreen(Screen[None]):
         return False
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if something that a command needs is missing. `need` is a key
-        of commands.NEEDS, for example "run".
+        """Return the sentence to show if a command lacks something that it needs. `need` says what,
+        and is a key of commands.NEEDS: "pod", "run", "incident", "plan" or "write".
         """
         return commands.NEEDS[need]
 
@@ -237,9 +237,9 @@ class ConsoleScreen(Screen[None]):
         return pod is not None and pod.read_only
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. Here only the
-        command that opens this very screen is left out; a subclass leaves out others that would be
-        of no use at the moment.
+        """Return True if the key bar at the bottom may offer `command` now. Here that is every
+        command but the one that opens this very screen. A subclass also leaves out commands that
+        would be of no use at the moment.
         """
         return command.id != self.place
 
@@ -256,14 +256,16 @@ class ConsoleScreen(Screen[None]):
         return self.query_one(Prompt)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
-        """Open the prompt. `kind` tells what is typed in it, stands before the text, and is "/" for
-        example. `initial` is the text at first. `complete` returns what Tab offers for a text; None
-        offers nothing.
+        """Open the prompt at the bottom of the screen. `kind` is what is typed in it, and stands
+        before the text, for example "/" for a filter. `initial` is the text at first. `complete`
+        returns the texts that Tab offers for the text so far; None offers nothing.
         """
         self.prompt.ask(kind, initial, complete)
 
     def do_command(self, args: str) -> None:
-        """Open the prompt in which commands are typed (`:`), with `args` as its text."""
+        """Open the prompt in which commands are typed (`:`). `args` is the text that stands in it
+        at first.
+        """
         self.ask(":", args, self.console_app.complete)
 
     @on(Prompt.Entered)
@@ -298,9 +300,10 @@ class ConsoleScreen(Screen[None]):
             self.prompted(event.kind, "", final=True)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Handle the text of a prompt other than those for commands and notes; `kind` is what the
-        prompt was opened with. Called at every change of the text, and with `final` on Enter and on
-        Esc; after Esc the text is "". A subclass with such prompts overrides it.
+        """Handle what was typed in a prompt other than those for commands and notes. `kind` is what
+        the prompt was opened for, such as "/", and `text` its text. Called at every change of the
+        text with `final` False, and with `final` True on Enter, and on Esc with "" as the text. A
+        subclass that opens such prompts overrides this.
         """
 
     # -- commands that work wherever there is a pod
@@ -315,20 +318,26 @@ class ConsoleScreen(Screen[None]):
         return None
 
     def do_retry(self, args: str) -> None:
-        """Try to connect to the pod now, without waiting for the time of the next attempt."""
+        """Try to connect to the pod of this screen (in a table: of the row under the cursor) now,
+        without waiting for the time of the next attempt. Does nothing without a session with a pod.
+        `args` is ignored.
+        """
         session = self.session()
         if session is not None:
             session.retry_now()
             self.console_app.say(f"Trying {session.state.name} now.")
 
     def do_shell(self, args: str) -> None:
-        """Open a shell on the pod that the screen is about. Does nothing without a pod."""
+        """Open a shell on the pod that the screen is about. Does nothing without a pod. `args` is
+        ignored.
+        """
         if (pod := self.subject().pod) is not None:
             self.console_app.open_shell(pod)
 
     def do_ssh(self, args: str) -> None:
-        """Copy the ssh command that opens a shell on the pod to the clipboard, and show it. If the
-        pod is this machine, a message says so instead.
+        """Copy the ssh command that opens a shell on the pod to the clipboard, and show the command
+        in a message. If the pod is this machine, the message says so instead and nothing is copied.
+        `args` is ignored.
         """
         from bs4_console.pods import shell
 
@@ -340,9 +349,9 @@ class ConsoleScreen(Screen[None]):
             self.console_app.copy(command, f"Shell on {pod.name}: {command}")
 
     def do_launch(self, args: str) -> None:
-        """Open the dialog that launches a run on the pod, filled from `args` ("CONFIG RUN"). If the
-        person starts the run there, its screen is opened, and a message tells how the start has
-        ended.
+        """Open the dialog that launches a run on the pod. `args` fills its form, as "CONFIG RUN"
+        (the path of a config and the name of a run), or is empty. If the person starts the run
+        there, the run's screen is opened, and a message tells later how the start has ended.
         """
         from bs4_console.tui.screens.launch import LaunchScreen
 
@@ -393,8 +402,8 @@ class ConsoleScreen(Screen[None]):
                 app.say_end(action, guide.verdict(action, pod)[0])
 
     def do_note(self, args: str) -> None:
-        """Write `args` as a note about the run into its pod's journal. If `args` is empty, open a
-        prompt for the text.
+        """Write `args`, the text of a note about the run, into the journal of the run's pod. If
+        `args` is empty, open a prompt in which the text is typed.
         """
         if args:
             self._write_note(args)
@@ -424,8 +433,8 @@ class ConsoleScreen(Screen[None]):
             merging.begin(self.console_app, session, subject.run.name, args)
 
     def do_stop(self, args: str) -> None:
-        """Ask for confirmation, and then have the pod's agent stop the run. A message tells how
-        that has ended.
+        """Ask for confirmation, and then have the pod's agent stop the run. A message tells whether
+        the run was stopped. `args` is ignored.
         """
         from bs4_console.tui.screens.stop import StopScreen
 
@@ -454,8 +463,8 @@ def _merges(run: RunState) -> bool:
 
 
 class PageScreen(ConsoleScreen):
-    """A screen with one long text that can be scrolled. `panel` is the id of the widget with the
-    text.
+    """A screen with one long text that can be scrolled. A subclass gives `panel`, the id of the
+    widget with the text, and `draw()`, which fills it.
     """
 
     panel: ClassVar[str] = "text"
@@ -492,8 +501,8 @@ class Question(ModalScreen[ScreenResultType]):
             self.tell()
 
     def action_page(self, way: int) -> None:
-        """Scroll the dialog by a page, down if `way` is positive and up otherwise. That works also
-        while a field of the dialog has the focus.
+        """Scroll the dialog by a page: down if `way` is positive, up otherwise. The keys for it
+        work also while an input field of the dialog has the focus.
         """
         scroll = self.query_one(VerticalScroll)
         (scroll.scroll_page_down if way > 0 else scroll.scroll_page_up)(animate=False)

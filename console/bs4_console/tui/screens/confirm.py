@@ -34,12 +34,12 @@ LEAST = 3
 
 
 class Confirmation(Question[bool]):
-    """A dialog that asks for a confirmation and answers True or False. True takes the key `y`, or,
-    if `typed`, that the name `wanted` is typed and Enter pressed.
+    """A dialog that asks for a confirmation and answers True or False. The person says yes with the
+    key `y`, or, if `typed`, by typing the name `wanted` (a run's or a pod's) and Enter.
 
-    `yes` is the text beside the key that confirms. `alone` means that no page behind the dialog
-    shows the commands, so that the dialog shows them however small the terminal is. A subclass
-    gives `asked`.
+    `yes` is the text beside the key that confirms, such as "stop it". `alone` means that no page
+    behind the dialog shows the commands, so that the dialog shows them however small the terminal
+    is. A subclass gives the question in `asked`.
     """
 
     DEFAULT_CSS = """
@@ -68,8 +68,8 @@ class Confirmation(Question[bool]):
         self._complaint = ""
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return the question in lines of at most `width` cells, with the exact shell commands if
-        `commands`. A subclass must override it.
+        """Return the question in lines of at most `width` cells. With `commands` they include the
+        exact shell commands. A subclass must override this.
         """
         raise NotImplementedError
 
@@ -124,8 +124,8 @@ class Confirmation(Question[bool]):
         return lines
 
     def action_answer(self, yes: bool) -> None:
-        """Close the dialog with the answer `yes`. If that is True but the name has to be typed, do
-        nothing.
+        """Close the dialog with the answer `yes`. If `yes` is True but the dialog is confirmed by
+        typing a name, do nothing.
         """
         if yes and self.typed:
             return
@@ -142,9 +142,10 @@ class Confirmation(Question[bool]):
 
 
 class ConfirmScreen(Confirmation):
-    """The dialog that asks before a plan is carried out. A plan that changes nothing or only
-    restarts the run is confirmed with `y`, any other by typing the run's name, and so is every plan
-    that demands it.
+    """The dialog that asks before `plan` is carried out on `pod`. The person confirms a plan that
+    changes nothing, or only restarts the run, with `y`. Any other plan, and one that demands it, is
+    confirmed by typing the run's name. `beside` are lines that the question shows besides the
+    steps, if no page behind it shows the plan; otherwise it is None.
     """
 
     def __init__(self, plan: PlanView, pod: PodState, beside: Sequence[str] | None = None) -> None:
@@ -157,8 +158,9 @@ class ConfirmScreen(Confirmation):
         self.plan, self.pod, self._beside = plan, pod, beside or ()
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return the question in lines: what the plan does and what each step touches, then its
-        hash and when it expires. With `commands` each step also has its shell command.
+        """Return the question in lines of at most `width` cells: what the plan does, what each step
+        touches, the plan's hash and when the plan expires. With `commands` each step also has its
+        shell command.
         """
         does, role = plans.danger(self.plan.plan)
         lines: list[Line] = [
@@ -181,8 +183,9 @@ class ConfirmScreen(Confirmation):
 
 
 def touched(step: dict[str, Any]) -> str:
-    """Return what a step of a plan touches, as a phrase: its title with the size of the directories
-    that it moves, or with the number of its processes.
+    """Return what a step of a plan touches, as a phrase: its title, behind it the size of the
+    directories that it moves or the number of processes that it acts on. `step` is the step's entry
+    in the plan.
     """
     shown = step.get("shown") or {}
     processes = shown.get("processes") or step.get("targets") or []

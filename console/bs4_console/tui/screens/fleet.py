@@ -229,8 +229,9 @@ class FleetScreen(TableScreen):
         self._detail()
 
     def select(self, pod: str) -> bool:
-        """Remove the filter, and put the cursor on the pod's first row. Returns False if the pod
-        has no row.
+        """Remove the filter, put the cursor on the first row of the pod with the name `pod`, and
+        return True. Returns False if the table shows no row of that pod, for example because its
+        group is folded.
         """
         self.filter_text = ""
         self.draw_safely()
@@ -241,15 +242,15 @@ class FleetScreen(TableScreen):
         return False
 
     def point_at(self, pod: str, run: str) -> None:
-        """Put the cursor on the row of this pod and run; "" as the run is the row of the pod
-        itself. Does nothing if the table does not show that row.
+        """Put the cursor on the row of the pod and run with these names; "" as `run` is the row of
+        the pod itself. Does nothing if the table does not show that row.
         """
         if self.table.has((pod, run)):
             self.table.cursor = (pod, run)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. It leaves out what
-        would be of no use, for example to show old runs if there are none.
+        """Return True if the key bar at the bottom may offer `command` now. Commands that would be
+        of no use are left out, for example to show old runs if there are none.
         """
         pod = self.subject().pod
         match command.id:
@@ -271,7 +272,7 @@ class FleetScreen(TableScreen):
     def do_open(self, args: str) -> None:
         """Open the screen of the run or pod under the cursor. On the heading of a group, fold or
         unfold the group; on a pod whose SSH host key is not accepted yet, show the dialog with that
-        key.
+        key. `args` is ignored.
         """
         row = self.table.selected
         if row is not None and row.banner is not None:
@@ -289,14 +290,16 @@ class FleetScreen(TableScreen):
             super().do_open(args)
 
     def do_group(self, args: str) -> None:
-        """Group the table by what `args` names (pod, state, trainer, or none), or by the next of
-        these if `args` is empty. A message says so if `args` is something else.
+        """Group the table by `args`: "pod", "state", "trainer", or "none" for no groups. If `args`
+        is empty, take the next one of these. If `args` is another word, a message says so and
+        nothing changes.
         """
         self._choose("group", args, view.GROUPS)
 
     def do_sort(self, args: str) -> None:
-        """Sort the table by the column in `args`, in reverse with `-` in front, or by the next
-        column if `args` is empty. A message says so if there is no such column.
+        """Sort the table by the column in `args`, for example "step", or the other way round for
+        "-step". If `args` is empty, take the next column. If there is no such column, a message
+        says so and nothing changes.
         """
         self._choose("sort", args, view.SORTS)
 
@@ -317,9 +320,10 @@ class FleetScreen(TableScreen):
         self.draw_safely()
 
     def do_urgent(self, args: str) -> None:
-        """Put the cursor on the next row that needs a person (a warning or worse), and go on at the
-        top after the last row. If no visible row needs one, groups that are folded are unfolded. If
-        no row does at all, a message says so.
+        """Put the cursor on the next row that needs a person (a warning or worse); after the last
+        row the search goes on at the top. If no visible row needs a person, all folded groups are
+        unfolded and searched too. If there is no such row at all, a message says so. `args` is
+        ignored.
         """
         wanted = self._next_urgent()
         if wanted is None and self._folded:
@@ -343,12 +347,12 @@ class FleetScreen(TableScreen):
         return None
 
     def do_old(self, args: str) -> None:
-        """Show runs that ended more than a day ago, or hide them again."""
+        """Show runs that ended more than a day ago, or hide them again. `args` is ignored."""
         self.console_app.settings.show_old = not self.show_old
         self.draw_safely()
 
     def do_copy(self, args: str) -> None:
-        """Copy the row under the cursor to the clipboard as text."""
+        """Copy the row under the cursor to the clipboard as text. `args` is ignored."""
         if (row := self.table.selected) is not None:
             self.console_app.copy(
                 "  ".join(text_of(row.cells[c.id]) for c in view.COLUMNS), "Copied the row."

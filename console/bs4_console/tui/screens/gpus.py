@@ -101,13 +101,13 @@ class GpusScreen(MomentCommands, TableScreen):
     # -- commands
 
     def do_compact(self, args: str) -> None:
-        """Change between one row for each pod and one row for each GPU."""
+        """Change from one row for each GPU to one row for each pod, or back. `args` is ignored."""
         self.compact = not self.compact
         self.draw_safely()
 
     def do_back(self, args: str) -> None:
-        """Go back one step: remove the filter; if there is none, show now instead of a past moment;
-        if now is shown, close the screen.
+        """Go back one step: remove the filter if there is one; otherwise, if the screens show a
+        past moment, show the present; otherwise close the screen. `args` is ignored.
         """
         if self.cursor.at is not None and not self.filter_text:
             self.move_cursor(None)
@@ -115,7 +115,9 @@ class GpusScreen(MomentCommands, TableScreen):
             super().do_back(args)
 
     def do_copy(self, args: str) -> None:
-        """Copy the rows of the table to the clipboard as text, below a line with the sums."""
+        """Copy the rows of the table to the clipboard as text, below a line with the sums. `args`
+        is ignored.
+        """
         lines = [text_of(view.summary(self._all_seen()))]
         lines += [row.text for row in self.table.rows]
         self.console_app.copy(

@@ -62,8 +62,8 @@ _SIGNS: tuple[tuple[str, str, str], ...] = (
 
 
 class HelpScreen(PageScreen):
-    """The help about one screen: its commands and keys, those that work everywhere, and what the
-    signs mean. `about` is the name of the screen, for example "fleet".
+    """The help about the screen with the name `about`, for example "fleet": its commands and keys,
+    the commands that work everywhere, and what the signs on the screen mean.
     """
 
     place: ClassVar[str] = commands.HELP

@@ -26,8 +26,8 @@ _COMPARE = (
 
 
 class HostKeyScreen(Question[None]):
-    """The dialog at the first contact with a pod, which shows its SSH host key for the person to
-    compare. The key is not accepted here but by a shell command.
+    """The dialog at the first contact with `pod`, which shows the pod's SSH host key for the person
+    to compare. The dialog itself cannot accept the key; it shows the shell command that does.
     """
 
     DEFAULT_CSS = """
@@ -60,8 +60,8 @@ class HostKeyScreen(Question[None]):
             yield Panel()
 
     def tell(self) -> None:
-        """Show the fingerprint of the host key, what to compare it with, and the shell command that
-        accepts it.
+        """Show the fingerprint of the pod's host key, what the person should compare it with, and
+        the shell command that accepts the key.
         """
         if not self.query(Panel):
             return

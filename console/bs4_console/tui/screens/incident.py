@@ -25,9 +25,9 @@ _ASKS = " asks the agent what exactly it would do now. That changes nothing."
 
 
 class IncidentScreen(MomentCommands, PageScreen):
-    """The page of one incident, whose id is `incident`: its evidence, and the plan and the action
-    that repair it. If `incident` is None it is the page of the playbook `playbook_id` for the run
-    `run`.
+    """The page of one incident of `pod`: its evidence, and the plan and the action that repair it.
+    `incident` is the incident's id. If it is None, this is the page of the playbook with the id
+    `playbook_id` for the run with the name `run`.
     """
 
     place: ClassVar[str] = commands.INCIDENT
@@ -55,7 +55,9 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def incident(self) -> IncidentView | None:
-        """Return the incident, or None if this is the page of a playbook."""
+        """Return the incident, or None if this is the page of a playbook or the pod does not know
+        the incident.
+        """
         if self.incident_id:
             return self.pod.ledger.incidents.get(self.incident_id)
         return None
@@ -71,14 +73,17 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def playbook_id(self) -> str | None:
-        """Return the id of the playbook that is shown, or None if the incident has no playbook."""
+        """Return the id of the playbook that is shown or that repairs the incident, or None if no
+        playbook does.
+        """
         return self._playbook_id or (self.incident.playbook if self.incident else None)
 
     @property
     def plan(self) -> PlanView | None:
-        """Return the newest plan of this playbook for the run, or the agent's refusal to make one.
-        Returns None if there is neither. After a plan was requested on this page, only the answer
-        to that request counts.
+        """Return the newest plan of the playbook that is shown, for the page's run. The agent's
+        refusal to make one counts as a plan too (its `refused` says why). Returns None if there is
+        neither. After a plan was requested on this page, only the answer to that request counts,
+        and None is returned until it has come.
         """
         if self._asked_key is not None:
             made = (p for p in self.pod.ledger.plans.values() if p.action == self._asked_key)
@@ -89,8 +94,9 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     @property
     def action(self) -> ActionView | None:
-        """Return the newest action that has carried out this playbook for this run, or None. An
-        action that has ended does not count if a plan was made after it.
+        """Return the newest action that carries out, or has carried out, this page's playbook or
+        the repair of its incident for this run. Returns None if there is none, or if it has ended
+        and a plan was made after that.
         """
         found = [
             a
@@ -115,15 +121,16 @@ class IncidentScreen(MomentCommands, PageScreen):
         return Subject(self.pod, self.pod.runs.get(self.run_name))
 
     def has_plan(self) -> bool:
-        """Return True if there is a plan that can be carried out: it was not refused, and no action
-        of the playbook is shown.
+        """Return True if there is a plan that can be carried out: the agent made one and did not
+        refuse, and the page shows no action that already carries it out.
         """
         plan = self.plan
         return plan is not None and not plan.refused and self.action is None
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if something that a command needs is missing. For a plan
-        whose playbook is being carried out already, it says by whom and since when.
+        """Return the sentence to show if a command lacks something that it needs. `need` says what,
+        for example "plan". For "plan", while the playbook is being carried out already, the
+        sentence says by whom and since when.
         """
         if need == "plan" and (going := self._runs()):
             return going
@@ -149,8 +156,8 @@ class IncidentScreen(MomentCommands, PageScreen):
         return ("fleet", self.pod.name, self.run_name, name)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. It leaves out what
-        would be of no use, for example the next incident if there is only one.
+        """Return True if the key bar at the bottom may offer `command` now. Commands that would be
+        of no use are left out, for example "next-incident" if only one incident is open.
         """
         if command.id == "plan":
             return self.playbook_id is not None and (self.action is None or self.action.ended)
@@ -233,8 +240,10 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- the time cursor
 
     def do_moment(self, args: str) -> None:
-        """Set the time cursor to the time when the incident began, or to the time or step in
-        `args`, and go to the run's screen, which then shows that moment.
+        """Set the time cursor to the time or step in `args`, or, if `args` is empty, to the time
+        when the incident was opened. Then close this page and go to the run's screen, which shows
+        that moment. On the page of a playbook, without `args`, a message says that there is no such
+        time.
         """
         if args:
             self.go_to_moment(args)
@@ -265,8 +274,8 @@ class IncidentScreen(MomentCommands, PageScreen):
     # -- commands
 
     def do_open(self, args: str) -> None:
-        """Open the log at the first piece of evidence that is a line of a log. A message says so if
-        there is none.
+        """Open the log at the first piece of evidence that is a line of a log. If no evidence is, a
+        message says so. `args` is ignored.
         """
         for entry in self.incident.evidence if self.incident else []:
             stream, cursor = str(entry.get("stream") or ""), str(entry.get("cursor") or "")
@@ -277,9 +286,10 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.console_app.say("No line of a log is among the evidence.")
 
     def do_plan(self, args: str) -> None:
-        """Have the agent make a plan of the playbook in `args`, or of the one that is shown if
-        `args` is empty. That changes nothing on the pod. A message says so if there is no playbook,
-        or if it is being carried out already.
+        """Have the agent make a plan of the playbook whose id is `args`, or of the playbook that is
+        shown if `args` is empty. Making a plan changes nothing on the pod. If no playbook repairs
+        the incident, or the playbook is being carried out already, a message says so and no plan is
+        made.
         """
         if args:
             self._playbook_id = args
@@ -311,7 +321,8 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def do_apply(self, args: str) -> None:
         """Ask for confirmation, and then have the agent carry out the plan that is shown. If the
-        plan has expired, a message says so instead.
+        plan has expired, a message says so and nothing is done. Does nothing if no plan is shown.
+        `args` is ignored.
         """
         app, plan = self.console_app, self.plan
         if plan is None:
@@ -337,13 +348,13 @@ class IncidentScreen(MomentCommands, PageScreen):
 
     def do_next_incident(self, args: str) -> None:
         """Show the next open incident of the pod on this page, and the first one after the last. A
-        message says so if there is no other.
+        message says so if there is no other. `args` is ignored.
         """
         self._step(1)
 
     def do_previous_incident(self, args: str) -> None:
         """Show the previous open incident of the pod on this page, and the last one before the
-        first. A message says so if there is no other.
+        first. A message says so if there is no other. `args` is ignored.
         """
         self._step(-1)
 
@@ -358,6 +369,6 @@ class IncidentScreen(MomentCommands, PageScreen):
         self.redraw()
 
     def do_copy(self, args: str) -> None:
-        """Copy the page with its title to the clipboard as text."""
+        """Copy the page with its title to the clipboard as text. `args` is ignored."""
         title = self.query_one("#title", Panel)
         self.console_app.copy(f"{title.text}\n\n{self.text.text}", "Copied the incident as text.")

@@ -52,7 +52,7 @@ class JournalScreen(TableScreen):
             yield Panel(id="deed")
 
     def deed(self) -> tuple[PodState, ActionView] | None:
-        """Return the pod and the action of the row under the cursor, or None if there is no row."""
+        """Return (pod, action) of the row under the cursor, or None if the table has no rows."""
         row = self.row()
         pod = self.console_app.fleet.pod(row.key[0]) if row else None
         if row is None or pod is None or row.key[1] not in pod.ledger.actions:
@@ -101,6 +101,8 @@ class JournalScreen(TableScreen):
     # -- commands
 
     def do_copy(self, args: str) -> None:
-        """Copy the action under the cursor, as it is shown in full, to the clipboard as text."""
+        """Copy the action under the cursor, as it is shown in full, to the clipboard as text.
+        `args` is ignored.
+        """
         if self.deed() is not None:
             self.console_app.copy(self.query_one("#deed", Panel).text, "Copied the entry.")

@@ -58,8 +58,10 @@ LEAST = 3
 
 
 class LaunchScreen(Question[str]):
-    """The dialog that launches a run on a pod: a form, then the agent's plan, which the person
-    confirms. Its answer is the key of the launch action, or "" if nothing was started.
+    """The dialog that launches a run on `pod`: first a form, then the agent's plan, which the
+    person confirms. Its answer is the key of the launch action, or "" if nothing was started. The
+    form is filled from `args` ("CONFIG RUN") and `run`, the run under the cursor or None; see
+    `first_values`.
     """
 
     DEFAULT_CSS = """
@@ -366,9 +368,11 @@ class LaunchScreen(Question[str]):
 
 
 def first_values(pod: PodState, run: RunState | None, args: str) -> dict[str, str]:
-    """Return the values with which the form of the launch dialog begins, by field. Config and name
-    come from `args` ("CONFIG RUN"), and what is missing there from `run`, the run under the cursor.
-    Trainer and directories come from that run, or else from the pod's newest run.
+    """Return the values with which the form of the launch dialog begins, as {field: text}; the
+    fields are those of FIELDS. `args` is "CONFIG", "CONFIG RUN" or "". Config and run name that
+    `args` does not give, further arguments and the container come from `run`, the run under the
+    cursor, if there is one. Trainer and directories come from that run, or else from the newest run
+    of `pod`.
     """
     newest = run or max(pod.runs.values(), key=lambda one: one.view.registered_t, default=None)
     words = args.split()

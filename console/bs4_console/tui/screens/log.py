@@ -20,9 +20,9 @@ WITHIN_S = 0.99
 
 
 class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
-    """The log of a run on the whole screen. `source` is the source that is shown, for example
-    "trainer"; None merges all sources. `at` is the cursor at which the source is opened; None opens
-    its end.
+    """The log of the run with the name `run` on `pod`, on the whole screen. `source` is the source
+    that is shown, for example "trainer"; None merges all sources. `at` is the cursor (a place in
+    the log) at which the source is opened; None opens its end.
     """
 
     place: ClassVar[str] = commands.LOG
@@ -68,16 +68,18 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. Everything but
-        `logs` and `open` is offered.
+        """Return True if the key bar at the bottom may offer `command` now. That is every command
+        but "logs" and "open".
         """
         return command.id not in ("logs", "open")
 
     # -- the time cursor
 
     def moment_start(self) -> float | None:
-        """Begin to ask the pod when the current line was written. The time cursor is set to that
-        time when the answer comes. Always returns None, because the time is not known yet.
+        """Begin to find out from the pod when the current line (the one pointed at, or else the
+        last on the screen) was written. Always returns None, because that is not known yet. The
+        time cursor is set to that time when the pod has answered; if the time cannot be told, a
+        message says so.
         """
         self.console_app.spawn("time of the line", self._start_here())
         return None
@@ -121,8 +123,8 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
     # -- commands
 
     def do_source(self, args: str) -> None:
-        """Show the source in `args`, or the next one if `args` is empty. All sources merged are one
-        of the choices.
+        """Show the log's source in `args`, for example "trainer". If `args` is empty, show the next
+        source; after the last source come all sources merged.
         """
         if args:
             self.do_logs(args)
@@ -132,8 +134,9 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(ring[(here + 1) % len(ring)])
 
     def do_logs(self, args: str) -> None:
-        """Show the source in `args` (for example "trainer"), or all sources merged if it is empty.
-        A path of the pod opens that file. A message says so if there is no such source.
+        """Show the source in `args`, for example "trainer", or all sources merged if `args` is
+        empty. If `args` is the path of a file on the pod (it begins with "/" or "~/"), open that
+        file. If the run has no such source, a message says so.
         """
         if args.startswith(("/", "~/")):
             self.console_app.open_file(self.pod, args)
@@ -148,13 +151,13 @@ class LogScreen(MomentCommands, LogCommands, ConsoleScreen):
         self.pane.open(args or None)
 
     def do_open(self, args: str) -> None:
-        """Open the dialog with the log entry of the current line in full."""
+        """Open the dialog with the log entry of the current line in full. `args` is ignored."""
         self.do_expand(args)
 
 
 class FilePane(LogPane):
-    """A log widget that shows a file of a pod. The file's path takes the place of the run's name
-    and of the source.
+    """A log widget that shows the file with the path `path` on `pod`. The path takes the place of a
+    run's name and of a source.
     """
 
     NOUN = "file"
@@ -163,8 +166,8 @@ class FilePane(LogPane):
         super().__init__(pod, path, path)
 
     def stream_of(self, source: str) -> str:
-        """Return the name of the stream that has the content of a file. `source` is the file's
-        path.
+        """Return the name of the stream by which the pod's agent sends the content of a file.
+        `source` is the file's path.
         """
         return file_stream(source)
 
@@ -174,7 +177,7 @@ class FilePane(LogPane):
 
 
 class FileScreen(LogScreen):
-    """A file of a pod that is shown like a log. The file belongs to no run."""
+    """The file with the path `path` on `pod`, shown like a log. The file belongs to no run."""
 
     def __init__(self, pod: PodState, path: str) -> None:
         super().__init__(pod, "", path)
@@ -195,19 +198,20 @@ class FileScreen(LogScreen):
         return Subject(self.pod)
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. The command that
-        changes the source is left out, because a file has only one.
+        """Return True if the key bar at the bottom may offer `command` now. The command that
+        changes the source is left out, because a file has only one, and so are those that a log's
+        screen leaves out.
         """
         return command.id != "source" and super().hints(command)
 
     def without(self, need: str) -> str:
-        """Return the sentence to show if something that a command needs is missing. For a run or an
-        incident it says that a file belongs to no run.
+        """Return the sentence to show if a command lacks something that it needs. `need` says what,
+        for example "run". For a run or an incident the sentence says that a file belongs to no run.
         """
         if need in ("run", "incident"):
             return "This is a file, and of no run."
         return super().without(need)
 
     def do_source(self, args: str) -> None:
-        """Show a message that a file has no other sources."""
+        """Show a message that a file has no other sources. `args` is ignored."""
         self.console_app.say("This is one file; :file PATH opens another.")

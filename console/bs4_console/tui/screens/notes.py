@@ -12,7 +12,9 @@ from bs4_console.tui.views import notes as view
 
 
 class NotesScreen(PageScreen):
-    """The screen with the notes that people wrote about one run, the newest first."""
+    """The screen with the notes that people wrote about the run `run` of `pod`. The newest note
+    comes first.
+    """
 
     place: ClassVar[str] = commands.NOTES
     DEFAULT_CSS = (

@@ -25,8 +25,8 @@ MOST = 4
 
 
 class PodScreen(MomentCommands, PageScreen):
-    """The page of one pod, as it is now or as it was at the time cursor (the past moment that all
-    screens show).
+    """The page of `pod`, as the pod is now or as it was at the time cursor (the past moment that
+    all screens show).
     """
 
     place: ClassVar[str] = commands.POD
@@ -130,7 +130,9 @@ class PodScreen(MomentCommands, PageScreen):
         ]
 
     def do_back(self, args: str) -> None:
-        """Show now instead of a past moment, or close the page if now is shown."""
+        """If the screens show a past moment, show the present; otherwise close the page. `args` is
+        ignored.
+        """
         if self.cursor.at is not None:
             self.move_cursor(None)
         else:
@@ -176,12 +178,13 @@ class PodScreen(MomentCommands, PageScreen):
         return lines
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. While the link is
-        down that includes to reconnect, otherwise to launch a run.
+        """Return True if the key bar at the bottom may offer `command` now. The command that
+        reconnects is offered only while the link is down, the one that launches a run only while it
+        is not.
         """
         down = status.link_down(self.pod)
         return {"retry": down, "launch": not down, "pod": False}.get(command.id, True)
 
     def do_copy(self, args: str) -> None:
-        """Copy the page to the clipboard as text."""
+        """Copy the page to the clipboard as text. `args` is ignored."""
         self.console_app.copy("\n".join(map(text_of, self.text.lines)), "Copied this page.")

@@ -35,8 +35,8 @@ OF_LOGS = frozenset(c.id for c in commands.COMMANDS if c.where == {commands.RUN,
 
 
 class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
-    """The screen of one run with its curves, GPUs and log, as they are now or as they were at the
-    time cursor (the past moment that all screens show).
+    """The screen of the run `run` of `pod` with its curves, GPUs and log, as they are now or as
+    they were at the time cursor (the past moment that all screens show).
     """
 
     place: ClassVar[str] = commands.RUN
@@ -103,7 +103,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return Subject(self.pod, self.run_state)
 
     def draw(self) -> None:
-        """Redraw all panels but the log. The lower the screen is, the less they show."""
+        """Redraw all panels but the log. On a terminal with few rows the panels show less."""
         app, run, (width, height) = self.console_app, self.run_state, self.size
         small = height < 30
         self.query_one("#header", Panel).show(view.header(self.pod, run, app.clock, width))
@@ -273,8 +273,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         return None
 
     def moment_moved(self) -> None:
-        """Show everything at the new moment of the time cursor. The log follows LOG_DELAY_S seconds
-        after the last move, because it has to query the pod for that.
+        """Show everything at the new moment of the time cursor. Only the log follows later,
+        LOG_DELAY_S seconds after the last move, because it has to query the pod for that moment.
         """
         if self._log_timer is not None:
             self._log_timer.stop()
@@ -293,8 +293,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.show_at(float(int(t + EXACT_S)))
 
     def move_by(self, count: int) -> None:
-        """Move the time cursor by `count` steps, backwards if negative. If it stands between the
-        ends of two steps, the first step leads to the nearest end in that direction.
+        """Move the time cursor by `count` steps, backwards if negative, and at most to the first or
+        the newest step. If the cursor stands between the ends of two steps, the first of these
+        moves goes to the nearest end of a step in that direction.
         """
         steps = sorted(self.step_times())
         if not steps:
@@ -316,7 +317,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
             self.pane.rest()
 
     def on_screen_resume(self) -> None:
-        """Read the log again. If the time cursor was moved on another screen, show its moment."""
+        """Begin to read the log again. If the time cursor was moved on another screen meanwhile,
+        show the moment at which it is now.
+        """
         for pane in self.query(LogPane):
             pane.wake()
             if self.cursor.at != self._log_at:
@@ -327,9 +330,9 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.pane.pulse()
 
     def hints(self, command: commands.Command) -> bool:
-        """Return True if the key bar at the bottom may offer this command now. It offers those of
-        the curves while these are large and those of the log otherwise, and leaves out what would
-        be of no use.
+        """Return True if the key bar at the bottom may offer `command` now. While the curves are
+        shown large in place of the log, it offers their commands, otherwise those of the log.
+        Commands that would be of no use are left out.
         """
         if command.id == "retry":
             return status.link_down(self.pod)
@@ -343,7 +346,7 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
 
     def do_open(self, args: str) -> None:
         """Open the run's first open incident (root causes come first, then the oldest). If none is
-        open, open the run's logs.
+        open, open the run's logs. `args` is ignored.
         """
         if self.subject().incidents:
             self.console_app.open_incident(self.subject())
@@ -358,8 +361,8 @@ class RunScreen(MomentCommands, CurveCommands, LogCommands, ConsoleScreen):
         self.console_app.open_plan(self.subject(), args)
 
     def do_back(self, args: str) -> None:
-        """Go back one step: show now instead of a past moment; else make large curves small again;
-        else close the screen.
+        """Go back one step: if the screens show a past moment, show the present; otherwise make
+        large curves small again; otherwise close the screen. `args` is ignored.
         """
         if self.cursor.at is not None:
             self.move_cursor(None)

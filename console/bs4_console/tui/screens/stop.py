@@ -16,16 +16,18 @@ MOST = 8
 
 
 class StopScreen(Confirmation):
-    """The dialog that asks before a run is stopped. It is confirmed by typing the run's name."""
+    """The dialog that asks before the run `run` on `pod` is stopped. The person confirms by typing
+    the run's name.
+    """
 
     def __init__(self, pod: PodState, run: RunState) -> None:
         super().__init__(run.name, typed=True, yes="stop it")
         self.pod, self.run_state = pod, run
 
     def asked(self, width: int, *, commands: bool) -> list[Line]:
-        """Return the question in lines: which processes of the run are ended, by which signals, and
-        what is lost with them. With `commands` it has the exact commands and all processes,
-        otherwise a short form.
+        """Return the question in lines of at most `width` cells: which processes of the run are
+        ended, by which signals, and what is lost with them. With `commands` the lines have the
+        exact commands and all processes; otherwise they are a short form.
         """
         run = self.run_state
         living, steps, first = (

@@ -16,7 +16,8 @@ from bs4_console.tui.widgets.table import RowTable
 
 class TableScreen(ConsoleScreen):
     """A screen with one table. A subclass yields a RowTable in `body()` and fills it in `draw()`.
-    The key of each row is (name of the pod, what the row shows of it).
+    The key of each row is a pair: the name of the pod that the row is about, and what the row shows
+    of that pod, for example the name of a run.
     """
 
     filter_text = ""
@@ -37,13 +38,15 @@ class TableScreen(ConsoleScreen):
         return None
 
     def sifted(self, rows: Iterable[Row]) -> list[Row]:
-        """Return the rows that match the screen's filter, or all of them if there is no filter."""
+        """Return those of `rows` that match the screen's filter, or all of them if there is no
+        filter.
+        """
         return [row for row in rows if matches(row.text, self.filter_text)]
 
     def filter_note(self, kept: int, total: int, noun: str) -> list[Line]:
-        """Return a line like "/h100 3 of 7 rows" for above the table, with the key that removes the
-        filter. `kept` rows of `total` match the filter, and `noun` is what a row is called. Returns
-        [] if there is no filter.
+        """Return one line for above the table, like "/h100 3 of 7 rows", which also names the key
+        that removes the filter. `kept` of `total` rows match the filter, and `noun` is what a row
+        is called. Returns [] if there is no filter.
         """
         if not self.filter_text:
             return []
@@ -68,7 +71,9 @@ class TableScreen(ConsoleScreen):
         self.do_open("")
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter the table by `text`, which was typed after `/`. An empty text shows all rows."""
+        """Filter the table by `text`, which was typed after `/`. An empty text shows all rows.
+        `kind` and `final` are ignored: the table follows each letter.
+        """
         self.filter_text = text
         self.draw_safely()
 
@@ -76,7 +81,7 @@ class TableScreen(ConsoleScreen):
 
     def do_open(self, args: str) -> None:
         """Open the screen of the run of the row under the cursor, or the pod's page if the row has
-        no run. Does nothing without a pod.
+        no run. Does nothing without a pod. `args` is ignored.
         """
         subject = self.subject()
         if subject.pod is not None and subject.run is not None:
@@ -95,7 +100,7 @@ class TableScreen(ConsoleScreen):
 
     def do_back(self, args: str) -> None:
         """Remove the filter if there is one, otherwise close the screen. The fleet, which is below
-        all other screens, stays.
+        all other screens, stays. `args` is ignored.
         """
         if self.filter_text:
             self.prompted("/", "", final=True)

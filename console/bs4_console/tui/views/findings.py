@@ -34,9 +34,9 @@ _TOO_MUCH, _NONE = "DOES NOT FIT", "Not estimated"
 
 
 def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
-    """Return the result of the checks before a launch in one line, for example "✖ 1 forbids it  ▲ 2
-    warnings  ✔ 14 ok   ✔ memory fits". `memory` is the memory estimate as lines of text, or empty
-    if there is none.
+    """Return the result of `checks`, the checks before a launch, in one line, for example "✖ 1
+    forbids it  ▲ 2 warnings  ✔ 14 ok   ✔ memory fits". `memory` is the estimate of the memory that
+    the run needs, as lines of text, or empty if there is none.
     """
     line: Line = []
     counts = Counter(check.state for check in checks)
@@ -54,8 +54,9 @@ def summary(checks: Sequence[Check], memory: Sequence[str]) -> Line:
 
 
 def lines(checks: Sequence[Check], width: int) -> list[Line]:
-    """Return, for each check that is not ok, its name, why it is not, and what to do, in lines of
-    at most `width` cells. The checks stay in the given order. Empty if all are ok.
+    """Return what the checks before a launch found, in lines of at most `width` cells: for each of
+    `checks` that is not ok its name, why it is not ok, and what to do. The order is that of
+    `checks`. Empty if all are ok.
     """
     found: list[Line] = []
     for check in checks:
@@ -88,8 +89,8 @@ def heading(checks: Sequence[Check]) -> Line:
 
 
 def memory_lines(memory: Sequence[str], width: int) -> list[Line]:
-    """Return the memory estimate of a run, given as lines of text, as styled lines of at most
-    `width` cells. Sums and verdicts, such as whether it fits, are emphasised.
+    """Return `memory`, the estimate of the memory that a run needs as lines of text, as styled
+    lines of at most `width` cells. Sums and verdicts, such as whether the run fits, are emphasised.
     """
     found: list[Line] = []
     for number, text in enumerate(memory):

@@ -23,9 +23,9 @@ OLD_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table. `id` names its cells in a Row. `least` and `most` are its width in
-    cells; a `most` of 0 takes what is left of the line. On a narrow terminal the columns with the
-    least `importance` are left out.
+    """A column of a table. `id` is the name of its cells in a Row, and `title` its heading. `least`
+    and `most` are its width in cells; a `most` of 0 takes what is left of the line. On a narrow
+    terminal the columns with the least `importance` are left out. `align` is "left" or "right".
     """
 
     id: str
@@ -56,9 +56,12 @@ COLUMNS = (
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A row of a table. `key` identifies it; in the fleet it is (pod, run), with "" as the run for
-    the pod itself. `cells` has the styled text of each column by the column's id. `rank` is how
-    much it needs a person: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing. `old` is True for
-    a run that ended more than a day ago.
+    the pod itself. `cells` has the styled text of each column, and `values` what sorting compares,
+    both by the column's id. `rank` is how much the row needs a person: 4 critical, 3 unknown, 2
+    warning, 1 notice, 0 nothing.
+
+    `trouble` is the worst problem, or "". `old` is True for a run that ended more than a day ago,
+    `running` for one that trains. `banner` is the text of a group's heading; other rows have None.
     """
 
     key: tuple[str, str]
@@ -111,10 +114,11 @@ HEADING = "\x00"
 def arrange(
     rows: Iterable[Row], sort: str = "", group: str = "", folded: Container[str] = ()
 ) -> list[Row]:
-    """Return the rows sorted by the column `sort` ("" for need) and grouped by the value `group`
-    ("" or "none" for no groups). Each group begins with a row that is its heading, and the group
-    with the worst row comes first. Of a group whose name is in `folded` only the heading is
-    returned.
+    """Return `rows` sorted and grouped. `sort` is the id of a column, with `-` in front for the
+    reverse order, or "" for the rows that need a person first. `group` is "pod", "state" or
+    "trainer", or "" or "none" for no groups. Each group begins with a row that is its heading, and
+    the group with the worst row comes first. Of the groups whose names are in `folded` only the
+    heading is returned.
     """
     rows = ordered(rows, sort or "need")
     if group in ("", "none"):
@@ -131,15 +135,15 @@ def arrange(
 
 
 def worst(rows: Iterable[Row]) -> int:
-    """Return the highest rank of the rows: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
+    """Return the highest rank of `rows`: 4 critical, 3 unknown, 2 warning, 1 notice, 0 nothing.
     Raises ValueError if there are no rows.
     """
     return max(row.rank for row in rows)
 
 
 def ordered(rows: Iterable[Row], sort: str) -> list[Row]:
-    """Return the rows sorted by the column `sort`, in reverse with `-` in front of its name, or by
-    need ("need": the worst first). Rows without a value in that column come after the others, rows
+    """Return `rows` sorted by `sort`: the id of a column, with `-` in front for the reverse order,
+    or "need" for the worst first. Rows without a value in the column come after the others, rows
     with equal values are sorted by need, and runs that ended more than a day ago are always at the
     end.
     """
@@ -176,9 +180,10 @@ _TALLIED = ((4, "✖", "bad bold"), (3, "?", "warn bold"), (2, "▲", "warn"))
 
 
 def matches(text: str, wanted: str) -> bool:
-    """Return True if `text` matches the filter `wanted`: it contains this regular expression, in
-    upper or lower case. With `!` in front of the expression, return True if it does not. An invalid
-    expression is searched as plain text, and "" matches everything.
+    """Return True if `text` matches the filter `wanted`, a regular expression for which upper and
+    lower case are the same: the expression occurs in the text, or, if `wanted` begins with `!`, the
+    expression behind the `!` does not occur. An invalid expression is searched as plain text. A
+    filter of "" matches everything.
     """
     if not wanted:
         return True
@@ -313,17 +318,17 @@ def _numbers(run: RunState, role: str, stalled: bool) -> dict[str, Line]:
 
 
 def step_line(run: RunState, role: str = "") -> Line:
-    """Return the newest step of the run and its last step, for example "187/500", as a styled line.
-    The first is "–" if no step is known; the last is left out if it is not known. `role` is the
-    style of the first.
+    """Return how far the run is, for example "187/500", as a styled line: its newest step and the
+    last step that it is to do. A newest step that is not known is shown as "–"; a last step that is
+    not known is left out. `role` is the style of the newest step.
     """
     done = formatting.NONE if run.step is None else str(run.step)
     return [(done, role), (f"/{run.view.max_steps}" if run.view.max_steps else "", "dim")]
 
 
 def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
-    """Return the newest number that one of the last eight rows has under `key`. Returns None if
-    none of these rows has one.
+    """Return the value under `key` of the newest of `rows` (records of steps, the newest last) that
+    has a number there. Only the last eight rows are searched; None if none of these has one.
     """
     for row in reversed(list(rows)[-8:]):
         value = row.get(key)
@@ -333,9 +338,9 @@ def newest(rows: Iterable[dict[str, Any]], key: str) -> float | None:
 
 
 def gpu_summary(pod: PodState, role: str = "") -> Line:
-    """Return the pod's GPUs in short as a styled line, for example "8× 93% 71G": their number,
-    their mean utilisation and the mean of their used memory in GiB. If their data is absent, stale
-    or an error, the line says that instead. `role` is the style of the numbers.
+    """Return the pod's GPUs in short as a styled line, for example "8× 93% 71G": how many there
+    are, the mean of their utilisation and the mean of their used memory in GiB. If the GPU data is
+    absent, stale or an error, the line says that instead. `role` is the style of the two means.
     """
     gpus, devices = pod.latest.get("gpus") or {}, _devices(pod)
     state = gpus.get("state")
@@ -353,8 +358,9 @@ def gpu_summary(pod: PodState, role: str = "") -> Line:
 
 
 def disk_summary(pod: PodState, role: str = "") -> Line:
-    """Return how full the pod's fullest disk is, for example "81%", or "–" if that is not known.
-    `role` is the style unless the disk is nearly full.
+    """Return how full the pod's fullest disk is as a styled line, for example "81%", or "–" if that
+    is not known. A disk that is nearly full is drawn as a warning, any other one in the style
+    `role`.
     """
     share = _fullest(pod)
     if share is None:
@@ -376,15 +382,15 @@ def _devices(pod: PodState) -> list[dict[str, Any]]:
 
 
 def known(devices: Iterable[dict[str, Any]], key: str) -> list[float]:
-    """Return the values under `key` of the records of GPUs. GPUs that do not report it are left
-    out.
+    """Return the value under `key`, for example "util", of each of `devices` (the records of GPUs
+    in telemetry) that has one. GPUs without a value are left out.
     """
     return [device[key] for device in devices if device.get(key) is not None]
 
 
 def mean(devices: Iterable[dict[str, Any]], key: str) -> float | None:
-    """Return the mean of the values under `key` over the records of GPUs, or None if no GPU reports
-    it.
+    """Return the mean of the values under `key`, for example "util", over `devices` (the records of
+    GPUs in telemetry). GPUs without a value do not count; None if no GPU has one.
     """
     values = known(devices, key)
     if values:

@@ -47,10 +47,11 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Seen:
-    """The telemetry of a pod at the moment that the screens show. `sample` is the record, or {} if
-    there is none. `t` is the moment in seconds since the epoch, or 0.0 if there is no record of a
-    past moment. `trouble` says as a styled line what is wrong with the data or why there is none.
-    `old` is True if the data is not from that moment.
+    """The telemetry of `pod` at the moment that the screens show, which is now or a past moment.
+    `sample` is the telemetry record, or {} if there is none. `t` is the moment in seconds since the
+    epoch; for a past moment without a record it is 0.0. `trouble` says as a styled line what is
+    wrong with the GPU data or why there is none, and is [] if all is well. `old` is True if the
+    data is not from the moment.
     """
 
     pod: PodState
@@ -61,17 +62,19 @@ class Seen:
 
     @property
     def gpus(self) -> dict[str, Any]:
-        """Return the part of the record that is about the GPUs, or {} if there is none."""
+        """Return the part "gpus" of the telemetry record, or {} if there is none."""
         return self.sample.get("gpus") or {}
 
     @property
     def devices(self) -> list[dict[str, Any]]:
-        """Return the record of each GPU, or [] if no GPU is known."""
+        """Return the record of each GPU from the telemetry record, or [] if no GPU is known."""
         return self.gpus.get("devices") or []
 
     @property
     def xids(self) -> list[dict[str, Any]]:
-        """Return the Xid errors that the NVIDIA driver reported in the hour before the moment."""
+        """Return the records of the Xid errors (errors of a GPU that the NVIDIA driver numbers)
+        that the driver reported in the hour before the moment that is shown.
+        """
         return recent_xids(self.gpus, self.t)
 
 
@@ -85,8 +88,8 @@ def now(pod: PodState, clock: Clock) -> Seen:
 
 def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> Seen:
     """Return the pod's telemetry at the time cursor (a past moment) as a Seen. `sample` is the
-    record of that moment, or None if there is none here. `reading` is True if it is still being
-    read from a file.
+    telemetry record of that moment, or None if this console has none. `reading` is True while it is
+    still being read from a file; the `trouble` of the result then says so.
     """
     if sample is None:
         why = "reading…" if reading else "no sample of then is kept"
@@ -95,16 +98,18 @@ def then(pod: PodState, sample: Mapping[str, Any] | None, *, reading: bool) -> S
 
 
 def rows(seen: Iterable[Seen], *, compact: bool) -> list[Row]:
-    """Return the table rows of the GPUs of all pods, pods with problems first and the GPUs of a pod
-    in their own order. With `compact` each pod is one row.
+    """Return the table rows of the GPUs of all pods; `seen` has the telemetry of each pod. Pods
+    with problems come first, and the GPUs of a pod in the order of their numbers. With `compact`
+    each pod is one row.
     """
     return arrange(pod_rows(one, compact=compact) for one in seen)
 
 
 def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
-    """Return the table rows of one pod: one for each GPU and one below it for each process if it
-    has several, or with `compact` a single row. A row's key is (pod, "3") for GPU 3, (pod, "3/812")
-    for process 812 on it, or (pod, "") for the pod itself.
+    """Return the table rows of one pod: a row for each GPU, and, below a GPU with several
+    processes, a row for each of these. With `compact` the pod is a single row. A row's key is
+    (pod's name, "3") for GPU 3, (pod's name, "3/812") for process 812 on it, or (pod's name, "")
+    for the pod itself.
     """
     if compact:
         return _pod_row(seen)
@@ -112,15 +117,16 @@ def pod_rows(seen: Seen, *, compact: bool) -> list[Row]:
 
 
 def arrange(of_pods: Iterable[list[Row]]) -> list[Row]:
-    """Return the rows of all pods, given as a list for each pod, in one list. Pods with problems
-    come first; pods that are equal in that are sorted by name.
+    """Return the rows of all pods in one list. `of_pods` gives the rows of each pod as a list. Pods
+    with worse problems come first; pods of the same rank are sorted by name.
     """
     return list(chain(*sorted(of_pods, key=lambda rows: (-worst(rows), rows[0].key))))
 
 
 def summary(seen: Iterable[Seen]) -> Line:
-    """Return how many GPUs there are, how many are held by runs, how busy they are and how much
-    power they take, as a styled line. Pods whose data is old do not count.
+    """Return one styled line about the GPUs of all pods: how many there are, how many of them are
+    held by runs, the mean of their utilisation and the sum of their power. `seen` has the telemetry
+    of each pod; pods whose data is old do not count.
     """
     fresh = [one for one in seen if not one.old]
     devices: list[dict[str, Any]] = []

@@ -32,9 +32,9 @@ _NORMAL_THROTTLE = {"idle", "none", "sw_power_cap", "applications_clocks_setting
 
 
 def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Line]:
-    """Return a heading, then a line for each of the pod's GPUs as they are now, or with `compact`
-    one for every two. The heading says if the data is absent, stale or an error, or if it cannot be
-    told which run holds a GPU.
+    """Return a heading, then a line for each of the pod's GPUs as they are now, or, with `compact`,
+    a line for every two GPUs. The lines have at most `width` cells. The heading says if the GPU
+    data is absent, stale or an error, or if it cannot be told which run holds a GPU.
     """
     gpus: dict[str, Any] = pod.latest.get("gpus") or {}
     old = is_old(pod, clock)
@@ -47,9 +47,10 @@ def lines(pod: PodState, clock: Clock, width: int, *, compact: bool) -> list[Lin
 def lines_then(
     sample: dict[str, Any] | None, width: int, *, compact: bool, reading: bool = False
 ) -> list[Line]:
-    """Return the lines about a pod's GPUs at the time cursor (a past moment), as `lines` does for
-    now. `sample` is the telemetry record of that moment, or None if there is none here; the only
-    line then says that, or that it is still being read if `reading`.
+    """Return a heading and the lines about a pod's GPUs at the time cursor (a past moment), in at
+    most `width` cells. `sample` is the telemetry record of that moment. With None a single line
+    says that this console has none, or, with `reading`, that it is still being read from a file.
+    `compact` puts two GPUs on a line.
     """
     if sample is None:
         why = "no sample of that moment is kept here"
@@ -75,8 +76,9 @@ def _lines(
 
 
 def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
-    """Return the Xid errors in the record `gpus` that the driver reported in the last hour before
-    `now`, in seconds since the epoch. Later ones are included.
+    """Return the records of the Xid errors that the NVIDIA driver reported later than one hour
+    before `now`, which is in seconds since the epoch. `gpus` is the part of a telemetry record that
+    is about the GPUs.
     """
     found = []
     for x in gpus.get("xids") or []:
@@ -86,8 +88,8 @@ def recent_xids(gpus: dict[str, Any], now: float) -> list[dict[str, Any]]:
 
 
 def stale_words(gpus: Mapping[str, Any]) -> str:
-    """Return for how long the GPU data in the record `gpus` has been stale and why, for example
-    "STALE 1m12s: the driver does not answer".
+    """Return for how long the GPU data has been stale and why, for example "STALE 1m12s: the driver
+    does not answer". `gpus` is the part of a telemetry record that is about the GPUs.
     """
     why = gpus.get("detail") or "the driver does not answer"
     return f"STALE {formatting.duration(gpus.get('age_s') or 0)}: {why}"
@@ -95,7 +97,7 @@ def stale_words(gpus: Mapping[str, Any]) -> str:
 
 def temperature(celsius: float | None, role: str) -> Line:
     """Return a temperature as a styled line, for example "71°C", or "–°C" for None. It is drawn in
-    the style `role`, and as a warning from HOT_C (85) degrees on.
+    the style `role`, but from HOT_C (85) degrees Celsius on as a warning.
     """
     if celsius is not None and celsius >= HOT_C:
         role = "warn bold"
@@ -174,8 +176,9 @@ def _small(device: dict[str, Any], xids: list[dict[str, Any]], stale: bool) -> L
 
 def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
     """Return what is wrong with one GPU as a styled line: Xid errors, other complaints of the
-    driver, bad links, and throttling that is not normal under load. `device` is the GPU's record,
-    `xids` are the errors of all GPUs. Empty if nothing is wrong.
+    driver, bad links, and throttling that is not normal under load. `device` is the GPU's record in
+    telemetry; `xids` are the records of the Xid errors of all GPUs of the pod. Empty if nothing is
+    wrong.
     """
     line: Line = []
     for xid in xids:
@@ -199,8 +202,9 @@ def marks(device: dict[str, Any], xids: list[dict[str, Any]]) -> Line:
 
 def link_marks(device: dict[str, Any]) -> Line:
     """Return what is wrong with the links of one GPU as a styled line: PCIe with fewer lanes than
-    possible, or some NVLinks down. Empty if nothing is. A low PCIe generation is normal, because an
-    idle GPU lowers it; so are NVLinks that are all down, because such a GPU has no partner.
+    possible, or only some of its NVLinks up. `device` is the GPU's record in telemetry. Empty if
+    nothing is wrong. It is not wrong that the PCIe generation is low, because an idle GPU lowers
+    it, nor that all NVLinks are down, because such a GPU has no partner.
     """
     line: Line = []
     pcie, nvlink = device.get("pcie") or {}, device.get("nvlink") or {}
@@ -214,9 +218,9 @@ def link_marks(device: dict[str, Any]) -> Line:
 
 
 def pcie_line(device: dict[str, Any]) -> Line:
-    """Return the PCIe link of one GPU as a styled line: its generation, its lanes, and the bytes
-    per second to and from the GPU, for example "5x16 ↓812M ↑96M". Returns "–" if they are not
-    known.
+    """Return the PCIe link of one GPU as a styled line, for example "5x16 ↓812M ↑96M": its
+    generation, its lanes, and the bytes per second to (↓) and from (↑) the GPU. `device` is the
+    GPU's record in telemetry. Returns "–" if the record has no PCIe readings.
     """
     pcie = device.get("pcie")
     if not pcie:
@@ -229,8 +233,9 @@ def pcie_line(device: dict[str, Any]) -> Line:
 
 
 def nvlink_line(device: dict[str, Any]) -> Line:
-    """Return how many NVLinks of one GPU are active and how many it has, for example "18/18", and
-    their errors if there are any, as a styled line. Returns "–" if that is not known.
+    """Return how many NVLinks of one GPU are active and how many it has, for example "18/18", as a
+    styled line, with the number of errors if there are any. `device` is the GPU's record in
+    telemetry. Returns "–" if the record has no NVLink readings.
     """
     nvlink = device.get("nvlink")
     if not nvlink:
@@ -242,9 +247,10 @@ def nvlink_line(device: dict[str, Any]) -> Line:
 
 
 def owners(device: dict[str, Any]) -> Line:
-    """Return who holds a GPU, as a styled line: the run and component (such as "math-7b trainer")
-    of each process on it, each only once. A process that belongs to no run is named by its pid.
-    Without processes the line says "free" or, if memory is in use, "no process visible".
+    """Return who holds a GPU, as a styled line: the run and component of each process on it, such
+    as "math-7b trainer"; equal names stand there once. `device` is the GPU's record in telemetry. A
+    process that belongs to no run is named by its pid. Without processes the line says "free", or
+    "no process visible" if memory is in use.
     """
     procs = device.get("procs") or []
     if not procs:

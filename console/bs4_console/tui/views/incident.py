@@ -100,10 +100,10 @@ def _seen(entry: dict[str, Any], width: int) -> list[Line]:
 def would_do(
     text: PlaybookText | None, incident: IncidentView, keys: dict[str, str], width: int
 ) -> list[Line]:
-    """Return, in lines of at most `width` cells, how the incident can be repaired, for as long as
-    there is no plan: the steps of its playbook, or advice for a person if no playbook repairs it.
-    `text` has the texts of the playbook, or is None if this console does not have them. `keys` maps
-    command ids to keys.
+    """Return, in lines of at most `width` cells, how the incident can be repaired: the steps of its
+    playbook, or advice for a person if no playbook repairs it. It is shown as long as there is no
+    plan. `text` is what the file of the playbook (or of the failure, if no playbook repairs it)
+    says, or None if this console has no such file. `keys` maps command ids to keys.
     """
     if incident.playbook is None:
         return [cut(line, width) for line in _by_hand(text, width)]

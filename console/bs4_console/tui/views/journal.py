@@ -56,13 +56,14 @@ def pod_rows(pod: PodState, clock: Clock) -> list[Row]:
 
 
 def newest_first(rows: Iterable[Row]) -> list[Row]:
-    """Return the rows of actions in the order of time, the newest first."""
+    """Return `rows`, rows of actions as `pod_rows` makes them, sorted by time, the newest first."""
     return sorted(rows, key=lambda row: (-float(row.values["t"] or 0), row.key))
 
 
 def token(pod: PodState, clock: Clock) -> tuple[int, str]:
-    """Return a value that differs from the last one if the pod's rows have to be made again: when
-    its journal has grown, or when another day has begun, because `when` then names the day.
+    """Return a value that becomes another one when the pod's rows have to be made again: when the
+    pod's journal has grown, or when another day has begun, because the times of older actions then
+    show their day too.
     """
     return pod.ledger.last_seq, time.strftime("%j", time.localtime(clock.wall()))
 

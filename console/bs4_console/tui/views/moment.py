@@ -25,10 +25,10 @@ def moment_line(
     step: int | None = None,
     exact: bool = False,
 ) -> Line:
-    """Return the line that shows the past moment of the time cursor, and the keys that move it.
-    `at` is that moment in seconds since the epoch by this machine's clock. `step` is the newest
-    step that had ended then, or None; with `exact` it ended at that very moment. `keys` maps
-    command ids to keys.
+    """Return the line that shows the past moment of the time cursor and the keys that move the
+    cursor, for a screen of `width` cells. `at` is that moment in seconds since the epoch by this
+    machine's clock. `step` is the newest step that had ended at that moment, or None; with `exact`
+    it ended at that very moment. `keys` maps command ids to keys.
     """
     time = formatting.of_day(at, seconds=True)
     if abs(clock.wall() - at) > _ANOTHER_DAY_S:

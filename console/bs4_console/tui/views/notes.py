@@ -29,8 +29,8 @@ def newest(notes: Sequence[Note], width: int, indent: int = 3) -> Line:
 
 
 def page(notes: Sequence[Note], key: str, width: int) -> list[Line]:
-    """Return all notes about a run in full, in lines of at most `width` cells, the newest first.
-    `key` is the key that writes another note. Without notes the lines say so.
+    """Return all of `notes` about a run in full, in lines of at most `width` cells, the newest
+    first. `key` is the key that writes another note, and is shown. Without notes the lines say so.
     """
     if not notes:
         said = "Nothing was written about this run yet."

@@ -31,9 +31,9 @@ NAME = 10
 def lines(
     pod: PodState, runs: Sequence[RunState], clock: Clock, width: int, *, link: bool = True
 ) -> list[Line]:
-    """Return what the external observers say, in lines of at most `width` cells: the link (only
-    with `link`), W&B for each of `runs`, and the provider of the pod. For an observer that was not
-    polled the line says why not.
+    """Return what the external observers say of the pod, in lines of at most `width` cells: W&B for
+    each of `runs`, the provider of the pod, and, with `link`, the link. If an observer was not
+    polled, its line says why.
     """
     found: list[Line] = [
         [

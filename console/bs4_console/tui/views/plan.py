@@ -42,26 +42,29 @@ MOST = 40
 
 def danger(plan: dict[str, Any]) -> tuple[str, str]:
     """Return (what the plan does to the run in words, the role of the style in which that is
-    drawn), for example ("restarts the run", "warn").
+    drawn), for example ("restarts the run", "warn"). `plan` is the body of a plan; its word
+    `danger` decides.
     """
     word = str(plan.get("danger", "unknown"))
     return _DANGER.get(word, (f"danger: {word}", "bad bold"))
 
 
 def must_type(plan: dict[str, Any]) -> bool:
-    """Return True if a person has to type the run's name to confirm the plan. False means that one
-    key is enough, for a plan that changes nothing or only restarts the run.
+    """Return True if a person has to type the run's name to confirm a plan. Returns False if one
+    key is enough: for a plan that changes nothing or only restarts the run, unless it demands the
+    name (`typed_name`). `plan` is the body of the plan.
     """
     return bool(plan.get("typed_name")) or plan.get("danger") not in ONE_KEY
 
 
 def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
-    """Return in how many seconds the plan expires; the agent refuses it then. Returns 0 if it has
-    expired or the pod has rebooted since, and None while the pod's clock is not known.
+    """Return in how many seconds the plan expires; after that the agent refuses it. Returns 0 if it
+    has expired or the pod has rebooted since it was made, and None as long as no telemetry of the
+    pod has arrived.
 
-    Plans expire by the pod's monotonic clock. Its time now is estimated as that of the newest
-    telemetry record plus the time since the record arrived here. The estimate is behind that clock
-    by the time that the record was under way, and never ahead of it.
+    Plans expire by the pod's monotonic clock. What that clock shows now is estimated from the
+    newest telemetry record: its time plus the time since it arrived here. The record was under way
+    for a moment, so the estimate is slightly behind the pod's clock, and never ahead of it.
     """
     latest = pod.latest
     if not latest or pod.telemetry_seen is None:
@@ -75,9 +78,9 @@ def expiry(plan: PlanView, pod: PodState, clock: Clock) -> float | None:
 def newest(
     pod: PodState, run: str, playbook: str | None, attempt: int | None = None
 ) -> PlanView | None:
-    """Return the latest plan for the run, or the agent's refusal to make one, whichever is newer.
-    `playbook` and `attempt` restrict that to a playbook's id and an attempt's number; None allows
-    any. Returns None if there is neither.
+    """Return the latest plan for the run with the name `run`. The agent's refusal to make a plan
+    counts as one. Only plans of the playbook with the id `playbook`, and of the attempt with the
+    number `attempt`, are searched; None allows any. Returns None if there is no such plan.
     """
     found = [
         p
@@ -91,8 +94,8 @@ def plan_lines(
     plan: PlanView, pod: PodState, clock: Clock, width: int, how_to_run: Line
 ) -> list[Line]:
     """Return a plan in lines of at most `width` cells: what it does, its hash, when it expires,
-    `how_to_run` (the line with the key to press), each step with its command and what that touches,
-    and how success is verified.
+    `how_to_run` (the line that says which key carries it out), each step with its command and what
+    the command touches, and how success is verified.
     """
     body = plan.plan
     does, role = danger(body)
@@ -125,8 +128,8 @@ def _expires(left: float | None) -> Span:
 
 
 def command_lines(command: str, width: int, indent: int = 3) -> list[Line]:
-    """Return the shell commands of a plan's step, each behind a "$", in lines of at most `width`
-    cells after `indent` blanks. Commands are separated by "; " in `command`. They are wrapped and
+    """Return `command`, the shell commands of a plan's step with "; " between them, in lines of at
+    most `width` cells. Each command begins with a "$" after `indent` blanks, and is wrapped and
     never cut off. Empty for "".
     """
     lines: list[Line] = []
@@ -180,8 +183,9 @@ def _listed(word: str, entries: Sequence[object], note: str, width: int) -> Iter
 
 
 def verify_words(verify: dict[str, Any]) -> str:
-    """Return in words how it is verified that the plan has repaired the run. `verify` is the plan's
-    entry of this name. If it is empty, the words say that no verification is named.
+    """Return in words how it is verified that a plan or playbook has repaired the run. `verify` is
+    the entry of this name in its body, as {what is verified: how}. If it is empty, the words say
+    that no verification is named.
     """
     if "steps_advance" in verify:
         how = verify["steps_advance"] or {}

@@ -19,9 +19,10 @@ _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PlaybookText:
-    """What a playbook's file says to a person. `steps` are the steps of its fix in sentences, and
-    `verify` says how success is verified. `danger` is its danger in one word, such as "restart".
-    `leads_to` is the id of another playbook that helps, or None.
+    """What a playbook's file says to a person: its `id`, `title` and `explanation`, the `steps` of
+    its fix in sentences, and in `verify` how success is verified. `danger` is its danger in one
+    word, such as "restart". `advice` is what a person can do by hand. `leads_to` is the id of
+    another playbook that helps, or None.
     """
 
     id: str
@@ -37,8 +38,9 @@ class PlaybookText:
 
 @lru_cache(maxsize=64)
 def load(playbook: str) -> PlaybookText | None:
-    """Return the texts of the playbook with this id that is shipped with this console. Returns None
-    if there is none of this id; the pod's agent may still know one, a newer one or the user's own.
+    """Return the texts of the playbook with the id `playbook` among those that are shipped with
+    this console. Returns None if there is none of this id; the pod's agent may still know one,
+    because it can be newer than this console or have playbooks of the user's own.
     """
     if not _ID.fullmatch(playbook):
         return None

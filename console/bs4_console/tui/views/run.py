@@ -37,9 +37,9 @@ DEAD, STOPPED = ("dead", "zombie", "Z", "X", "gone"), ("stopped", "T", "t")
 
 
 def header(pod: PodState, run: RunState, clock: Clock, width: int) -> list[Line]:
-    """Return the two lines at the top of a run's screen. The first has its status, name, pod and
-    attempt, and on the right the link and the age of the data. The second has its step, pace, ETA
-    and other numbers.
+    """Return the two lines, of at most `width` cells, at the top of a run's screen. The first has
+    the run's status, name, pod and attempt, and on the right the link and the age of the data. The
+    second has its step, ETA, time per step and other numbers.
     """
     how = status.status_of(pod, run)
     attempt = run.view.attempt
@@ -84,25 +84,26 @@ def _numbers(pod: PodState, run: RunState, clock: Clock) -> Iterator[Line]:
 
 
 def bar(share: float, width: int, role: str = "accent") -> Line:
-    """Return a bar of `width` cells like "━━━━━━━───" as a styled line. `share`, from 0 to 1, is
-    how much of it is filled, in the style `role`.
+    """Return a bar of `width` cells like "━━━━━━━───" as a styled line. `share`, from 0 to 1, says
+    how much of the bar is filled, and `role` is the style of that part.
     """
     full = round(min(max(share, 0.0), 1.0) * width)
     return [(BAR * full, role), (REST * (width - full), "rule")]
 
 
 def host_line(pod: PodState, clock: Clock, width: int) -> Line:
-    """Return one line about the pod's host now: CPU, memory, /dev/shm and disks, and what the agent
-    cannot see there. It is grey if the telemetry is old.
+    """Return one line of at most `width` cells about the pod's host now: CPU, memory, /dev/shm,
+    disks, and which sources (such as the kernel log) the agent cannot read there. The line is grey
+    if the telemetry is old.
     """
     line = _host(pod.latest, width)
     return cut(faded(line) if is_old(pod, clock) else line, width)
 
 
 def host_line_then(sample: dict[str, Any] | None, width: int) -> Line:
-    """Return one line about the pod's host at the time cursor (a past moment), as `host_line` does
-    for now. `sample` is the telemetry record of that moment; with None the line says that it is not
-    known.
+    """Return one line of at most `width` cells about the pod's host at the time cursor (a past
+    moment): CPU, memory, /dev/shm and disks. `sample` is the telemetry record of that moment; with
+    None the line says that it is not known.
     """
     if sample is None:
         return [(" host ", "head"), ("not known of that moment", "dim")]
@@ -150,8 +151,8 @@ def _is_calm(part: Line) -> bool:
 
 
 def is_old(pod: PodState, clock: Clock) -> bool:
-    """Return True if the pod's newest telemetry arrived more than a few seconds ago, or if none
-    ever has.
+    """Return True if the pod's newest telemetry arrived more than FRESH_S (5) seconds ago, or if
+    none ever has.
     """
     return status.is_old(status.age(pod, clock))
 
@@ -177,9 +178,10 @@ def _share(gap: str, name: str, used: float | None, total: float | None) -> Line
 
 
 def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> Line:
-    """Return one line with the processes of the run by component, for example "launcher 812  engine
-    830", with dead and stopped ones marked. If the data is old, the line says so and shows none as
-    healthy. Without processes it says why.
+    """Return one line of at most `width` cells with the processes of the run by component, for
+    example "launcher 812  engine 830"; dead and stopped processes are marked. If the telemetry is
+    old, the line says so and shows no process as healthy. Without processes it says why there are
+    none.
     """
     line: Line = [(" procs", "head")]
     old = is_old(pod, clock)
@@ -194,9 +196,9 @@ def components_line(pod: PodState, run: RunState, clock: Clock, width: int) -> L
 
 
 def components_then(sample: dict[str, Any] | None, run: RunState, width: int) -> Line:
-    """Return one line with the processes of the run at the time cursor (a past moment), as
-    `components_line` does for now. `sample` is the telemetry record of that moment; with None the
-    line says that it is not known.
+    """Return one line of at most `width` cells with the processes that the run had at the time
+    cursor (a past moment), by component; dead and stopped ones are marked. `sample` is the
+    telemetry record of that moment; with None the line says that it is not known.
     """
     line: Line = [(" procs", "head")]
     if sample is None:
@@ -256,9 +258,9 @@ def _component(name: str, found: list[dict[str, Any]], pids: bool) -> Line:
 def alarm_lines(
     pod: PodState, run: RunState, clock: Clock, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """Return what is wrong with the run now, with the key to press, in at most `most` lines: a pod
-    that is lost or a link that is down, then the run's open incidents. `keys` maps command ids to
-    keys. Empty if nothing is wrong.
+    """Return what is wrong with the run now, in at most `most` lines of at most `width` cells: a
+    pod that is lost or a link that is down, then the run's open incidents, each with the key that
+    helps. `keys` maps command ids to keys. Empty if nothing is wrong.
     """
     lines: list[Line] = []
     known = status.lost(pod)
@@ -305,9 +307,10 @@ def alarm_lines(
 def alarm_lines_then(
     pod: PodState, run: RunState, t: float, keys: dict[str, str], width: int, most: int = 3
 ) -> list[Line]:
-    """Return the run's incidents that were open at the time cursor (a past moment), and the first
-    that was opened after it, in at most `most` lines. `t` is the moment in seconds since the epoch
-    by the pod's clock. `keys` maps command ids to keys. Empty if there are none.
+    """Return the run's incidents that were open at the time cursor (a past moment), then the first
+    incident that was opened after that moment, in at most `most` lines of at most `width` cells.
+    `t` is the moment in seconds since the epoch by the pod's clock. `keys` maps command ids to
+    keys. Empty if there are no such incidents.
     """
     lines: list[Line] = []
     mine = sorted(
@@ -357,8 +360,9 @@ def _incident_key(pod: PodState, playbook: str | None, run: str, keys: dict[str,
 
 
 def sources(pod: PodState, run: str) -> list[str]:
-    """Return the names of the run's log streams ("log/RUN/SOURCE"): orchestrator, trainer and
-    inference first, the launcher after them, then the others by name.
+    """Return the names ("log/RUN/SOURCE") of the log streams that the pod has of the run with the
+    name `run`: orchestrator, trainer and inference first, the launcher after them, then the others
+    sorted by name.
     """
     prefix = f"log/{run}/"
     found = [name for name in pod.streams if name.startswith(prefix)]
@@ -366,8 +370,8 @@ def sources(pod: PodState, run: str) -> list[str]:
 
 
 def short(stream: str) -> str:
-    """Return the source of a log stream, shortened for the column of sources: "orch" for
-    "log/math-7b/orchestrator", for example.
+    """Return the source at the end of `stream`, the name of a log stream, shortened for the column
+    of sources: "orch" for "log/math-7b/orchestrator", for example.
     """
     name = stream.rpartition("/")[2]
     return {"orchestrator": "orch", "inference": "infer"}.get(name, name)

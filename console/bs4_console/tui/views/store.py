@@ -19,9 +19,10 @@ BAR = 10
 
 
 def line(pod: PodState, run: str, clock: Clock, width: int, *, named: bool = False) -> Line:
-    """Return one line about the copy of the run in an object store: the last step that was verified
-    there, the upload under way, and what failed. Returns [] if no sync of the run was ever ordered.
-    `named` puts the run's name in front.
+    """Return one line of at most `width` cells about the copy of the run's checkpoints in an object
+    store: the last step that was verified there, the upload under way, and why the last upload
+    failed. `run` is the run's name; with `named` it stands in front. Returns [] if no sync of the
+    run was ever ordered.
     """
     view = pod.ledger.syncs.get(run)
     if view is None:

@@ -38,9 +38,10 @@ class TopBar(Panel):
         quiet: bool = False,
         pod: PodState | None = None,
     ) -> None:
-        """Show `trail`, the names on the way to the screen, on the left and a tally of the fleet's
-        rows on the right. `pod` adds the quality of its link and the age of its data. `read_only`
-        and `quiet` add that nothing can be changed, and that alerts are off.
+        """Show `trail`, the names on the way to the screen, on the left, and on the right how many
+        of `rows`, the rows of the fleet, need a person. With `pod` the bar also shows the quality
+        of the link to this pod and the age of its data. With `read_only` it says that nothing can
+        be changed, and with `quiet` that alerts are off.
         """
         left: Line = [(" bs4-console", "accent bold @fleet")]
         for i, part in enumerate(trail):
@@ -78,9 +79,9 @@ def _link(pod: PodState | None, clock: Clock) -> tuple[Line, Line]:
 
 
 def tally(rows: Iterable[Row], *, short: bool = False) -> Line:
-    """Return how many rows are critical, unknown or warnings, how many pods there are and how many
-    runs are running, as a styled line. With `short` only signs and numbers are given, and no
-    running runs.
+    """Return how many of `rows`, the rows of the fleet, are critical, unknown or warnings, how many
+    pods there are and how many runs are running, as a styled line. With `short` the words and the
+    number of running runs are left out.
     """
     rows = list(rows)
     ranks = Counter(row.rank for row in rows)
@@ -109,8 +110,9 @@ class KeyBar(Panel):
         super().__init__(fill="bar")
 
     def tell(self, hints: Iterable[tuple[str, str, commands.Command]], width: int) -> None:
-        """Show as many hints as fit into `width` cells. A hint is (key, title, command), and the
-        most important come first. Those for help, back and the command line are always shown.
+        """Show as many of `hints` as fit into `width` cells, the first ones first. A hint is (key,
+        title, command). The hints for help, back and the command line are shown even if others must
+        be left out for them.
         """
         line: Line = [(" ", "")]
         always: Line = []

@@ -22,9 +22,10 @@ OF_CURVES = frozenset({"log-scale", "smooth", "zoom-in", "zoom-out", "pan-left",
 
 
 class CurveCommands:
-    """The commands of the training curves, for a screen that shows them. The screen also inherits
-    from ConsoleScreen, and gives the run as `run_state` and the newest step at the time cursor as
-    `moment`.
+    """The commands of the training curves, for a screen that shows curves. The screen inherits from
+    this class and from ConsoleScreen, and gives the run as `run_state` and the newest step at the
+    time cursor as `moment`. `compared` says what the curves are compared with: "2" for attempt 2 of
+    the run itself, "pod/run" for another run.
     """
 
     curve_view = CurveView()
@@ -58,8 +59,9 @@ class CurveCommands:
             """Open the prompt. `kind` is what stands before the cursor, `initial` its text."""
 
     def load_bands(self) -> Mapping[str, Band]:
-        """Return the healthy range (least, greatest) of each curve that has one, by the metric's
-        name. If the file with the ranges cannot be read, return {} and show a message.
+        """Return the healthy ranges of curves as {metric: (least, greatest)}, from
+        configs/health.toml. Curves without a healthy range are missing. If the file cannot be read,
+        return {} and show a message.
         """
         try:
             return health.bands()
@@ -88,8 +90,8 @@ class CurveCommands:
     # -- comparing
 
     def others(self) -> list[Other]:
-        """Return the curves that this run is compared with, with all steps that they have by now. A
-        run that no pod has any more is left out.
+        """Return the runs and attempts whose curves are drawn beside those of this run, in the
+        order of their letters. A run that no pod has any more is left out.
         """
         made: list[Other] = []
         for number, (letter, key) in enumerate(zip("BCDE", self.compared, strict=False)):
@@ -104,13 +106,14 @@ class CurveCommands:
         return made
 
     def do_compare(self, args: str) -> None:
-        """Compare the run's curves with the run ("RUN" or "POD/RUN") or with the earlier attempt of
-        this run (its number) in `args`. If that is compared already, end it. "none" and "off" end
-        all comparisons.
+        """Compare the run's curves with what `args` names: another run ("RUN" or "POD/RUN"), or an
+        earlier attempt of this run (its number). If `args` is compared already, end that
+        comparison. "none" and "off" end all comparisons. If there is no such run or attempt, a
+        message says so.
 
-        If `args` is empty, end all comparisons. If there are none, compare with this run's own
-        earlier attempts, or, if no later attempt did steps of theirs again, ask for the name of a
-        run.
+        An empty `args` ends all comparisons if there are any. Otherwise it compares with those
+        earlier attempts of this run of which a later attempt did steps again; if there are none,
+        the `:` prompt opens for the name of a run.
         """
         if args in ("none", "off") or (not args and self.compared):
             self.compared = ()
@@ -175,9 +178,9 @@ class CurveCommands:
     # -- commands
 
     def do_curves(self, args: str) -> None:
-        """Show only the curve whose title begins with `args`, in place of the log. If `args` is
-        empty, show all curves like that, or give the log its place back if they are shown like that
-        already. A message says so if there is no such curve.
+        """Show only the curve whose title begins with `args`, large and in place of the log. If
+        `args` is empty, show all curves large in place of the log, or, if curves are large already,
+        make them small and show the log again. If there is no such curve, a message says so.
         """
         titles = TITLES if args else ("",)
         wanted = next((t for t in titles if t.lower().startswith(args.lower())), None)
@@ -191,13 +194,13 @@ class CurveCommands:
         self.redraw()
 
     def do_log_scale(self, args: str) -> None:
-        """Change the curves from a linear to a logarithmic scale, or back."""
+        """Change the curves from a linear to a logarithmic scale, or back. `args` is ignored."""
         self._look(replace(self.curve_view, log=not self.curve_view.log))
 
     def do_smooth(self, args: str) -> None:
-        """Show a running mean with the weight in `args`, a number from 0 (no mean) to less than 1,
-        or with the next usual weight if `args` is empty. A message says so if `args` is not such a
-        number.
+        """Draw the curves as a running mean. `args` is its weight, a number from 0 (no mean) to
+        less than 1; if it is empty, take the next higher weight of WEIGHTS, and after the highest
+        no mean. If `args` is not such a number, a message says so.
         """
         try:
             heavier = (weight for weight in WEIGHTS if weight > self.curve_view.weight)
@@ -214,21 +217,23 @@ class CurveCommands:
         self._look(replace(self.curve_view, weight=weight))
 
     def do_zoom_in(self, args: str) -> None:
-        """Show half as many steps in the curves."""
+        """Show half as many steps in the curves. `args` is ignored."""
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 0.5))
 
     def do_zoom_out(self, args: str) -> None:
-        """Show twice as many steps in the curves, or all steps if that is more than there are."""
+        """Show twice as many steps in the curves, or all steps if that is more than there are.
+        `args` is ignored.
+        """
         self._look(self.curve_view.zoomed(*self._steps(), self.moment, 2.0))
 
     def do_pan_left(self, args: str) -> None:
         """Move the curves to earlier steps, by a quarter of the steps that they show. Does nothing
-        if they show all steps.
+        if they show all steps. `args` is ignored.
         """
         self._look(self.curve_view.panned(*self._steps(), self.moment, -0.25))
 
     def do_pan_right(self, args: str) -> None:
         """Move the curves to later steps, by a quarter of the steps that they show. Does nothing if
-        they show all steps.
+        they show all steps. `args` is ignored.
         """
         self._look(self.curve_view.panned(*self._steps(), self.moment, 0.25))

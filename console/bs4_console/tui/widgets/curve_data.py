@@ -50,9 +50,10 @@ _LINEAGES: dict[int, tuple[tuple[int, int], Sequence[Mapping[str, Any]], object]
 
 @dataclass(frozen=True)
 class Curve:
-    """One training curve. `points` are (step, value) in the order of the steps, with NaN where the
-    trainer reported no number. `band` is the healthy range (least, greatest) of
-    configs/health.toml, or None. `others` are the curves to compare with.
+    """One training curve with its `title`. `points` are (step, value) in the order of the steps,
+    with NaN where the trainer reported no number. `band` is the healthy range (least, greatest)
+    from configs/health.toml, or None. `others` are the curves of other runs or attempts that are
+    drawn over it to compare.
     """
 
     title: str
@@ -64,8 +65,9 @@ class Curve:
 @dataclass(frozen=True)
 class Other:
     """A run whose curves are compared with those of the run that is shown. If `attempt` is given,
-    `run` is the shown run itself, and only those steps of the attempt count that a later attempt
-    did again. `name`, `letter` and `dash` are its name, letter and pattern of dashes in the chart.
+    `run` is the shown run itself, and only those steps of this attempt count that a later attempt
+    did again. `name` is what the legend calls it, `letter` stands at the ends of its curves, and
+    `dash` is the index in DASHES of the pattern with which they are drawn.
     """
 
     letter: str
@@ -75,8 +77,9 @@ class Other:
     attempt: int | None = None
 
     def overlay(self, key: str, orchestrator: bool) -> Overlay:
-        """Return the curve of the metric `key`, to be drawn over the run's own. It is made of the
-        steps of the orchestrator with `orchestrator`, otherwise of the trainer.
+        """Return the curve of the metric `key`, for example "reward", to be drawn over the shown
+        run's own. With `orchestrator` it is made of the step records of the orchestrator, otherwise
+        of those of the trainer.
         """
         rows = rows_of(self.run, orchestrator=orchestrator)
         if self.attempt is None:
@@ -97,8 +100,9 @@ def curves(
     more: bool = False,
     others: Sequence[Other] = (),
 ) -> list[Curve]:
-    """Return the four main curves of the run, or with `more` all curves of its metrics. `bands` are
-    the healthy ranges by metric. `others` are the runs and attempts to compare with.
+    """Return the four main curves of the run (reward, entropy, mismatch KL, grad norm), or with
+    `more` also those of its other metrics. `bands` are the healthy ranges as {metric: (least,
+    greatest)}. `others` are the runs and attempts whose curves are drawn over them to compare.
     """
     made = []
     for key, title, orchestrator in METRICS + (MORE if more else ()):
@@ -118,8 +122,9 @@ def rows_of(run: RunState, *, orchestrator: bool) -> Collection[dict[str, Any]]:
 
 
 def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
-    """Return (step, value) of the metric `key` for the records that count (see `lineage`). Records
-    without the metric are left out. A value that is a text (nan, inf or -inf) becomes NaN.
+    """Return (step, value) of the metric `key`, for example "reward", for those of the step records
+    `rows` that count (see `lineage`), in the order of the steps. Records without the metric are
+    left out. A value that is a text (nan, inf or -inf) becomes NaN.
     """
     counted = lineage(rows)
     known = _POINTS.pop((id(counted), key), None)
@@ -137,10 +142,10 @@ def points(rows: Collection[Mapping[str, Any]], key: str) -> Sequence[Point]:
 
 
 def lineage(rows: Collection[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Return those of the step records that count, in the order of their steps. If a later attempt
-    began again at a step, the records of earlier attempts from that step on do not count; of
-    several records of one step the last counts. It is computed again only when a record has come,
-    because all curves need it.
+    """Return those of the step records `rows` that count, in the order of their steps. If a later
+    attempt began again at a step, the records of earlier attempts from that step on do not count.
+    Of several records of one step the last counts. The result is cached until a record is added to
+    `rows`.
     """
     newest = next(reversed(rows), None) if isinstance(rows, Reversible) else None
     key = (len(rows), id(newest))
@@ -172,8 +177,10 @@ def _lineage(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list[Point]:
-    """Return the points (step, value) of those steps of an attempt that a later attempt did again,
-    and of the step before them, to which the curve connects. Empty if there are no such steps.
+    """Return (step, value) of the metric `key` for the steps that the attempt with the number
+    `attempt` did and a later attempt did again, in the order of the steps. `rows` are the step
+    records of all attempts. The step before these is included, so that the curve begins where it
+    leaves the other one. Empty if no later attempt did steps of it again.
     """
     rows = list(rows)
     cut = min((row["step"] for row in rows if (row.get("attempt") or 0) > attempt), default=None)
@@ -190,8 +197,8 @@ def overtaken(rows: Iterable[Mapping[str, Any]], key: str, attempt: int) -> list
 
 
 def overtaken_attempts(run: RunState) -> list[int]:
-    """Return the numbers of the attempts whose steps were in part done again by a later attempt,
-    the newest first.
+    """Return the numbers of those attempts of the run of which a later attempt did at least one
+    step again, the newest first.
     """
     cut: int | None = None
     firsts: dict[int, tuple[int, int]] = {}
@@ -262,17 +269,18 @@ TITLES = tuple(title for _, title, _ in METRICS + MORE) + tuple(title for title,
 
 
 def step_ends(run: RunState) -> list[tuple[float, int]]:
-    """Return (when it ended, step) of each step that counts (see `lineage`), in the order of time.
-    The time is in seconds since the epoch by the pod's clock.
+    """Return (time, step) for each step of the run that counts (see `lineage`), in the order of
+    time. The time is when the step ended, in seconds since the epoch by the pod's clock.
     """
     counted = lineage(run.trainer_steps)
     return sorted((float(row.get("log_t") or row["t"]), row["step"]) for row in counted)
 
 
 def machine_curves(run: RunState, telemetry: Iterable[Mapping[str, Any]]) -> list[Curve]:
-    """Return the curves of GPUs and host, such as the utilisation: for each step the mean of the
-    telemetry records from its time. Records after the end of the last step count for the step after
-    it. Without steps the curves have no points.
+    """Return the curves of GPUs and host, such as the utilisation, over the run's steps. The value
+    at a step is the mean over those of the telemetry records `telemetry` that are from the time of
+    that step. Records from after the newest step's end count for the step after it. If no step has
+    ended the curves have no points.
     """
     ends = step_ends(run)
     found: dict[str, dict[int, list[float]]] = {title: {} for title, _ in MACHINE}

@@ -17,9 +17,9 @@ _LEAST = 8
 
 @dataclass(frozen=True)
 class CurveView:
-    """How curves are shown. `log` is the logarithmic scale. `weight` is the weight of the running
-    mean, 0 for none. `steps` is how many steps are shown, None for all. `end` is the last step
-    shown, None for the newest.
+    """How curves are shown. `log` is True for a logarithmic scale. `weight` is the weight of the
+    running mean, 0 for no mean. `steps` is how many steps are shown, None for all. `end` is the
+    last step shown; None follows the newest step.
     """
 
     log: bool = False
@@ -33,8 +33,9 @@ class CurveView:
         return self == CurveView()
 
     def window(self, first: int, last: int, at: int | None = None) -> tuple[int, int]:
-        """Return the first and the last step to show if there are the steps `first` to `last`. `at`
-        is the step at the time cursor, which is always shown, or None.
+        """Return the first and the last step to show. `first` and `last` are the first and the last
+        step that the run has. `at` is the step at the time cursor, which is always among those
+        shown, or None.
         """
         if self.steps is None or self.steps > last - first:
             return first, last
@@ -46,9 +47,10 @@ class CurveView:
         return end - self.steps + 1, end
 
     def zoomed(self, first: int, last: int, at: int | None, factor: float) -> CurveView:
-        """Return a view with `factor` times as many steps: around the step `at` of the time cursor,
-        or up to the last step shown now if `at` is None. `first` and `last` are the first and the
-        last step there are. A view of more steps than these shows all.
+        """Return a view that shows `factor` times as many steps: around `at`, the step at the time
+        cursor, or, if that is None, up to the last step that is shown now. `first` and `last` are
+        the first and the last step that the run has. If the run has no more steps than that, the
+        view shows all.
         """
         begin, end = self.window(first, last, at)
         count = max(_LEAST, round((end - begin + 1) * factor))
@@ -59,10 +61,10 @@ class CurveView:
         return replace(self, steps=count, end=None if end >= last else max(end, first + count - 1))
 
     def panned(self, first: int, last: int, at: int | None, share: float) -> CurveView:
-        """Return a view that is moved by `share` of the number of steps shown, to earlier steps if
-        negative. `first` and `last` are the first and the last step there are, `at` is the step at
-        the time cursor or None. A view that reaches the newest step follows the run again; one that
-        shows all steps stays.
+        """Return a view that is moved to later steps, or to earlier ones if `share` is negative, by
+        this share of the number of steps shown. `first` and `last` are the first and the last step
+        that the run has, and `at` is the step at the time cursor or None. A view that reaches the
+        newest step follows the run from then on. A view that shows all steps is returned as it is.
         """
         if self.steps is None:
             return self
@@ -72,8 +74,9 @@ class CurveView:
         return replace(self, end=None if end >= last else int(max(end, first + self.steps - 1)))
 
     def words(self, first: int, last: int) -> str:
-        """Return what differs from the default, for example "log, mean 0.9, steps 120 … 187", or
-        "". `first` and `last` are the first and the last step shown.
+        """Return in words how the view differs from the default one, for example "log, mean 0.9,
+        steps 120 … 187", or "" if it does not. `first` and `last` are the first and the last step
+        shown.
         """
         said = ["log"] if self.log else []
         if self.weight:
@@ -84,8 +87,10 @@ class CurveView:
 
 
 def smoothed(points: Sequence[Point], weight: float) -> list[Point]:
-    """Return the points (step, value) with their exponential running mean as values, corrected for
-    the start. A value that is NaN or infinite becomes NaN and does not affect later ones.
+    """Return `points` (step, value) with the exponential running mean as values. `weight`, from 0
+    to less than 1, is the share that the earlier values keep at each step. The first values are
+    corrected for having few before them. A value that is NaN or infinite becomes NaN and does not
+    affect later ones.
     """
     made: list[Point] = []
     mean = total = 0.0

@@ -51,8 +51,9 @@ _PLAIN = CurveView()
 
 
 def span(found: Iterable[Curve]) -> tuple[int, int]:
-    """Return the first and the last step that any of the curves has; curves side by side share this
-    axis. Returns (0, 0) if they have no points.
+    """Return the first and the last step that any of the curves `found`, or a curve compared with
+    them, has a point at. Curves side by side share this axis. Returns (0, 0) if there are no
+    points.
     """
     steps: list[int] = []
     for curve in found:
@@ -73,11 +74,12 @@ def chart(
     at: int | None = None,
     view: CurveView = _PLAIN,
 ) -> list[Line]:
-    """Return one curve as `height` lines of `width` cells: a title with its newest value, dots, and
-    a line with the range of values. `first` and `last` are the first and the last step shown.
+    """Return one curve as `height` lines of `width` cells: a title with its newest value, the curve
+    in dots, and a line with the range of its values. `first` and `last` are the first and the last
+    step shown. `view` says how it is drawn: scale and running mean.
 
     `at` is the step at the time cursor, or None; with a step the title shows the value of that
-    step. A bar on the left marks the healthy range.
+    step. A bar on the left marks the healthy range, if the curve has one.
     """
     shown = between(curve.points, first, last)
     smooth = smoothed(curve.points, view.weight) if view.weight else []
@@ -227,9 +229,10 @@ def charts(
     others: Sequence[Other] = (),
 ) -> list[Line]:
     """Return the run's four main curves in lines of at most `width` cells: side by side, or two by
-    two if `width` is less than 76. `height` is the number of lines of all together. `at` is the
-    step at the time cursor, or None. `bands` are healthy ranges by metric, `others` what to compare
-    with.
+    two if `width` is less than 76. `height` is the number of lines for all of them together. `at`
+    is the step at the time cursor, or None. `view` says which steps are shown and how. `bands` are
+    the healthy ranges as {metric: (least, greatest)}. `others` are the runs and attempts whose
+    curves are drawn over them to compare.
     """
     per_row = 4 if width >= 76 else 2
     found = curves(run, bands, others=others)
@@ -249,10 +252,15 @@ def large(
     others: Sequence[Other] = (),
     note: str = "",
 ) -> list[Line]:
-    """Return as many of the run's curves as fit into `width` and `height`, those of GPUs and host
-    included, below a line that says how they are shown. `telemetry` are the records for the latter.
-    `only` is the title of the only curve wanted, or "". `note` is a text for the first line, for
-    example that telemetry is still being read. `at` is the step at the time cursor, or None.
+    """Return as many of the run's curves, with those of GPUs and host, as fit into `height` lines
+    of `width` cells. The first line says how they are shown, then `note` (for example that
+    telemetry is still being read) and which curves had no room. `only` is the title of the only
+    curve to show, or "" for all.
+
+    `telemetry` are the pod's telemetry records, from which the curves of GPUs and host are made.
+    `at` is the step at the time cursor, or None. `view` says which steps are shown and how. `bands`
+    are the healthy ranges as {metric: (least, greatest)}. `others` are the runs and attempts to
+    compare with.
     """
     of_steps, of_machine = (
         curves(run, bands, more=True, others=others),
@@ -291,9 +299,9 @@ def large(
 
 
 def legend(others: Sequence[Other], keys: Mapping[str, str], width: int) -> Line:
-    """Return the line that explains compared curves by letter and dashes, for example "A ⠒⠒⠒⠒⠒ this
-    run   B ⠒⠒⠂ ⠒ attempt 1", with the key that ends the comparison. `keys` maps command ids to
-    keys.
+    """Return the line, of `width` cells, that says which curve is whose by letter and dashes, for
+    example "A ⠒⠒⠒⠒⠒ this run   B ⠒⠒⠂ ⠒ attempt 1", with the key that ends the comparison. `others`
+    are the runs and attempts that this run is compared with. `keys` maps command ids to keys.
     """
     line: Line = [
         (" compared  ", "head"),
@@ -322,9 +330,10 @@ def grid(
     at: int | None,
     view: CurveView,
 ) -> list[Line]:
-    """Return the curves as charts in lines of at most `width` cells, `per_row` beside each other
-    and `tall` lines each. `axis` are the first and the last step, the same for all. `at` is the
-    step at the time cursor, or None.
+    """Return the curves `found` as charts in lines of at most `width` cells, with `per_row` charts
+    beside each other and `tall` lines for each. `axis` is (first step, last step), the same for
+    all. `at` is the step at the time cursor, or None. `view` says how they are drawn: scale and
+    running mean.
     """
     first, last = axis
     each = (width - 2 * (per_row - 1)) // per_row

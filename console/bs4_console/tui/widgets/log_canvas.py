@@ -37,11 +37,11 @@ GUTTER = 1
 
 
 class LogCanvas(Widget):
-    """Draws the lines of a log. `names` returns the names of the log's sources; with fewer than two
-    of them there is no column for the source.
+    """Draws the lines of a log that `store` has in memory. `names` returns the names of the log's
+    sources; with fewer than two of them there is no column for the source.
 
-    While `following` is True, the newest line is in the last row. Otherwise the line with the
-    number `_anchor` is in the top row.
+    While `following` is True, the newest line is in the last row of the screen. Otherwise the line
+    with the number `_anchor` is in the top row.
     """
 
     def __init__(
@@ -74,12 +74,14 @@ class LogCanvas(Widget):
 
     @property
     def position(self) -> int:
-        """Return how many of the lines that the filter shows are above the screen."""
+        """Return how many of the lines that pass the filter are above the screen."""
         return self._top
 
     @property
     def marks(self) -> log_lines.Marks:
-        """Return the patterns whose matches are marked within the lines now."""
+        """Return the patterns (of find, filter and highlights) whose matches are marked within the
+        lines now.
+        """
         return self._marks
 
     @property
@@ -90,9 +92,9 @@ class LogCanvas(Widget):
         return [number for number, *_ in self._shown]
 
     def tick(self, *, now: bool = False) -> None:
-        """Paint the rows that have changed since the last call; new lines of the log come to the
-        screen only here. Nothing is painted while the byte budget of a remote screen is used up,
-        unless `now`.
+        """Paint the rows that have changed since the last call. New lines of the log reach the
+        screen only by this method. Over SSH nothing is painted while the budget of bytes is used
+        up, unless `now` is True.
         """
         self.lens.step()
         if not now and not self.budget.allows:
@@ -118,8 +120,8 @@ class LogCanvas(Widget):
         self.refresh()
 
     def visible_text(self) -> str:
-        """Return the lines on the screen as one text, with what was scrolled away on the left. It
-        may reach somewhat beyond the right edge.
+        """Return the lines on the screen as one text. If the log is scrolled sideways, the text
+        still begins at the start of each line, and it may reach somewhat beyond the right edge.
         """
         return "\n".join(text_of(self._line(number))[GUTTER:] for number in self.on_screen)
 
@@ -157,7 +159,9 @@ class LogCanvas(Widget):
         return found
 
     def held(self, number: int) -> bool:
-        """Return True if the line with this number is in memory, also if it is not finished yet."""
+        """Return True if the line with this number (as the LogStore counts them) is in memory. A
+        line whose end was not written yet counts too.
+        """
         return self.store.first <= number < self.store.end + len(self.store.open_sources)
 
     # -- drawing

@@ -17,8 +17,8 @@ LEVELS = {"all": 0, "info": 20, "warning": 30, "error": 40}
 
 
 class LogCommands:
-    """The commands of a log, for a screen that shows one. The screen gives the widget with the log
-    as `pane`, and `ask`, which opens a prompt.
+    """The commands of a log, for a screen that shows one. The screen gives `pane`, the widget with
+    the log, and `ask`, the method that opens a prompt.
     """
 
     pane: LogPane
@@ -31,9 +31,10 @@ class LogCommands:
         return cast("ConsoleApp", self.pane.app)
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Filter, find, highlight or go to a place as `text` says; `kind` is the prompt in which it
-        was typed. Called at every change of the text, and with `final` on Enter and on Esc; after
-        Esc the text is "". Going to a place waits for Enter.
+        """Filter, find or highlight `text` in the log, or go to the place that it names. `kind`
+        says which: it is what the prompt was opened with, such as "/" or "find ". Called at every
+        change of the text with `final` False, and with `final` True on Enter, and on Esc with "" as
+        the text. Going to a place waits for Enter.
         """
         pane = self.pane
         if kind == "/":
@@ -63,8 +64,8 @@ class LogCommands:
         self._give("hide ", args, "")
 
     def do_find(self, args: str) -> None:
-        """Go to the nearest line of the log that contains the text in `args`, and mark all matches.
-        If `args` is empty, open the prompt in which the text is typed.
+        """Go to the nearest line of the log that contains the text in `args`, and mark all places
+        where it occurs. If `args` is empty, open the prompt in which the text is typed.
         """
         self._give("find ", args, self.pane.view.find_text)
 
@@ -75,8 +76,9 @@ class LogCommands:
         self._give("highlight ", args, AND.join(self.pane.view.highlights))
 
     def do_go(self, args: str) -> None:
-        """Go to the place of the log in `args`: a line's number, a percentage or a time. If `args`
-        is empty, open the prompt in which it is typed.
+        """Go to the place of the log in `args`: the number of a line (12345), a percentage (50%) or
+        a time (21:14:05, or -5m from the current line). If `args` is empty, open the prompt in
+        which the place is typed.
         """
         self._give("go ", args, "")
 
@@ -88,13 +90,13 @@ class LogCommands:
 
     def do_next_match(self, args: str) -> None:
         """Go down to the next match of the text that was looked for with find. A message says so if
-        nothing was looked for.
+        nothing was looked for. `args` is ignored.
         """
         self._jump(1)
 
     def do_previous_match(self, args: str) -> None:
         """Go up to the next match of the text that was looked for with find. A message says so if
-        nothing was looked for.
+        nothing was looked for. `args` is ignored.
         """
         self._jump(-1)
 
@@ -106,20 +108,22 @@ class LogCommands:
         self.pane.pulse()
 
     def do_follow(self, args: str) -> None:
-        """Pause the log where it is, or, if it is paused, show its end again and follow it."""
+        """Pause the log where it is, or, if it is paused, show its end again and follow it. `args`
+        is ignored.
+        """
         self.pane.view.toggle_follow()
         self.pane.pulse()
 
     def do_fold(self, args: str) -> None:
-        """Show neighbouring lines that differ only in their numbers as one line, or each by itself
-        again.
+        """Show neighbouring lines that differ only in their numbers as one line. If that is on
+        already, show each line by itself again. `args` is ignored.
         """
         self.pane.set_filter(fold=not self.pane.view.fold)
         self.pane.pulse()
 
     def do_level(self, args: str) -> None:
-        """Show only the lines of a level and worse. The level in `args` is all, info, warning or
-        error. If `args` is something else or empty, take the level after the present one.
+        """Show only the lines of the level in `args` and of worse ones: "all", "info", "warning" or
+        "error". If `args` is something else or empty, take the next of these levels.
         """
         floors = list(LEVELS.values())
         after = (floors.index(self.pane.view.floor) + 1) % len(floors)
@@ -128,32 +132,33 @@ class LogCommands:
 
     def do_bookmark(self, args: str) -> None:
         """Set a bookmark on the current line, or remove it. The current line is the one pointed at,
-        or else the last on the screen.
+        or else the last on the screen. `args` is ignored.
         """
         self.pane.bookmark()
         self.pane.pulse()
 
     def do_next_bookmark(self, args: str) -> None:
         """Go to the next line below that has a bookmark, and from the last one to the first. A
-        message says so if there are no bookmarks.
+        message says so if there are no bookmarks. `args` is ignored.
         """
         self.pane.to_bookmark(1)
 
     def do_previous_bookmark(self, args: str) -> None:
         """Go to the next line above that has a bookmark, and from the first one to the last. A
-        message says so if there are no bookmarks.
+        message says so if there are no bookmarks. `args` is ignored.
         """
         self.pane.to_bookmark(-1)
 
     def do_expand(self, args: str) -> None:
         """Open the dialog with the entry of the current line in full: the line with its traceback
-        or its JSON. The current line is the one pointed at, or else the last on the screen.
+        or its JSON. The current line is the one pointed at, or else the last on the screen. `args`
+        is ignored.
         """
         self.pane.open_entry()
 
     def do_copy(self, args: str) -> None:
-        """Copy the lines on the screen to the clipboard. A message says how many they are and which
-        of them were cut.
+        """Copy the lines on the screen to the clipboard. A message says how many there are, and
+        whether some were too long and were cut. `args` is ignored.
         """
         lines = self.pane.view.to_copy()
         text = "\n".join(lines)
@@ -166,7 +171,7 @@ class LogCommands:
 
     def do_copy_entry(self, args: str) -> None:
         """Copy the entry of the current line to the clipboard: the line with its traceback or its
-        JSON. A message says so if a part of it is only on the pod.
+        JSON. A message says so if a part of it is only on the pod. `args` is ignored.
         """
         lines = self.pane.entry_text()
         text = "\n".join(lines)

@@ -29,11 +29,13 @@ Fetch = Callable[[int], Awaitable[bytes]]
 
 
 class LogDetail(Question[None]):
-    """The dialog with one entry of a log: a line with its traceback or its JSON. `lines` are its
-    text.
+    """The dialog with one entry of a log: a line with its traceback or its JSON. `title` is the
+    dialog's heading, `lines` are the entry's text, and `marks` the patterns whose matches are
+    marked in it.
 
-    For a very long line of `size` bytes, `fetch` reads a part from the pod. `lines` is then the
-    part from byte `begin` on, and the keys `n` and `p` show the next and the previous part.
+    For a very long line of `size` bytes, `fetch` reads a part from the pod (see `Fetch`). `lines`
+    is then the part from byte `begin` on, and the keys `n` and `p` show the next and the previous
+    part. Otherwise `fetch` is None.
     """
 
     DEFAULT_CSS = """
@@ -136,7 +138,7 @@ class LogDetail(Question[None]):
         cast("ConsoleApp", self.app).copy(text, f"Copied {what}, {count(len(text), 'character')}.")
 
     def action_line(self, by: int) -> None:
-        """Scroll the entry by this many lines, upwards if negative."""
+        """Scroll the entry down by `by` lines, or up if it is negative."""
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
@@ -146,8 +148,8 @@ class LogDetail(Question[None]):
         self._to(max(0, self.begin + by * PAGE_BYTES))
 
     def action_edge(self, last: int) -> None:
-        """Go to the end of the entry if `last` is not 0, otherwise to its beginning. Of a very long
-        line the last or the first part is shown.
+        """Go to the end of the entry if `last` is 1, or to its beginning if it is 0. For a very
+        long line that means to show its last or its first part.
         """
         if self._fetch is None:
             scroll = self.query_one(VerticalScroll)
@@ -169,5 +171,7 @@ class LogDetail(Question[None]):
 
 
 def part(data: bytes) -> str:
-    """Return a part of a very long line as text. The bytes may begin or end within a character."""
+    """Return `data`, a part of a very long line, as text. The part may begin or end in the middle
+    of a character.
+    """
     return plain(clean(data), PAGE_BYTES)

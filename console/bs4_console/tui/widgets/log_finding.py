@@ -16,8 +16,8 @@ from bs4_console.tui.widgets.log_window import LogWindow
 
 
 class LogFinding(LogWindow):
-    """A log in which text can be found. `search` counts all matches of the text. It is None while
-    no text is looked for, and until the first match was found.
+    """A log in which a text can be found. `search` is the LogSearch that counts all lines with the
+    text. It is None while no text is looked for, and after Enter until the first match was found.
     """
 
     search: LogSearch | None = None
@@ -28,13 +28,16 @@ class LogFinding(LogWindow):
         self._stop_counting()
 
     def moved(self) -> None:
-        """Count the matches again. Called when the window shows another part of the log."""
+        """Count the matches of the text that is looked for again. Called when the lines in memory
+        were replaced by those of another part of the log.
+        """
         self._count_again()
 
     def find(self, text: str, *, final: bool) -> None:
-        """Mark all matches of `text` in the log, or none if it is "". With `final` (after Enter)
-        also go to the nearest match above, or else below, and count all matches; the pod searches
-        what is not in memory. A message says so if there is no match.
+        """Mark all places in the log where `text` occurs, or none if it is "". With `final` (after
+        Enter) also go to the nearest line above that contains it, or else to the nearest below, and
+        begin to count all. The pod searches the lines that are not in memory. If the text occurs
+        nowhere, a message says so.
         """
         view = self.view
         view.set_find(text)
@@ -49,9 +52,9 @@ class LogFinding(LogWindow):
             self._count_again()
 
     def next_match(self, direction: int) -> None:
-        """Go to the next match of the text that is looked for, down if `direction` is 1 and up if
-        it is -1. If no match is in memory there, the pod searches on. A message says so if there is
-        none.
+        """Go to the next match of the text that is looked for: down if `direction` is 1, up if it
+        is -1. If the lines in memory have no match in that direction, the pod searches the others
+        in the background. If there is none at all, a message says so.
         """
         if not self.view.next_match(direction):
             self._find_further(direction)
@@ -115,9 +118,10 @@ class LogFinding(LogWindow):
             self._count_again()
 
     async def match_in(self, feed: LogFeed, place: Place, text: str) -> int | None:
-        """Have the pod search one line for `text`, and return the number of bytes before the first
-        match, or None if there is no match. `place` is the place of the line: source, generation,
-        byte offset.
+        """Have the pod search one whole line for `text`. Returns how many bytes of the line are
+        before the first match, or None if the line has no match. `place` is the line's place:
+        (index of its source in `feed.streams`, generation, byte offset). `feed` gives the link to
+        the pod.
         """
         source, generation, begin = place
         stream, cursor = feed.streams[source], f"{generation}:{begin}"

@@ -23,7 +23,8 @@ POINTED, BOOKMARKED, BOTH = "▸", "◆", "◈"
 
 def level_role(level: int | None) -> str:
     """Return the role of the style in which a log level is drawn, for example "bad" for errors.
-    Returns "" if the level is None.
+    `level` is a number as in Python's logging (40 is an error), or None for a line without a level;
+    that gives "".
     """
     if level is None:
         return ""
@@ -39,8 +40,9 @@ def level_role(level: int | None) -> str:
 
 
 def for_text(pattern: str) -> re.Pattern[str]:
-    """Return a compiled pattern for text as the screen shows it. It matches what `pattern`, a
-    filter or find as a person typed it, matches in the bytes of a line.
+    """Return `pattern` compiled for text as the screen shows it. `pattern` is a filter or find as a
+    person typed it; compiled for bytes it is searched in the lines of a log, and the result matches
+    the same words in their text.
     """
     found = compile_pattern(pattern)
     return re.compile(found.pattern.decode(), found.flags & ~re.LOCALE | re.UNICODE)
@@ -48,8 +50,9 @@ def for_text(pattern: str) -> re.Pattern[str]:
 
 @dataclass
 class Marks:
-    """The patterns whose matches are marked within lines. `find` is the pattern of find or of the
-    filter, or None, and `role` the style of its matches. `words` are the patterns that stay marked.
+    """The patterns whose matches are marked within lines. `find` is the compiled pattern of find or
+    else of the filter, or None, and `role` is the style of its matches. `words` are the compiled
+    patterns of highlighted words, which have a style of their own.
     """
 
     find: re.Pattern[str] | None = None
@@ -57,8 +60,8 @@ class Marks:
     words: list[re.Pattern[str]] = field(default_factory=list)
 
     def apply(self, text: str, role: str) -> Line:
-        """Return the text as a styled line in which all matches are marked. The rest is drawn in
-        `role`.
+        """Return `text` as a styled line in which all matches are marked. What is not a match is
+        drawn in `role`.
         """
         patterns = [(word, "mark bold") for word in self.words]
         if self.find:
@@ -77,8 +80,8 @@ class Marks:
 
 
 def gutter(*, pointed: bool, bookmarked: bool) -> Line:
-    """Return the sign in front of a line: one that points at it, one that shows a bookmark, one for
-    both, or a blank.
+    """Return the sign in front of a line: one if the line is `pointed` at, another one if it is
+    `bookmarked`, a third one if it is both, and a blank if it is neither.
     """
     if pointed:
         return [(BOTH if bookmarked else POINTED, "accent bold")]
@@ -88,8 +91,8 @@ def gutter(*, pointed: bool, bookmarked: bool) -> Line:
 
 
 def source_width(names: Sequence[str]) -> int:
-    """Return the width of the column of sources in cells, given the names of the sources. Returns 0
-    if there are fewer than two, because there is no such column then.
+    """Return the width in cells of the column with the sources of lines. `names` are the names of
+    the log's sources. Returns 0 if there are fewer than two, because there is no such column then.
     """
     if len(names) > 1:
         return min(12, max(map(len, names))) + 1
@@ -97,8 +100,9 @@ def source_width(names: Sequence[str]) -> int:
 
 
 def source_span(names: Sequence[str], source: int) -> Line:
-    """Return the name of a line's source, filled with blanks to the width of its column. `source`
-    is the index in `names`. Returns [] if there are fewer than two sources.
+    """Return the name of a line's source, filled with blanks to the width of the column of sources.
+    `names` are the names of the log's sources and `source` is an index in them. Returns [] if there
+    are fewer than two sources, because there is no such column then.
     """
     width = source_width(names)
     if not width:
@@ -108,9 +112,9 @@ def source_span(names: Sequence[str], source: int) -> Line:
 
 
 def clip(line: Line, begin: int, end: int) -> Line:
-    """Return the characters `begin` to `end` of a styled line. This is for text whose characters
-    take one cell each, because it is much faster than cropping a strip: that takes 80 ms in the
-    middle of a megabyte.
+    """Return the characters from index `begin` up to, but not including, index `end` of a styled
+    line. Each character must take one cell of the terminal. That is much faster than to crop a
+    strip, which takes 80 ms in the middle of a megabyte.
     """
     parts: Line = []
     at = 0
@@ -122,9 +126,11 @@ def clip(line: Line, begin: int, end: int) -> Line:
 
 
 def body(source: int, raw: bytes, marks: Marks, folded: int, reach: int) -> Line:
-    """Return a log line as it is drawn, without its bookmark sign and source. `raw` are its bytes;
-    `marks` are marked in it; `folded` is how many similar lines it stands for. At most `reach`
-    characters are returned; 0 takes as many as are ever shown of a very long line.
+    """Return a log line as it is drawn, without its bookmark sign and the name of its source.
+    `source` is the index of its source, or MARK for a line that the console itself put in, such as
+    about a gap. `raw` are its bytes, in which `marks` are marked. `folded` is how many further
+    similar lines it stands for. At most `reach` characters are returned; 0 takes as many as are
+    ever shown of a very long line.
     """
     if source == MARK:
         return [(f"‒‒ {raw.decode('utf-8', 'replace')} ‒‒", "warn")]

@@ -17,8 +17,9 @@ STYLE_BYTES, ROW_BYTES = 22, 10
 
 
 class PaintBudget:
-    """The bytes that may be spent on painting the log. They grow over time up to a limit. A paint
-    is always complete: it may spend more than there is, and the next one then waits.
+    """The bytes that may be spent on painting the log. They grow by `bytes_s` per second, up to
+    half of that; None means no limit. A paint is always complete: it may spend more than there is,
+    and the next paint then waits. `clock` returns monotonic seconds.
     """
 
     def __init__(self, bytes_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,8 +34,8 @@ class PaintBudget:
 
     @property
     def allows(self) -> bool:
-        """Return True if new lines of the log may be painted now. What a person's own keys change
-        is painted without asking this.
+        """Return True if new lines of the log may be painted now. The caller does not ask this for
+        what a person's own keys change; that is always painted.
         """
         if self._bytes_s is None:
             return True
@@ -44,7 +45,7 @@ class PaintBudget:
         return self._left >= 0
 
     def spend(self, strips: Sequence[Strip]) -> None:
-        """Take the bytes that painting these rows costs from the budget."""
+        """Take the bytes that painting the rows `strips` costs from the budget."""
         if self._bytes_s is not None:
             self._left -= sum(cost(strip) for strip in strips)
 

@@ -90,8 +90,9 @@ class LogPane(LogFinding):
     # -- going somewhere
 
     def go(self, text: str) -> None:
-        """Go to the place of the log that a person typed: a line's number, a percentage or a time.
-        If the text is no place, or is not in this log, a message says so.
+        """Go to the place of the log in `text`, as a person typed it: the number of a line (12345),
+        a percentage (50%) or a time (21:14:05, or -5m from the current line). If the text names no
+        place, or the place is not in this log, a message says so.
         """
         try:
             target = parse(text)
@@ -116,9 +117,10 @@ class LogPane(LogFinding):
         self._app.spawn(f"go in {self.run}", work(), self._failed)
 
     async def time_here(self, begin: float, end: float) -> float | None:
-        """Return when the current line was written, in seconds since the epoch by the pod's clock,
-        or None if that cannot be told. The line has only a time of day; `begin` and `end`, in the
-        same seconds, are the first and the last time that is possible.
+        """Find out when the current line was written, and return that in seconds since the epoch by
+        the pod's clock, or None if it cannot be told. A line of a log has only a time of day;
+        `begin` and `end`, in the same seconds, are the earliest and the latest time at which the
+        line can have been written.
         """
         feed, place = self._feed, self.current_place()
         if feed is None or place is None:
@@ -228,9 +230,9 @@ class LogPane(LogFinding):
         return entry(self._store, number)
 
     def entry_text(self, limit: int = LINE_BYTES) -> list[str]:
-        """Return the entry of the current line, which is the line with its traceback or its JSON,
-        as lines of text of at most `limit` characters. A longer one says at its end how long it is.
-        Empty if there is no line.
+        """Return the entry of the current line (the line with its traceback or its JSON) as lines
+        of text. Of a line longer than `limit` characters only these are returned, and how long the
+        line is in all. Empty if there is no current line.
         """
         shown = []
         for text in spell_out(self._entry()):

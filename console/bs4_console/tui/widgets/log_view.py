@@ -28,8 +28,9 @@ LEVEL_NAMES = {20: "info", 30: "warning", 40: "error"}
 
 
 class LogView(LogCanvas, can_focus=True):
-    """The lines of a log, which can be scrolled and filtered. `spot` is the number of the line that
-    is pointed at, or None. Commands are about that line, or else about the last line on the screen.
+    """The lines of a log that `store` has in memory, which can be scrolled and filtered. `names`
+    returns the names of the log's sources. `spot` is the number of the line that is pointed at, or
+    None. Commands act on that line, or else on the last line on the screen.
     """
 
     DEFAULT_CSS = "LogView { height: 1fr; }"
@@ -67,8 +68,8 @@ class LogView(LogCanvas, can_focus=True):
     ]
 
     class AtTop(Message):
-        """Posted when only few lines in memory are above the screen, so that older ones have to be
-        fetched.
+        """Posted when the top of the screen comes close to the oldest line in memory, so that older
+        lines have to be fetched.
         """
 
     class FirstWanted(Message):
@@ -130,8 +131,8 @@ class LogView(LogCanvas, can_focus=True):
     # -- what the screen tells it
 
     def set_store(self, store: LogStore) -> None:
-        """Show the lines of another store from its end on. The filter, its level and the text that
-        is looked for stay as they are.
+        """Show the lines of another store, `store`, and follow their end. The filter with its
+        level, and the text that is looked for, stay as they are.
         """
         self.store, self.lens = store, Lens(store)
         self.lens.set(self.wanted)
@@ -142,9 +143,10 @@ class LogView(LogCanvas, can_focus=True):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change the filter: its pattern `text`, the lowest level `floor`, and whether similar
-        lines are folded. What is None stays as it is. The line pointed at keeps its row, so that
-        removing a filter shows the surroundings of a line that was found with it.
+        """Change the filter. `text` is its pattern, `floor` the lowest level that is shown (a
+        number as in Python's logging; 0 shows all), and `fold` whether neighbouring similar lines
+        are shown as one. An argument of None leaves its part as it is. The line pointed at keeps
+        its row, so that removing a filter shows the surroundings of a line that was found with it.
         """
         self._settle()
         self._hold_anchor()
@@ -173,8 +175,8 @@ class LogView(LogCanvas, can_focus=True):
         self.forget()
 
     def set_highlights(self, words: Sequence[str]) -> None:
-        """Mark these words in the log, in addition to the text that is looked for. An empty
-        sequence marks none.
+        """Mark these words in the log, in a style of their own and in addition to the text that is
+        looked for. An empty sequence marks none.
         """
         self.highlights = list(words)
         self._marks.words = [log_lines.for_text(word) for word in words]
@@ -187,8 +189,9 @@ class LogView(LogCanvas, can_focus=True):
         self._marks.role = "hit" if self.find_text else "mark"
 
     def next_match(self, direction: int) -> bool:
-        """Point at the next match of the text that is looked for: below the line pointed at if
-        `direction` is 1, above it if -1. Returns False if there is none among the lines in memory.
+        """Point at the next line with the text that is looked for: below the line pointed at if
+        `direction` is 1, above it if it is -1. Returns False if no line in memory in that direction
+        has it.
         """
         if self._find is None:
             return False
@@ -198,8 +201,8 @@ class LogView(LogCanvas, can_focus=True):
         )
 
     def find_back(self) -> bool:
-        """Point at the last match of the text that is looked for, from the last line on the screen
-        upwards. Returns False if there is none among the lines in memory.
+        """Point at the nearest line with the text that is looked for, from the last line on the
+        screen upwards. Returns False if no line in memory there has it.
         """
         if self._find is None:
             return False
@@ -216,8 +219,8 @@ class LogView(LogCanvas, can_focus=True):
 
     def show_match(self) -> bool:
         """Scroll sideways so that the match in the line pointed at can be seen. Returns False if
-        the match is in a part of the line that is not in memory, and True otherwise, also if there
-        is nothing to show.
+        the match is in a part of the line that is not in memory. Returns True otherwise, also if no
+        text is looked for or no line is pointed at.
         """
         find, spot = self._marks.find, self.spot
         if not self.find_text or find is None or spot is None or not self.held(spot):
@@ -234,7 +237,7 @@ class LogView(LogCanvas, can_focus=True):
         return True
 
     def seen(self, number: int) -> bool:
-        """Return True if the filter shows the line with this number."""
+        """Return True if the line with this number passes the filter."""
         position = self.lens.position(number)
         return position < len(self.lens) and self.lens.number(position) == number
 
@@ -298,8 +301,9 @@ class LogView(LogCanvas, can_focus=True):
     # -- keys and mouse
 
     def action_scroll(self, by: int) -> None:
-        """Move the pointer by this many lines, upwards if negative. The screen moves when the
-        pointer leaves it. Going down from the last line follows the end of the log again.
+        """Move the pointer down by `by` lines, or up if it is negative. The log scrolls when the
+        pointer would leave the screen. Going down from the last line follows the end of the log
+        again.
         """
         if not len(self.lens):
             return

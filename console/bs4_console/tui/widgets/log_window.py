@@ -31,12 +31,13 @@ FAR_INSIDE = "The match is far inside of this line, in what is only on the pod; 
 
 
 class LogWindow(Vertical):
-    """A log with its title line. Only a window of the log, a part of its lines, is in memory.
-    `source` is the source that is shown; None merges all sources of the run. `at` is the cursor of
-    a piece of evidence at which the source is opened; None opens its end.
+    """A log of the run with the name `run` on `pod`, with its title line. Only a part of the log's
+    lines, the window, is in memory. `source` is the source that is shown; None merges all sources
+    of the run. `at` is the cursor (a place in the log, of a piece of evidence) at which the source
+    is opened; None opens its end.
 
-    When the window moves so far that the lines in memory do not adjoin it, they are replaced and
-    `moved` is called.
+    When the window has to move so far that the lines in memory are not next to it, they are
+    replaced and `moved` is called.
     """
 
     DEFAULT_CSS = """
@@ -88,13 +89,13 @@ class LogWindow(Vertical):
         self._store.clear()
 
     def moved(self) -> None:
-        """Do what is necessary when the window shows another part of the log. Here that is nothing;
-        a subclass overrides it.
+        """Called after the lines in memory were replaced by those of another part of the log. Does
+        nothing here; a subclass overrides it.
         """
 
     def pulse(self) -> None:
-        """Paint what has changed in the log. Point at the line that the log was told to go to, as
-        soon as it has come, and fetch older lines if they are needed.
+        """Paint what has changed in the log. Also point at the line that `go_to` was told, once
+        that line is in memory, and fetch older lines if too few are above the screen.
         """
         view, feed = self.view, self._feed
         view.tick()
@@ -109,9 +110,9 @@ class LogWindow(Vertical):
     # -- where it lies
 
     def open(self, source: str | None, at: str | None = None) -> None:
-        """Show another source, or None for all sources merged, in place of the present lines. `at`
-        is the cursor to begin at; None shows the end and follows it. Does nothing but stop the
-        reading if there is no session with the pod.
+        """Show the log of `source`, or of all sources merged if it is None, in place of the present
+        lines. `at` is the cursor (a place in the log) to begin at; None shows the end and follows
+        it. If there is no session with the pod, only the reading of the present lines stops.
         """
         self._stop()
         self.source, self._at, self._moment = source, at, None
@@ -126,8 +127,8 @@ class LogWindow(Vertical):
         self.moved()
 
     def rest(self) -> None:
-        """Stop reading from the pod while nobody looks at the log. If the log is paused at a line
-        the reading goes on, because that line would be lost by opening the log again.
+        """Stop reading from the pod, because nobody looks at the log. If the log is paused at a
+        line, the reading goes on, because `wake` opens the log at its end and would lose that line.
         """
         if self.view.following and self._worker is not None:
             self._stop()
@@ -139,8 +140,8 @@ class LogWindow(Vertical):
             self.open(self.source)
 
     def show_at(self, t: float) -> None:
-        """Show the lines around a moment, given in seconds since the epoch by the pod's clock, and
-        pause there. To go back to the end, call `open`.
+        """Show the lines around the moment `t`, in seconds since the epoch by the pod's clock, and
+        pause there. To go back to the end of the log, call `open`.
         """
         self._stop()
         self._at, self._moment = None, t
@@ -148,8 +149,9 @@ class LogWindow(Vertical):
             self._start(self._look_at(self._new_feed(self._session), t))
 
     def go_to(self, places: Mapping[str, str], spot: Place | None = None) -> None:
-        """Show the lines from these places on, given as {stream: cursor}, and pause there. `spot`
-        is the line to point at; None points at the first line.
+        """Show the lines from the cursors in `places`, which is {stream: cursor}, on, and pause
+        there. `spot` is the place (source, generation, byte offset) of the line to point at; None
+        points at the first of these lines.
         """
         self._stop()
         self._moment = None
@@ -210,8 +212,9 @@ class LogWindow(Vertical):
         self._busy = ""
 
     def current_place(self) -> Place | None:
-        """Return the place of the current line as (source, generation, byte offset), or None if
-        there is no line or its place is not known.
+        """Return the place of the current line (the one pointed at, or else the last on the screen)
+        as (index of its source, generation, byte offset). Returns None if there is no line or its
+        place is not known.
         """
         number = self.view.current
         if number is None:
@@ -228,7 +231,9 @@ class LogWindow(Vertical):
     # -- which streams
 
     def stream_of(self, source: str) -> str:
-        """Return the name of the stream of a source of the run, such as "log/math-7b/trainer"."""
+        """Return the name of the stream of one source of the run: "log/math-7b/trainer" for
+        `source` "trainer" of the run math-7b.
+        """
         return f"log/{self.run}/{source}"
 
     def streams(self) -> list[str]:
@@ -321,9 +326,10 @@ class LogWindow(Vertical):
     def set_filter(
         self, text: str | None = None, floor: int | None = None, *, fold: bool | None = None
     ) -> None:
-        """Change the filter: its pattern `text`, the lowest level `floor`, and whether similar
-        lines are folded. What is None stays as it is. The lines in memory are filtered at once;
-        what is read later is filtered on the pod.
+        """Change the filter. `text` is its pattern, `floor` the lowest level that is shown (a
+        number as in Python's logging; 0 shows all), and `fold` whether neighbouring similar lines
+        are shown as one. An argument of None leaves its part as it is. The lines in memory are
+        filtered at once; lines that are read later are filtered on the pod.
         """
         before = self.view.wanted
         self.view.set_filter(text, floor, fold=fold)

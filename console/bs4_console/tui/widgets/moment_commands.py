@@ -30,9 +30,10 @@ EXACT_S = 0.002
 
 
 class MomentCommands(Beside):
-    """The commands of the time cursor (the past moment that all screens show instead of now). A
-    screen that shows that moment inherits from this class, and overrides where the cursor begins,
-    what one move is, and what is redrawn.
+    """The commands of the time cursor, which is the past moment that all screens show instead of
+    the present. A screen that shows that moment inherits from this class. It may override
+    `moment_start` (where the cursor is put first), `move_by` (what one move is) and `moment_moved`
+    (what is redrawn).
     """
 
     shows_moment = True
@@ -46,14 +47,15 @@ class MomentCommands(Beside):
 
     def moment_start(self) -> float | None:
         """Return where the time cursor is put if the person names no time, in seconds since the
-        epoch by this machine's clock. Here that is the newest moment; a subclass may return None
-        and show a message if the cursor cannot be set.
+        epoch by this machine's clock. Here that is the newest moment. A subclass returns None if
+        the cursor cannot be put anywhere at once, and shows a message or sets it later.
         """
         return self.moment_end()
 
     def time_of_step(self, step: int) -> float | None:
-        """Return when this step ended, or else the step nearest to it, in seconds since the epoch
-        by this machine's clock. Returns None if no step of the screen's run is known.
+        """Return when the step with the number `step` ended, in seconds since the epoch by this
+        machine's clock. If that step is not known, the known step with the nearest number is taken.
+        Returns None if no step of the screen's run is known.
         """
         pod, times = self.subject().pod, self.step_times()
         if pod is None or not times:
@@ -76,23 +78,24 @@ class MomentCommands(Beside):
 
     def moment_end(self) -> float:
         """Return the newest moment at which the time cursor can be, in seconds since the epoch by
-        this machine's clock: now, or the end if the screen shows a recording.
+        this machine's clock. That is now, or, if the screen shows a recording, the recording's end.
         """
         pod = self.subject().pod
         pods = self.console_app.fleet.pods if pod is None else [pod]
         return newest(pods, self.console_app.clock)
 
     def move_cursor(self, at: float | None) -> None:
-        """Set the time cursor to this moment, in seconds since the epoch by this machine's clock,
-        or with None go back to now. What the screen shows follows.
+        """Set the time cursor to the moment `at`, in seconds since the epoch by this machine's
+        clock, or go back to the present if it is None. The screen is redrawn for it.
         """
         self.cursor.at = at
         self.cursor.forget_wishes()
         self.moment_moved()
 
     def go_to_moment(self, text: str) -> None:
-        """Set the time cursor to the time or step that a person typed, such as "14:32", "-15m" or
-        "now". If it cannot be understood, or there is no such step, a message says so.
+        """Set the time cursor to the time or step in `text`, as a person typed it: "14:32", "-15m"
+        (from where the cursor is), the number of a step, or "now" for the present. If the text is
+        no such time, or is a time to come, or no step is known here, a message says so.
         """
         end = self.moment_end()
         try:
@@ -111,8 +114,9 @@ class MomentCommands(Beside):
             )
 
     def prompted(self, kind: str, text: str, *, final: bool) -> None:
-        """Set the time cursor to the time or step that was typed in its prompt and ended with
-        Enter. The texts of other prompts are handled by the screen.
+        """Set the time cursor to the time or step `text` that was typed in the prompt for it, once
+        Enter was pressed (`final`). `kind` is what the prompt was opened with; the texts of other
+        prompts are passed on to the screen.
         """
         if kind != AT:
             super().prompted(kind, text, final=final)
@@ -122,8 +126,11 @@ class MomentCommands(Beside):
     # -- commands
 
     def do_moment(self, args: str) -> None:
-        """Set the time cursor to the time or step in `args`. If `args` is empty, go back to now,
-        or, if now is shown, set the cursor to where it begins.
+        """Set the time cursor to the time or step in `args`, for example "14:32" or "-15m". If
+        `args` is empty and a past moment is shown, go back to the present. If `args` is empty and
+        the present is shown, set the cursor to where `moment_start` puts it: on a run's screen the
+        end of the newest step, on a log's screen the time of the current line, elsewhere the newest
+        moment.
         """
         if args:
             self.go_to_moment(args)
@@ -133,8 +140,8 @@ class MomentCommands(Beside):
             self.move_cursor(at)
 
     def do_time(self, args: str) -> None:
-        """Set the time cursor to the time or step in `args`. If `args` is empty, open the prompt in
-        which it is typed.
+        """Set the time cursor to the time or step in `args`, for example "14:32" or "-15m". If
+        `args` is empty, open the prompt in which the time or step is typed.
         """
         if args:
             self.go_to_moment(args)
@@ -142,20 +149,20 @@ class MomentCommands(Beside):
             self.ask(AT)
 
     def do_earlier(self, args: str) -> None:
-        """Move the time cursor back by the number in `args`, or by 1. It counts steps on a run's
-        screen and minutes elsewhere.
+        """Move the time cursor back: on a run's screen by steps, elsewhere by minutes. `args` is
+        how many; if it is not a number, the cursor moves by 1.
         """
         self.move_by(-_number(args))
 
     def do_later(self, args: str) -> None:
-        """Move the time cursor forward by the number in `args`, or by 1. It counts steps on a run's
-        screen and minutes elsewhere.
+        """Move the time cursor forward: on a run's screen by steps, elsewhere by minutes. `args` is
+        how many; if it is not a number, the cursor moves by 1.
         """
         self.move_by(_number(args))
 
     def move_by(self, count: int) -> None:
-        """Move the time cursor by this many minutes, back if negative. At the newest moment it is
-        released, and the screens show now.
+        """Move the time cursor by `count` minutes, back if negative. If it would reach the newest
+        moment, the screens show the present again.
         """
         end = self.moment_end()
         at = (end if self.cursor.at is None else self.cursor.at) + count * MINUTE
@@ -168,9 +175,9 @@ def _number(args: str) -> int:
 
 def step_times(run: RunState) -> dict[int, float]:
     """Return when each step of the run ended, as {step: seconds since the epoch by the pod's
-    clock}, in the order of time. Steps that a later attempt did again count only once, as done
-    last. Times in logs are whole seconds, so steps that ended in the same second are spread over
-    it.
+    clock}, in the order of time. For a step that a later attempt did again, only the last time
+    counts. Logs give whole seconds; the times of steps that ended in the same second are spread
+    evenly over that second.
     """
     found = step_ends(run)
     times: dict[int, float] = {}
@@ -183,8 +190,8 @@ def step_times(run: RunState) -> dict[int, float]:
 
 
 def newest(pods: Sequence[PodState], clock: Clock) -> float:
-    """Return the newest moment for which the pods have data, in seconds since the epoch by this
-    machine's clock. That is now, or, if all of them are recordings, the end of the latest one.
+    """Return the newest moment for which `pods` have data, in seconds since the epoch by this
+    machine's clock. That is now, or, if all pods are recordings, the end of the one that ends last.
     """
     if not pods or not all(status.recorded(pod) for pod in pods):
         return clock.wall()

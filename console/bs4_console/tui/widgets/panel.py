@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class Panel(Widget):
-    """A widget that shows the styled lines given to `show`. With the CSS `height: auto` it is as
-    tall as they are many. `fill` is the role of its background, or "".
+    """A widget that shows the styled lines given to `show`. With the CSS `height: auto` it has as
+    many rows as there are lines. `fill` is the role of its background, or "". `id` and `classes`
+    are Textual's.
     """
 
     DEFAULT_CSS = "Panel { height: auto; }"
@@ -63,7 +64,9 @@ class Panel(Widget):
                 self.refresh(Region(0, y, max(1, self.size.width), 1))
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return the number of lines, for Textual's layout."""
+        """Return the number of lines as the widget's height in rows. Textual calls this for its
+        layout; the arguments are ignored.
+        """
         return len(self.lines)
 
     def render_line(self, y: int) -> Strip:

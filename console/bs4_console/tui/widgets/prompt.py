@@ -56,8 +56,8 @@ class PromptInput(Input):
     ]
 
     def action_ask(self, what: int) -> None:
-        """Ask the prompt for an earlier text if `what` is -1, for a later one if it is 1, or to
-        complete the text if it is 0.
+        """Post a message to the prompt that asks for an earlier text if `what` is -1, for a later
+        one if it is 1, or for the completion of the text if it is 0.
         """
         self.post_message(Prompt.Asked(what))
 
@@ -148,9 +148,9 @@ class Prompt(Vertical):
         return self.query_one(PromptInput)
 
     def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
-        """Open the prompt and give it the focus. `kind` is what it is opened for and stands before
-        the text, for example "/". `initial` is the text at first. `complete` returns what Tab
-        offers for a text; None offers nothing.
+        """Open the prompt and give it the focus. `kind` is what is typed in it, and stands before
+        the text, for example "/" for a filter. `initial` is the text at first. `complete` returns
+        the texts that Tab offers for the text so far; None offers nothing.
         """
         self.kind, self._initial, self._back, self._tabbed = kind, initial, 0, None
         self._complete = complete or (lambda text: ())
@@ -167,12 +167,14 @@ class Prompt(Vertical):
         self._tell()
 
     def complain(self, sentence: str) -> None:
-        """Show a sentence above the text that says what is wrong with it. The prompt stays open."""
+        """Show `sentence`, which says what is wrong with the text, above the text. The prompt stays
+        open.
+        """
         self.query_one("#offers", Panel).show([cut([(f" {sentence}", "bad")], self._width)])
 
     def known(self, complaint: str = "") -> None:
-        """Complete the text again, because an answer of the pod to the last Tab has come.
-        `complaint` says why the pod gave no answer and is shown, or is "".
+        """Complete the text again, because the pod has answered the query that the last Tab began.
+        `complaint` says why the pod could not answer, and is shown instead; "" means that it could.
         """
         if complaint:
             self.complain(complaint)

@@ -24,8 +24,9 @@ GAP = 2
 
 
 class RowTable(ScrollView, can_focus=True):
-    """A table of rows with a cursor, below a heading that stays. `cursor` is the key of the row
-    under the cursor and not its position, so that the cursor moves with its row.
+    """A table of rows with the given `columns` and a cursor, below a heading that stays. `cursor`
+    is the key of the row under the cursor and not its position, so that the cursor moves with its
+    row.
     """
 
     DEFAULT_CSS = """
@@ -127,7 +128,7 @@ class RowTable(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Move the cursor by this many rows, upwards if negative. It stops at the first and the
+        """Move the cursor down by `by` rows, or up if it is negative. It stops at the first and the
         last row.
         """
         if self.rows:
