@@ -25,8 +25,10 @@ class Attempts:
 
     def plan_launch(self, key: str, body: Mapping[str, Any], who: str) -> None:
         """Journal the plan action `key` of the person `who`, and make and journal the plan of a
-        launch on a thread of its own. The body's `launch` holds the request. Raises BadRequest if
-        the request is malformed; why there is no plan otherwise is written into the journal.
+        launch on a thread of its own. `body["launch"]` has the fields of the request (see
+        `launch.plan.make`), and `body["record"]` a table that is stored in the plan. Raises
+        BadRequest if the request is malformed. If the launch is not possible for another reason,
+        the journal says why there is no plan.
         """
         asked, record = body["launch"], body.get("record") or {}
         if not isinstance(asked, Mapping) or not isinstance(record, Mapping):
@@ -48,13 +50,16 @@ class Attempts:
         return sum(action.ended for action in self._executor.ledger.actions_of("launch", run))
 
     def launch(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the launch `key` of the person `who` and start it on a thread of its own. With the
-        body's `plan_hash`, the confirmed plan is carried out. Without it, the run starts exactly as
-        the body says, and nothing is moved aside. `payload` is not used.
+        """Accept the launch `key` of the person `who` and start it on a thread of its own. If
+        `body` has a `plan_hash`, the plan with this hash is carried out. Otherwise `body` has the
+        fields of a launch spec, the run starts exactly so, and nothing is moved aside. `payload` is
+        not used.
 
-        Raises Busy if another action holds the run, BadRequest if the body is malformed, Refused if
-        there is no such plan or a start is known to hang or to lose work, PlanExpired if the plan
-        is older than 15 minutes, and PlanChanged if the launch would do something else now.
+        Raises Busy if another action holds the run, and BadRequest if `body` is malformed. Raises
+        Refused if there is no such plan, if a start is known to hang or to lose work, or if the
+        plan moves checkpoints aside and `body["confirm_run"]` is not the run's name. Raises
+        PlanExpired if the plan is older than 15 minutes or the pod was rebooted, and PlanChanged,
+        or an error of `launch.plan.make`, if the launch would do something else now.
         """
         if body.get("plan_hash") is not None:
             self._launch_planned(key, body, who)
@@ -154,9 +159,9 @@ class Attempts:
 
     def adopt(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
         """Accept the adoption `key` of the person `who`, and carry it out on a thread of its own:
-        watch runs that were started by hand from now on. The body's `pid` names a process of one
-        run; without it, every run that is found is adopted. `payload` is not used. If nothing is
-        found, the action fails in the journal.
+        runs that were started by hand are watched from then on. `body["pid"]` is a process of one
+        run; without it, every run that is found is adopted. `body["run"]`, if given, is the run's
+        name. `payload` is not used. If nothing new is found, the action fails in the journal.
         """
         self._executor.accept(key, body, who, str(body.get("run", "")))
         self._executor.start("", key, lambda: self._do_adopt(key, body))

@@ -42,10 +42,10 @@ class Plan(Protocol):
 
     @property
     def expires_m(self) -> float:
-        """Return the monotonic second until which the plan may be confirmed."""
+        """Return until when the plan may be confirmed, in seconds of the monotonic clock."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the plan in the form in which it is journalled."""
+        """Return the plan as a dictionary of JSON values, as it is journalled and shown."""
 
 
 P = TypeVar("P", bound=Plan)
@@ -145,8 +145,8 @@ class ActionExecutor:
         return view
 
     def must_live(self, view: PlanView) -> None:
-        """Raise PlanExpired if the plan is older than 15 minutes or was made before the pod was
-        last booted.
+        """Raise PlanExpired if the plan `view` is older than 15 minutes or was made before the pod
+        was last booted. Do nothing otherwise.
         """
         if view.boot != boot_id() or time.monotonic() > view.expires_m:
             raise PlanExpired(
@@ -184,8 +184,8 @@ class ActionExecutor:
             self._heirs[run] = key
 
     def await_turn(self, run: str, key: str, seconds: float) -> bool:
-        """Wait up to `seconds` until the action `key` holds `run`. Return True if it does, and
-        False if the time has passed.
+        """Wait up to `seconds` until the action `key` holds `run`. Return True as soon as that is
+        so, and False if `seconds` have passed without it.
         """
         with self._released:
             return self._released.wait_for(lambda: self._holding.get(run) == key, seconds)
@@ -295,7 +295,9 @@ class ActionExecutor:
         work: Callable[[str], None],
     ) -> str:
         """Carry out an action that the agent itself began: hold `run`, journal the action as
-        accepted with `body`, `who` and `steps`, and call `work(key)` on the caller's thread.
+        accepted, and call `work(key)` on the caller's thread. `body` is the action in the form in
+        which a console would submit it, `who` the name that stands in place of a person's, and
+        `steps` has the `title` and `command` of each step.
 
         Returns the action's key, or "" if the journal shows at the end that the action failed.
         Raises Busy if another action holds the run; the caller may try again later.

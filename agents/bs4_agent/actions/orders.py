@@ -45,9 +45,11 @@ class Orders:
         self._executor.event(key, run, "done", detail=f"{playbook.id} is in mode {mode} for {run}")
 
     def keep(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Give the standing order how many complete checkpoints of the body's `run` stay on the
-        disk (`last`), or with `off` take it back. Retention follows it from now on, also after a
-        restart. `payload` is not used. Raises UnknownRun, or BadRequest if the body is malformed.
+        """Give the standing order how many complete checkpoints of the run `body["run"]` stay on
+        the disk (`body["last"]`), or take the order back if `body["off"]` is true. Retention
+        follows the order from now on, also after a restart of the agent. `payload` is not used.
+        Raises UnknownRun, or BadRequest if `body` is malformed; see
+        `checkpoints.orders.order_fields` for its other fields.
         """
         from bs4_agent.checkpoints import orders  # the idle daemon has no order
 
@@ -61,9 +63,11 @@ class Orders:
         self.on_keep()
 
     def sync(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Give the standing order that the checkpoints of the body's `run` are copied to the store
-        `to`, or with `off` take it back. The agent follows it from now on, also after a restart.
-        `payload` is not used. Raises UnknownRun, or BadRequest if the body is malformed.
+        """Give the standing order that the checkpoints of the run `body["run"]` are copied to the
+        place `body["to"]` in an object store, or take the order back if `body["off"]` is true. The
+        agent follows the order from now on, also after a restart. `payload` is not used. Raises
+        UnknownRun, or BadRequest if `body` is malformed; see `checkpoints.sync_order.order_fields`
+        for its other fields.
         """
         from bs4_agent.checkpoints import sync_order  # loaded only for those who sync
 

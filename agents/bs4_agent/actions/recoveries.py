@@ -59,14 +59,14 @@ class Recoveries:
         )
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes = b"") -> None:
-        """Accept the playbook action `key` of the person `who`, whose plan has the body's
-        `plan_hash`, and start it on a thread of its own. `payload` is not used.
+        """Accept the playbook action `key` of the person `who`, whose plan has the hash
+        `body["plan_hash"]`, and start it on a thread of its own. `payload` is not used.
 
         Raises UnknownPlaybook, PlanExpired if the plan is older than 15 minutes or the pod was
         rebooted, PlanChanged if the run has started another attempt, and Busy if another action
-        holds the run. Raises Refused if there is no such plan, if the last recoveries brought no
-        new step, or if the playbook moves all output of the run and the body's `confirm_run` is not
-        its name.
+        holds the run. Raises Refused if there is no such plan of `body["playbook"]`, if two
+        recoveries have failed since the run's last step, or if the playbook moves all output of the
+        run and `body["confirm_run"]` is not the run's name.
         """
         playbook = self._library.get(str(body.get("playbook")))
         plan = self._confirmed(body, playbook.id)
@@ -142,10 +142,10 @@ class Recoveries:
         )
 
     def opened(self, incident: str, run: str, playbook_id: str | None) -> None:
-        """Act on the new incident `incident` of `run` as the mode of its playbook says: with `ask`,
-        make and journal a plan; with `auto`, also carry the plan out if its dangers allow that. Do
-        nothing in mode `observe` or without a playbook. If a plan is refused, a note in the journal
-        says why.
+        """Act on the new incident with the id `incident` of `run` as the mode of its playbook says:
+        with `ask`, make and journal a plan; with `auto`, also carry the plan out if its dangers
+        allow that. Do nothing in mode `observe`, or if `playbook_id` is None (no playbook repairs
+        the incident). If the plan may not be carried out, a note in the journal says why.
         """
         mode = self._executor.ledger.mode(run, playbook_id) if playbook_id else "observe"
         if mode == "observe" or playbook_id is None:

@@ -47,9 +47,9 @@ class SafePoints:
             self._enter()
 
     def hold(self, seconds: float) -> bool:
-        """Let no further step begin, and wait up to `seconds` until no thread is inside one. Return
-        True if that is so; then no step begins until `release` is called. Return False if a step
-        took longer; then steps may begin again.
+        """Let no further step begin, and wait up to `seconds` until no thread is inside a step.
+        Return True once that is so; then no step begins until `release` is called. Return False if
+        a step took longer than `seconds`; then steps may begin again.
         """
         with self._changed:
             self._held = True
@@ -94,7 +94,7 @@ class Turn:
         self._cancelled.set()
 
     def check(self) -> None:
-        """Raise Cancelled if `cancel` was called before, and do nothing otherwise."""
+        """Raise Cancelled if `cancel` has been called on this turn, and do nothing otherwise."""
         if self._cancelled.is_set():
             raise Cancelled(self._by)
 
@@ -108,8 +108,8 @@ class Turn:
         self.check()
 
     def pause(self, seconds: float) -> None:
-        """Sleep for `seconds`. Raises Cancelled as soon as `cancel` is called, also if that was
-        before.
+        """Sleep for `seconds`. Raises Cancelled as soon as `cancel` is called, and at once if it
+        has been called already.
         """
         self._cancelled.wait(seconds)
         self.check()

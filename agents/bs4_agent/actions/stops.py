@@ -28,10 +28,11 @@ class Stops:
         self._executor, self._pod = executor, pod
 
     def accept(self, key: str, body: Mapping[str, Any], who: str, payload: bytes) -> None:
-        """Accept the stop `key` of the body's `run` for the person `who`, and carry it out on a
-        thread of its own. An action that holds the run is ended early, or waited for; if its
-        present step takes longer than 30 seconds, the journal says that the stop is refused.
-        `payload` is not used. Raises UnknownRun, or Busy if another stop of the run is under way.
+        """Accept the stop `key` of the run `body["run"]` for the person `who`, and carry it out on
+        a thread of its own. If another action holds the run, that action is ended early or waited
+        for. If the step that the other action is in takes longer than 30 seconds, the journal says
+        that the stop is refused. `payload` is not used. Raises UnknownRun, or Busy if another stop
+        of the run is under way.
         """
         run = self._pod.runs.get(str(body.get("run"))).name
         self._executor.succeed(run, key)

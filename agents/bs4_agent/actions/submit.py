@@ -93,12 +93,14 @@ class Actions:
         }
 
     def submit(self, body: Mapping[str, Any], who: str, payload: bytes = b"") -> dict[str, Any]:
-        """Accept one action and return `{"action": key, "state": "accepted"}` at once. `who` is the
-        person, for the journal. `payload` holds the secrets of a set-up and is not journalled. A
-        second submission with the same key and body returns the same and does nothing.
+        """Accept one action and return `{"action": key, "state": "accepted"}` at once. `body` has
+        the action's `key` (a ULID), its `kind` (for example "launch") and the fields of that kind.
+        `who` is the person, for the journal. `payload` holds the secrets of a set-up and is not
+        journalled. A second submission with the same key and body returns the same and does
+        nothing.
 
         Raises BadRequest for a malformed body, KeyReused if the key belongs to another action, and
-        the errors of the kind of action: Busy, UnknownPlaybook, UnknownRun, PlanExpired,
+        the errors of the kind of action, such as Busy, UnknownPlaybook, UnknownRun, PlanExpired,
         PlanChanged or Refused. If it raises, nothing was done.
         """
         key, kind = body.get("key"), body.get("kind")

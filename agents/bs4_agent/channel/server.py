@@ -32,9 +32,10 @@ class Server:
     """Serves the pod's streams to consoles at the Unix socket `socket_path`, with one thread for
     each console.
 
-    `submit(action, who)` accepts an action and returns the fields of the reply (`action`, `state`),
-    or raises AgentError; it must not block. If an action comes with a payload, that is the third
-    argument. `hello()` returns the fields of the handshake's answer, except the protocol's version.
+    `submit(action, who)` accepts an action: `action` is its body, and `who` the person's name as
+    the console gives it. It returns the fields of the reply (`action`, `state`) or raises
+    AgentError, and must not block. If an action comes with a payload, that is the third argument.
+    `hello()` returns the fields of the handshake's answer, except the protocol's version.
     """
 
     def __init__(self, socket_path: Path, streams: Streams, submit: Submit, hello: Hello) -> None:

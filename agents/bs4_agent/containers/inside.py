@@ -55,13 +55,13 @@ _SCRIPT = (
 def command(
     spec: LaunchSpec, argv: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return (argv, environment) with which Docker's client on the host starts `argv` in the
-    container of `spec`. The paths in the given `argv` and `environment` are the host's; those in
-    the result are the container's.
+    """Return (argv, environment) with which Docker's client on the host starts the program `argv`
+    in the container that `spec` names. The paths in the given `argv` and `environment` are the
+    host's; those in the result are the container's.
 
-    The returned argv holds the names of variables and no values, which Docker's client takes from
-    its own environment. Raises LaunchFailed if the container does not run or does not see the run's
-    directories.
+    The returned argv holds only the names of the variables, so that no value can be read in it;
+    Docker's client must be started with the returned environment, from which it takes the values.
+    Raises LaunchFailed if the container does not run or does not see the run's directories.
     """
     box = Box(spec.container)
     box.place(spec.output_dir)
@@ -210,7 +210,7 @@ def mark() -> str:
 def claim(runs: Runs, snapshot: Snapshot) -> None:
     """Find the processes of attempts that were started into a container, by the mark in their
     environment, and record them in the attempt's directory. Attempts whose process is recorded
-    already are left alone. `snapshot` holds the pod's processes.
+    already are left alone. `snapshot` has the pod's processes by pid.
     """
     waiting = _waiting(runs)
     if not waiting:

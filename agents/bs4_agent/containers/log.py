@@ -119,9 +119,9 @@ class ContainerLog:
             return ended and not self._over
 
     def finish(self, seconds: float = ASK_S) -> bool:
-        """Poll, for at most `seconds`, until every line up to the attempt's end is in the file.
-        Return True if nothing more is expected: all is written, or Docker does not give it any
-        more.
+        """Call `poll` again and again, for at most `seconds`, until every line up to the attempt's
+        end is in the file. Return True if no more lines are expected: all are written, or Docker
+        does not give the rest any more. Return False if the time has passed first.
         """
         deadline = time.monotonic() + seconds
         while (more := self.poll(ended=True)) and time.monotonic() < deadline:

@@ -20,8 +20,9 @@ LINE_CAP = 64 * 1024
 @dataclass
 class Block:
     """A piece of a log file that holds whole lines. `offset` (bytes) and `line` (counted from 0)
-    are the place of its first line in the file. `t` is the time of the last dated line before the
-    block, in seconds, or None if no line had a time.
+    are the place of its first line in the file. `t` is the time of the last line above the block
+    that shows one, in seconds since 1970 (in a kernel log perhaps since the boot), or None if no
+    line shows one.
     """
 
     data: bytes
@@ -55,9 +56,10 @@ class Lines:
         return self._starts
 
     def any(self, find: Callable[[bytes, int, int], object], first: int, last: int) -> bool:
-        """Return True if `find` finds a match in the lines `first` to `last`. Returns True also if
-        these lines hold a terminal's escape sequence, because it could split a word. `find(data,
-        begin, end)` searches a range of bytes and returns None for no match.
+        """Return True if `find` finds a match in the lines with the numbers `first` to `last` (both
+        included). Returns True also if these lines hold a terminal's escape sequence, because it
+        could split a word. `find(data, begin, end)` searches `data` from byte `begin` to byte `end`
+        and returns None for no match.
         """
         starts = self._index()
         begin, end = starts[first] + first, starts[last + 1] + last
@@ -76,8 +78,8 @@ class Lines:
         return start, raw if len(raw) <= LINE_CAP else visible(raw)[:LINE_CAP]
 
     def index(self, offset: int) -> int:
-        """Return the number of the first line that begins at or after the byte `offset` of the
-        block.
+        """Return the number of the first line that begins at or after `offset`, in bytes from the
+        beginning of the block.
         """
         starts = self._index()
         return bisect_left(range(len(starts)), offset, key=lambda number: starts[number] + number)

@@ -35,8 +35,9 @@ _WRITERS = {
 
 @dataclass(frozen=True)
 class Cause:
-    """A finding together with the playbook of its failure. `t` is the time, in seconds as the log
-    counts it, at which the finding began, or None if no log shows it.
+    """A finding together with the playbook of its failure. `t` is the time at which the finding
+    began as its log shows it, in seconds since 1970 (in a kernel log perhaps since the boot), or
+    None if no log shows it.
     """
 
     finding: Finding
@@ -47,9 +48,9 @@ class Cause:
 
 
 def order(cause: Cause, facts: Facts) -> tuple[bool, int, float, int, float]:
-    """Return a sorting key for findings, by which the likeliest cause comes first: role `root`
-    before all others, then the newest attempt, the process that ended badly first, the other roles,
-    and the earlier time.
+    """Return a sorting key for a finding; sorted by it, the likeliest cause comes first. The key
+    compares in this order: role `root` before all others, the newer attempt, the process that ended
+    badly earlier (which `facts` show), the other roles, and the earlier time.
     """
     item = cause.finding
     return (
@@ -84,8 +85,9 @@ def first_exit(run: RunFacts, source: str) -> float:
 
 def causes(found: Mapping[str, Cause], facts: Facts) -> dict[str, Cause]:
     """Return those findings in `found` (by incident id) that no other finding of the same attempt
-    explains, sorted so that the likeliest cause comes first. One finding explains another if its
-    playbook lists the other failure and the other did not come long before it.
+    explains, sorted so that the likeliest cause comes first. A finding explains another if its
+    playbook lists the other's failure and the other did not come long before it. `facts` show when
+    processes ended, for the sorting.
 
     If two findings explain each other, the one that comes first in `order` stays. A finding that is
     left out still explains others, so only the first of a chain remains.

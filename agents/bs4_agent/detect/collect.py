@@ -106,10 +106,10 @@ class Collector:
     def of(
         self, run: str, attempt: int
     ) -> tuple[Mapping[str, Any] | None, int | None, RunEnvironment | None]:
-        """Return (the run's settings by dotted key, the step that it was to resume from, everything
-        else of the scan) for one attempt. All three are None until the attempt has been scanned.
-        The settings are also None if the config is unknown, and the step is None for a start
-        afresh.
+        """Return (settings, step, rest) of the last scan of one attempt: the run's settings by
+        dotted key, the step that the attempt was to resume from, and everything else. All three are
+        None until the attempt has been scanned. The settings are also None if the config is
+        unknown, and the step is also None for a start afresh.
         """
         look = self._looks.get(run)
         if look is None or look.attempt != attempt:

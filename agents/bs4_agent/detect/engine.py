@@ -120,9 +120,10 @@ class Engine:
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
     ) -> Matcher:
-        """Return the matcher of one log of an attempt, which is created at the first call. `anchor`
-        is a wall second near the log's first line, for lines that show only a time of day (None
-        means now); it is used at the first call only.
+        """Return the matcher of the log `source` of an attempt, which is created at the first call.
+        `trainer` is the id of the run's trainer, or "" for the signatures of all trainers. `anchor`
+        is a time near the log's first line, in wall seconds since 1970, for lines that show only a
+        time of day (None means now). `trainer` and `anchor` are used at the first call only.
         """
         key = (run, attempt, source)
         if key not in self._matchers:
@@ -142,9 +143,10 @@ class Engine:
         line: LogLine,
         evidence: Mapping[str, Any],
     ) -> bool:
-        """Match one line of the log `source` of an attempt. `evidence` is the line in the form of
-        evidence. Returns True if a signature has fired, so that it is worthwhile to call `evaluate`
-        now; only that changes incidents.
+        """Match one line of the log `source` of an attempt against the signatures. `trainer` is the
+        id of the run's trainer, and `evidence` the line in the form of evidence. Returns True if a
+        signature has fired by this line, so that it is worthwhile to call `evaluate` now. No
+        incident changes before that call.
         """
         matcher = self.matcher(run, attempt, trainer, source)
         matcher.news = False
@@ -173,9 +175,10 @@ class Engine:
         )
 
     def evaluate(self, facts: Facts, *, complete: bool = False) -> list[Transition]:
-        """Return the incidents that were opened, updated or cleared since the last call, sorted so
-        that the likeliest cause comes first. With `complete`, the logs are finished and nothing
-        more will come, so no finding waits for its hold time.
+        """Return the incidents that `facts` and the lines fed so far have opened, updated or
+        cleared since the last call, sorted so that the likeliest cause comes first. With
+        `complete`, the logs are finished and nothing more will come, so no finding waits for its
+        hold time.
         """
         self._drop_overtaken(facts)
         found: dict[str, Cause] = {}
@@ -352,8 +355,9 @@ class Engine:
         return out
 
     def forget(self, incident: str) -> None:
-        """Forget an incident that an action has resolved, and what its logs have shown of it. If
-        the failure is seen again, its hold time begins anew. Does nothing for an unknown incident.
+        """Forget the incident with the id `incident`, which an action has resolved, and what the
+        logs have shown of its failure. If the failure is seen again, its hold time begins anew.
+        Does nothing for an unknown incident.
         """
         held = self._held.pop(incident, None)
         if held is None:
@@ -366,9 +370,10 @@ class Engine:
             items[:] = [other for other in items if incident_id(other) != incident]
 
     def adopt(self, incident: str, item: Finding, now_m: float) -> None:
-        """Take over, at the start of the agent, an incident that an earlier agent had opened, with
-        `item` as its finding. It counts as opened, is reported as cleared when it is over, and
-        waits for no hold time. Does nothing if no playbook knows the failure.
+        """Take over, at the start of the agent, the incident with the id `incident` that an earlier
+        agent had opened. `item` is its finding, and `now_m` the present time in seconds of the
+        monotonic clock. The incident counts as opened, waits for no hold time, and is reported as
+        cleared when it is over. Does nothing if no playbook knows the failure.
         """
         playbook = self._for.get(item.failure)
         if playbook is None:

@@ -17,9 +17,10 @@ from bs4_agent.identity import Identity
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """One filesystem, measured in bytes. `free` is what an ordinary user may still write. `growth`
-    is by how many bytes a second `used` has grown in the last five minutes. `runs` are the runs
-    that write their output to it. None means that a value is unknown.
+    """One filesystem. `path` is a place on it, and `used`, `total` and `free` are bytes; `free` is
+    what an ordinary user may still write. `growth` is by how many bytes a second `used` has grown
+    in the last five minutes. `runs` are the names of the runs that write their output to it. None
+    means that a value is unknown.
     """
 
     path: str
@@ -43,8 +44,8 @@ class Disk:
 @dataclass(frozen=True)
 class Heap:
     """A directory with one entry for each step (`root/step_N`), for example of weights or rollouts.
-    `bytes` has the size of each step's entry, and `changed` the wall second of the newest file in
-    it.
+    By step, `bytes` has the size of the entry, and `changed` the mtime of the newest file in it, in
+    wall seconds since 1970.
     """
 
     root: Path
@@ -78,10 +79,11 @@ class ProcessFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class WandbDirectory:
-    """A local directory of one W&B run. `synced` is True if `wandb sync` has uploaded it. `changed`
-    is the wall second of its last write. `began` is the date and time in its name. `step` is the
-    newest step that W&B's client has recorded in it, uploaded or not; it is None for earlier
-    attempts, where it is not read.
+    """A local directory of one W&B run. `offline` is True if W&B's client did not upload while it
+    ran, and `synced` if `wandb sync` has uploaded the directory. `changed` is its last write, in
+    wall seconds since 1970, and `began` the date and time in its name. `step` is the newest step
+    that W&B's client has recorded in it, uploaded or not; it is None for earlier attempts, where it
+    is not read.
     """
 
     path: Path
@@ -95,9 +97,9 @@ class WandbDirectory:
 
 @dataclass(frozen=True)
 class Tracked:
-    """The place on W&B where one side of a run (the trainer or the orchestrator) is tracked, in
-    W&B's own words. If `entity` is "", it is the one of the API key. If `server` is "", it is W&B's
-    own server.
+    """The place on W&B where one side of a run is tracked, in W&B's own words. `side` is "trainer"
+    or "orchestrator", and `id` the id of the W&B run. If `entity` is "", it is the one of the API
+    key. If `server` is "", it is W&B's own server.
     """
 
     side: str
@@ -110,7 +112,8 @@ class Tracked:
 @dataclass(frozen=True)
 class DatasetCache:
     """One dataset in a cache of the `datasets` library. `ready` is True if it was written
-    completely. `changed` is the wall second of its newest file.
+    completely. `changed` is the time of its newest file, in wall seconds since 1970, or 0.0 if
+    unknown.
     """
 
     path: Path
@@ -144,8 +147,8 @@ class Adapter:
 @dataclass(frozen=True, kw_only=True)
 class RunEnvironment:
     """What is scanned of one run at long intervals: sizes, processes, W&B directories, caches,
-    adapters. `looked_t` is the wall second of the scan. None in another field means that it is
-    unknown.
+    adapters. `looked_t` is the time of the scan, in wall seconds since 1970. None in another field
+    means that this field is unknown.
     """
 
     looked_t: float
@@ -179,8 +182,8 @@ class RunEnvironment:
 @dataclass(frozen=True, kw_only=True)
 class ConsoleFacts:
     """What only the console can see, as lists of rows. A row is a dictionary; a key that it lacks
-    is unknown. A list that is None was not supplied. `t` is wall seconds, and `run` the name of a
-    run.
+    is unknown. A list that is None was not supplied. `t` and keys that end in `_t` are wall seconds
+    since 1970, keys that end in `_s` are seconds, and `run` is the name of a run.
 
     - `pods`: `run`, `pod`, `instance`, `label`, `state` (running, stopped, outbid, gone, unknown),
       `samples` (polls in a row with this state), `reachable`, `steps` (new steps since the last

@@ -67,10 +67,10 @@ _HEADER = 8192
 
 
 def flat_settings(spec: LaunchSpec, argv: Sequence[str] = ()) -> dict[str, Any] | None:
-    """Return the settings of a run by dotted key, for example `{"ckpt.interval": 20}`. The words of
-    `argv`, the command that was really started, replace those of the config file. An empty table
-    has the value True, because a bare `[ckpt]` switches checkpoints on. Returns None if the config
-    is unknown or cannot be read.
+    """Return the settings of a run by dotted key, for example `{"ckpt.interval": 20}`. `argv` is
+    the command that was really started; the options in it replace the config file's values. An
+    empty table has the value True, because a bare `[ckpt]` switches checkpoints on. Returns None if
+    the config is unknown or cannot be read.
     """
     if spec.trainer == "verl":
         # Hydra's words count, with or without a config file behind them.
@@ -134,8 +134,8 @@ def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def processes(members: Sequence[Member]) -> list[ProcessFacts]:
-    """Return what /proc shows of a run's own processes: limit and number of open files, names of
-    variables, working directory. At most 64 processes are read, and only those with a known part in
+    """Return what /proc shows of the processes `members` of a run: limit and number of open files,
+    names of variables, working directory. At most 64 are read, and only those with a known part in
     the run. Of a process that has ended, only the identity and the component are set.
     """
     chosen = (_process(member) for member in members if member.component in _COMPONENTS)
@@ -205,8 +205,8 @@ def wandb_roots(spec: LaunchSpec, layout: RunLayout) -> list[Path]:
 
 
 def dataset_caches(members: Sequence[Member]) -> list[DatasetCache] | None:
-    """Return the entries of the `datasets` library's cache that the processes of a run use, or None
-    if the cache cannot be found or does not exist.
+    """Return the entries of the cache of the `datasets` library that the processes `members` of a
+    run use, or None if the cache cannot be found or does not exist.
     """
     root = _datasets_root(members)
     if root is None:
@@ -388,9 +388,9 @@ def names(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return how often the kernel's out-of-memory killer has acted in our control group, or None if
-    the kernel does not show it. `proc` and `groups` are the places of procfs and of the control
-    groups.
+    """Return how often the kernel's out-of-memory killer has acted in this process's control group
+    since the group was made, or None if the kernel does not show it. `proc` and `groups` are the
+    directories where procfs and the control groups are mounted.
     """
     lines = _lines(proc / "self" / "cgroup")
     own = next((line[3:] for line in lines if line.startswith("0::")), "/")

@@ -18,8 +18,10 @@ from bs4_agent.trainers.base import Checkpoint, Event, LaunchSpec, RunLayout
 
 @dataclass(frozen=True, kw_only=True)
 class LogEvent:
-    """Something that a log line reports, and the place of that line. `m` is the monotonic second at
-    which a live line was read; in a finished log it is the line's own time in seconds.
+    """Something that a log line reports (`event`), with the line's `text`, the log that holds it
+    (`source`) and its place there: `file`, `offset` in bytes, `line`, and for a live log `stream`
+    and `cursor`. `m` is when the line was read, in seconds of the monotonic clock; in a finished
+    log it is the line's own time in seconds.
     """
 
     event: Event
@@ -48,8 +50,8 @@ class LogEvent:
 @dataclass(frozen=True)
 class Side:
     """How far one side of the run (trainer or orchestrator) has come in this attempt: its last
-    step, the monotonic second of that step, and how many steps it has made. None means that it has
-    made no step.
+    step, the time of that step in seconds of the monotonic clock, and how many steps it has made.
+    `last_step` and `last_step_m` are None if it has made no step.
     """
 
     last_step: int | None = None
@@ -59,8 +61,8 @@ class Side:
 
 @dataclass(frozen=True)
 class Stop:
-    """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when it
-    began, in wall seconds as the logs count them. `ordered` is True if somebody signalled the
+    """The end of an attempt by a signal, as the logs of a finished run show it. `t` is when that
+    end began, in seconds as the log lines count them. `ordered` is True if somebody signalled the
     launcher. If it is False, the launcher may have ended the processes because one of them failed.
     """
 
@@ -70,8 +72,10 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerProbe:
-    """What probes of the run's inference server answered last. A time is in monotonic seconds, and
-    None if there was no such answer.
+    """What probes of the run's inference server answered last. Times are in seconds of the
+    monotonic clock: `ever_ok_m` is when the health check first succeeded, `health_m` and `answer_m`
+    when the two kinds of probes were last answered or failed. A time is None if there was no such
+    moment yet.
     """
 
     url: str = ""
@@ -90,8 +94,8 @@ class ServerProbe:
 
 @dataclass(frozen=True)
 class StepFiles:
-    """The step files of the 2026-01 hand-off between orchestrator and trainer. Each field has the
-    mtime of a step's file, in wall seconds, by step.
+    """The step files of the 2026-01 hand-off between orchestrator and trainer. Each field has, by
+    step, the mtime of that step's file or directory, in wall seconds since 1970.
     """
 
     orchestrator_checkpoints: Mapping[int, float] = field(default_factory=dict)
@@ -102,7 +106,8 @@ class StepFiles:
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """Everything that detectors may know of one attempt of a run. Fields that end in `_m` are
-    monotonic seconds, and fields that end in `_t` are wall seconds.
+    seconds of the monotonic clock, and fields that end in `_t` are wall seconds since 1970. In
+    facts of a finished directory, `_m` fields are the log lines' own times instead.
     """
 
     name: str
@@ -259,9 +264,11 @@ class RunFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """A process that holds memory of a GPU. `mem` is bytes, or None if unknown. `run` is the run
-    that it belongs to, if that run's attempt lives. `dead_run` is the run of this pod whose ended
-    attempt it is proved to have belonged to. Both are None for a process of no known run.
+    """A process that holds memory of the GPU with the device index `gpu`. `mem` is bytes, or None
+    if unknown. `run` is the run that the process belongs to, if that run's attempt lives.
+    `dead_run` is the run of this pod whose ended attempt the process is proved to have belonged to.
+    Both are None for a process of no known run. `same_user` is True if this agent's user owns the
+    process.
     """
 
     identity: Identity
@@ -310,8 +317,10 @@ class GpuFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything that one scan of a pod has found, for the detectors. `coverage` lists in words
-    what could not be seen, and is part of every verdict.
+    """Everything that one scan of a pod has found, for the detectors. `now_m` is the time of the
+    scan in seconds of the monotonic clock, and `now_t` the same in wall seconds since 1970.
+    `coverage` lists in words what could not be seen, and is part of every verdict. `console` has
+    what only the console can see; it is None if no console has supplied anything.
     """
 
     now_m: float

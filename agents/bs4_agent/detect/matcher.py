@@ -62,8 +62,9 @@ class SourceRules:
         """Prefilters that readers of whole files have made of the words; see reading.py."""
 
     def matched(self, text: str, level: str, logger: str) -> list[tuple[int, frozenset[str]]]:
-        """Return which signatures a line matches: (index of the signature, roles of its expressions
-        that match, for example "pattern" or "near"). Empty if the line matches nothing.
+        """Return which signatures a line with this text, level and logger matches: a list of (index
+        of the signature in `rules`, roles of its expressions that match, for example "pattern" or
+        "near"). Empty if the line matches nothing.
         """
         key = (text, level, logger)
         if key in self._known:
@@ -115,8 +116,9 @@ def parts(line: LogLine) -> Iterator[tuple[str, str, str]]:
 
 
 class LineClock:
-    """Computes the time of the newest line of a log that shows one. For lines with a time of day
-    only, `anchor` is a wall second near the first line, and `tz` their UTC offset in seconds.
+    """Computes the time of the newest line of a log that shows one. For lines that show only a time
+    of day, `anchor` is a time near the first line, in wall seconds since 1970, and `tz` the UTC
+    offset of these lines in seconds.
     """
 
     def __init__(self, anchor: float, tz: int | None = None) -> None:
@@ -141,8 +143,8 @@ class LineClock:
         return self._clock.tz
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds, or None if no line did. A
-        kernel log may count from the boot instead of from 1970.
+        """Return the time of the newest line that shows one, in seconds since 1970, or None if no
+        line did. A kernel log may count from the boot instead.
         """
         line, self._dated = self._dated, None
         if line is None:
@@ -206,9 +208,10 @@ class Matcher:
         back: Back | None = None,
         date_above: Callable[[], None] | None = None,
     ) -> None:
-        """Match one line. `place` is the line in the form of evidence. The other two are for a
-        reader that does not feed every line: `back` searches the lines above this one for an
-        expression, and `date_above` passes to `date` the last line above that shows a time.
+        """Match one line. `place` is the line in the form of evidence. `back` and `date_above` are
+        for a reader that does not feed every line: `back` searches the lines above this one for an
+        expression, and `date_above` passes to `date` the nearest line above that shows a time. Both
+        are None if every line is fed.
         """
         number, source = int(place["line"]), str(place["source"])
         if not blank(line):
@@ -314,7 +317,9 @@ class Matcher:
         self._clock.date(line)
 
     def time(self) -> float | None:
-        """Return the time of the newest line that shows one, in seconds, or None if no line did."""
+        """Return the time of the newest line that shows one, in seconds since 1970 (in a kernel log
+        perhaps since the boot), or None if no line did.
+        """
         return self._clock.time()
 
     def clock_at(self, t: float | None) -> LineClock:

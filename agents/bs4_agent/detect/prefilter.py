@@ -88,15 +88,16 @@ class Prefilter(Generic[Key]):
         """How many times a word was found whose keys are all done."""
 
     def skip(self, done: Container[Key]) -> None:
-        """Search no longer for the keys in `done`, and search for all others, also for those that
-        an earlier call left out.
+        """Search no longer for the expressions whose keys are in `done`, and search for all others
+        again, also for those that an earlier call of this method left out.
         """
         self._done = done
         self._vain.clear()
 
     def next_line(self, view: bytes, place: int) -> int:
-        """Return the byte offset in `view` of the first line, at or after the line that begins at
-        `place`, that may match a key. Returns the length of `view` if there is no such line.
+        """Return the byte offset in `view`, a block of a log, of the first line that may match an
+        expression and begins at `place` or later. `place` is the offset at which a line begins.
+        Returns the length of `view` if there is no such line.
         """
         if self._all:
             return place

@@ -64,9 +64,9 @@ class Prober:
         return self._last.get((run, attempt), ServerProbe())
 
     def run(self, stop: threading.Event) -> None:
-        """Go through the watched servers every two seconds until `stop` is set. A server's health
-        is probed if that is due. A healthy server whose run is suspiciously quiet is also asked for
-        one token.
+        """Go through the watched servers every two seconds until `stop` is set. The health check of
+        a server is asked if the last answer is old enough. A healthy server whose run has made no
+        step for suspiciously long is also asked for one token.
         """
         while not stop.wait(ROUND_S):
             watched = self._watched()

@@ -126,8 +126,8 @@ class QuotedOutput:
     def decide(self, line: LogLine | None, take: Callable[..., None]) -> None:
         """Release the lines that are held back. `line` is the next header or the end of a sample,
         or None if neither came in time. `take(level, logger, number, *more)` is called for each
-        held line. Level and logger are those of the announcing record if the line is quoted text,
-        and "" if not.
+        held line, with `number` and `more` as they were given to `hold`. Level and logger are those
+        of the announcing record if the line is quoted text, and "" if it is not.
         """
         record = self.announced
         quoted = (

@@ -86,9 +86,10 @@ class Log:
 
 @dataclass
 class Read:
-    """What was found in one log. `events` are in the order of their lines. Of frequent events only
-    the last ones are kept; `steps` counts the step lines before those. `t` is the time of the last
-    line with a time, in seconds, or None. `lines` is the number of lines.
+    """What was found in one log. `events` are in the order of their lines. Of frequent kinds of
+    events (such as steps) only those near the log's end are kept; `steps` counts the step lines
+    that were read and left out. `t` is the time of the last line that shows one, in seconds since
+    1970, or None. `lines` is the number of lines in the log.
     """
 
     log: Log

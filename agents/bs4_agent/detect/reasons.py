@@ -32,9 +32,10 @@ class EndReasons:
         """Return the ids of those incidents in `opened` that are to stay open although this scan
         did not find them: root causes that were open when their attempt ended by itself.
 
-        `opened` has the findings of all open incidents by id, and `found` the ids that this scan
-        found. An incident that was still found after the end and then no more is over. None stays
-        for an attempt that ended well or was stopped.
+        `opened` has the findings of all open incidents by incident id, `found` the ids of the
+        incidents that this scan found, and `facts` what the scan saw of the runs. An incident that
+        was still found after its attempt's end, and now is not, is over. No incident stays for an
+        attempt that ended well or was stopped.
         """
         self._kept &= opened.keys()
         for run in facts.runs:

@@ -68,7 +68,7 @@ def gaps(run: RunFacts) -> list[float]:
 
 def pace_s(run: RunFacts) -> float | None:
     """Return how many seconds a step of the trainer usually takes, or None if that is not known
-    yet.
+    yet. It is the larger of the median step time and the median time between the last step lines.
     """
     between = sorted(gaps(run))
     known = between[len(between) // 2 :][:1]
@@ -78,8 +78,9 @@ def pace_s(run: RunFacts) -> float | None:
 
 
 def metric_evidence(run: RunFacts, side: str, step: int, text: str) -> dict[str, Any]:
-    """Return the log line of the step `step` of `side` in the form of evidence. If that line is not
-    known any more, the evidence is `text` with the step's number.
+    """Return the log line in which `side` ("trainer" or "orchestrator") reported the step `step`,
+    in the form of evidence. If that line is not among the run's events any more, the evidence is
+    `text` with the step's number.
     """
     for event in reversed(run.events_of("step", side)):
         if event.event.step == step:

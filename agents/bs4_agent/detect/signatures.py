@@ -46,7 +46,9 @@ class Expression:
         self._compiled: re.Pattern[str] | None = None
 
     def search(self, text: str) -> re.Match[str] | None:
-        """Return the first match in the first 64 Ki characters of `text`, or None."""
+        """Return the first match in the first 4096 characters of `text`, or None if there is no
+        match there.
+        """
         if self._compiled is None:
             self._compiled = re.compile(self.text, FLAGS)
         return self._compiled.search(text, 0, LINE_CAP)

@@ -29,8 +29,8 @@ Back = Callable[[Expression, int, int], "int | None"]
 @dataclass(frozen=True)
 class Moment:
     """When a line was seen. `line` is its number in the log, from 1. `t` is the line's own time in
-    seconds, or None if it shows none. `m` is the monotonic second at which the engine saw it, or
-    None for a finished log.
+    seconds since 1970 (in a kernel log perhaps since the boot), or None if it shows none. `m` is
+    when the engine saw the line, in seconds of the monotonic clock, or None for a finished log.
     """
 
     line: int

@@ -148,9 +148,10 @@ def names(directory: WandbDirectory) -> dict[str, str]:
 
 
 def address(log: Path, side: str) -> Tracked | None:
-    """Return where W&B shows the W&B run of the program that wrote the log `log`: W&B's client
-    prints that there when it starts. `side` is the program's side, "trainer" or "orchestrator".
-    Returns None if it is not there, for example if the client works offline.
+    """Return where W&B shows the W&B run of the program that wrote the log `log`, as W&B's client
+    prints it into that log when it starts. `side` is the program's side, "trainer" or
+    "orchestrator", and becomes the result's `side`. Returns None if the log holds no such line or
+    cannot be read, for example if the client works offline.
     """
     try:
         with log.open("rb") as handle:

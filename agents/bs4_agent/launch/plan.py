@@ -58,12 +58,16 @@ _REGISTRY_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
-    """The plan of one launch. `asked` is the request as it came. A plan made again from the same
-    request on an unchanged pod has the same hash.
+    """The plan of one launch. `asked` is the request as it came, and `record` a table of the
+    console's that is only stored. A plan made again from the same request on an unchanged pod has
+    the same hash.
 
-    `tries` counts the launches of this run that have ended. `why` is the reason for the step to
-    resume from. `moves` are the paths that are moved aside, and `typed_name` is True if the person
-    has to type the run's name because checkpoints are among them.
+    `argv` is the launch's command, and `environment` the variables that are added for it. `tries`
+    counts the launches of this run that have ended. `why` is a phrase for why it resumes from this
+    step or starts afresh, and `notes` are sentences about differences from the attempt before.
+    `moves` are the paths that are moved aside, and `typed_name` is True if the person has to type
+    the run's name because checkpoints are among them. `expires_m` is when the plan expires, in
+    seconds of the monotonic clock.
     """
 
     asked: Mapping[str, Any]
@@ -153,11 +157,12 @@ class LaunchPlan:
 def make(
     runs: Runs, asked: Mapping[str, Any], *, tries: int = 0, record: Mapping[str, Any] | None = None
 ) -> LaunchPlan:
-    """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is
-    stored in the plan.
+    """Return the plan of what a launch would do now; nothing on the pod is changed. `record` is a
+    table that is only stored in the plan.
 
-    `asked` has the fields of `validation.spec_of`. Its `resume` is a step, None, or "auto" for the
-    newest step that is complete on every side. Its `fresh` moves everything aside. `tries` is how
+    `asked` has the fields that `validation.spec_of` reads, and two more meanings: its `resume` is a
+    step, None to start afresh, or "auto" (the default) for the newest step that is complete on
+    every side, and a true `fresh` moves everything that the run has written aside. `tries` is how
     many launches of this run have ended; it makes the hash of another try differ.
 
     Raises Refused, RunExists, BadConfig, BadRequest, NotApplicable or LaunchFailed; the message
@@ -233,8 +238,8 @@ def spec_in(plan: Mapping[str, Any]) -> LaunchSpec:
 
 
 def free_name(runs: Runs, name: str) -> str:
-    """Return a name that no run of the pod has: `name`, or the part before its final number, with
-    the lowest free number from 2 on, for example "math-2".
+    """Return a name that no run of the pod has: `name` without a number at its end, followed by the
+    lowest free number from 2 on, for example "math-2" for "math".
     """
     stem, dash, number = name.rpartition("-")
     base = stem if dash and number.isdigit() else name
@@ -493,6 +498,8 @@ def _version(config: Path, values: str) -> tuple[str, str]:
 
 
 def must_apply(plan: Mapping[str, Any]) -> None:
-    """Raise NotApplicable if `plan`, a journalled plan, is not that of a launch."""
+    """Raise NotApplicable if `plan`, a plan in the form in which it is journalled, is a playbook's
+    and not a launch's. Do nothing otherwise.
+    """
     if plan.get("playbook") != NAME:
         raise NotApplicable("That plan is a playbook's; confirm it with `playbook run`.")

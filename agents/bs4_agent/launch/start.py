@@ -44,13 +44,13 @@ _SHIM = (
 
 
 def launch(runs: Runs, spec: LaunchSpec, *, key: str, leftovers_ok: bool = False) -> Attempt:
-    """Start the next attempt of `spec.run`, and return it once the launcher's program runs. If an
-    attempt was started with the same `key` before, that one is returned. The logs of the attempt
-    before are archived first, because trainers delete them.
+    """Start the next attempt of `spec.run`, and return it once the launcher's program runs. `key`
+    is the key of the launch's action; if an attempt was started with it before, that attempt is
+    returned. The logs of the earlier attempt are archived first, because trainers delete them.
 
-    Raises RunExists if the run lives, if processes of it are left (unless `leftovers_ok`), or if
-    another live run uses its directories. Raises BadRequest for a bad name, BadConfig if the config
-    cannot be used, and LaunchFailed if the program cannot be started.
+    Raises RunExists if the run lives, if processes of an ended attempt of it are left (unless
+    `leftovers_ok`), or if another live run uses its directories. Raises BadRequest for a bad name,
+    BadConfig if the config cannot be used, and LaunchFailed if the program cannot be started.
     """
     safe_name(spec.run, "run")
     with runs.launch_lock(spec.run):
@@ -93,9 +93,9 @@ def startable(
     runs: Runs, spec: LaunchSpec, *, leftovers_ok: bool = False
 ) -> tuple[list[str], dict[str, str]]:
     """Return (the command's argv, variables to add to the environment) of a launch that could start
-    now; nothing is changed. If it could not, raise the error that says why: RunExists if a run or
-    its processes are in the way, LaunchFailed if a directory or the program is missing, or
-    BadConfig.
+    now; nothing is changed. If it could not start, raise the error that says why: RunExists if a
+    run or, unless `leftovers_ok`, processes of an ended attempt are in the way, LaunchFailed if a
+    directory or the program is missing, or BadConfig if the config cannot be used.
     """
     _refuse_what_runs(runs, spec, leftovers_ok=leftovers_ok)
     if not spec.cwd.is_dir():

@@ -23,9 +23,10 @@ _SECRET = re.compile(
 
 
 def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
-    """Return the launch spec that the body of an action describes. A relative `cwd` is below the
-    home directory, and a relative `output_dir` or `config` below `cwd`. Raises BadRequest, which
-    names the wrong field.
+    """Return the launch spec that `body` describes. Its keys are `run`, `trainer`, `config`, `cwd`,
+    `output_dir`, `resume`, `overrides`, `component`, `processes`, `env` and `container`. A relative
+    `cwd` is below the home directory, and a relative `output_dir` or `config` below `cwd`. Raises
+    BadRequest, whose message names the wrong field.
     """
     trainer = str(body.get("trainer"))
     if trainer not in registry.ids():
@@ -56,9 +57,9 @@ def spec_of(body: Mapping[str, Any]) -> LaunchSpec:
 
 
 def environment(given: object) -> dict[str, str]:
-    """Check the variables that a person adds to a launch, and return them by name. Raises
-    BadRequest if `given` is no table, if a name is no name of a variable, or if a name looks like
-    that of a secret.
+    """Check the environment variables `given` that a person adds to a launch, and return them by
+    name. Raises BadRequest if `given` is no table, if a name is no name of a variable, or if a name
+    looks like that of a secret.
     """
     if not isinstance(given, Mapping):
         raise BadRequest("`env` is no table of names and values; send one.")

@@ -74,9 +74,10 @@ def live(home: Home) -> socket.socket | None:
 
 
 def started(home: Home) -> socket.socket:
-    """Return a connection to the agent of `home`. Start one if none runs, and let an older one be
-    replaced by this code; if the older one refuses, it stays and is used. Raises AgentError if the
-    agent ends at once, does not listen in time or cannot be started, or OSError.
+    """Return a connection to the agent of `home`. Start an agent if none runs, and let an older one
+    be replaced by this code; if the older one refuses, it stays and is used. Raises Busy if another
+    process has been starting the agent for 90 seconds, AgentError if the agent ends at once, does
+    not listen in time or cannot be started, and OSError if a file cannot be used.
     """
     home.create()
     connection = live(home)

@@ -29,9 +29,10 @@ LEAVE_S = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run `boot`: start the installed agent and record when, and by which hook (`--via NAME`). With
-    `--stopping`, tell the agent to end and wait up to 2 seconds; runs are left alone. Return 0 if
-    that succeeded, 3 if not, and 2 for wrong arguments.
+    """Run the command `boot`: start the installed agent, and record when and by which hook
+    (`arguments` is empty or `--via NAME`). With `--stopping`, tell the running agent to end and
+    wait up to 2 seconds; runs are left alone. Return 0 if that succeeded or no agent ran, 3 if not,
+    and 2 for wrong arguments.
     """
     home = Home.from_environment()
     try:

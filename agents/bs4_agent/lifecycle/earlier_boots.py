@@ -45,8 +45,8 @@ def of_an_earlier_life(identity: Identity | None, first: Identity | None) -> boo
 
 
 def began_t(first: Identity) -> float:
-    """Return the wall second at which the pod was last booted or its container last started, from
-    the pod's first process `first`.
+    """Return when the pod was last booted or its container last started, in wall seconds since
+    1970. `first` is the pod's first process, whose start that is.
     """
     return time.time() - (
         time.clock_gettime(time.CLOCK_BOOTTIME) - first.start_ticks / os.sysconf("SC_CLK_TCK")

@@ -169,9 +169,9 @@ def read_record(home: Home) -> Record | None:
 
 
 def claim(home: Home, patience: float = CLAIM_S) -> int:
-    """Make this process the only agent of `home`, and return a descriptor; the claim lasts while it
-    is open. Waits up to `patience` seconds for another agent to release the claim, and then raises
-    Busy.
+    """Make this process the only agent of `home`, and return a file descriptor; the claim lasts
+    while the descriptor is open. Waits up to `patience` seconds for another agent to release the
+    claim, and then raises Busy.
 
     The claim is a lock on a file, because the kernel releases a lock however the agent ends.
     """
@@ -192,10 +192,10 @@ def claim(home: Home, patience: float = CLAIM_S) -> int:
 
 
 def ask_to_leave(record: Record, mine: Build) -> bool:
-    """Ask the agent in `record` to end so that one of the build `mine` takes its place. Return True
-    if it has ended within 10 seconds. Return False if it is inside a step of an action: it ends
-    after that step, or stays if the step takes longer than 60 seconds. Raises AgentError with the
-    agent's reason if it refuses, or OSError if it cannot be reached.
+    """Ask the agent in `record` to end so that an agent of the build `mine` takes its place. Return
+    True if the asked agent has ended within 10 seconds. Return False if it is inside a step of an
+    action: it then ends after that step, or stays if the step takes longer than 60 seconds. Raises
+    AgentError with the asked agent's reason if it refuses, or OSError if it cannot be reached.
     """
     action = {
         "key": ulid(),

@@ -85,16 +85,17 @@ class KernelFeed:
         return ["kernel log is the whole machine's: whose processes it names is not known"]
 
     def driver_events(self, events: Sequence[dict[str, Any]]) -> None:
-        """Take Xid errors that the NVIDIA driver has reported: `index` of the GPU, number `xid`,
-        and `t` in wall seconds. The next `poll` passes them to the live runs if the kernel log is
-        hidden, and drops them otherwise. An event without `index` is ignored. May be called from
-        any thread.
+        """Take Xid errors that the NVIDIA driver has reported. Each has the `index` of the GPU, the
+        error's number `xid`, and its time `t` in wall seconds since 1970. The next `poll` passes
+        them to the live runs if the kernel log is hidden, and drops them otherwise. An event
+        without `index` is ignored. May be called from any thread.
         """
         self._events.extend(event for event in events if event.get("index") is not None)
 
     def poll(self) -> None:
         """Read the new lines of the kernel log, and pass each to the live runs that it concerns. A
-        line concerns a run if it names a process or GPU of ours, or none at all.
+        line concerns a run if it names a process of that run or a GPU of this pod, or if it names
+        neither a process nor a GPU.
         """
         self._tell_events()
         for raw in self._log.read():

@@ -18,9 +18,10 @@ _HAND_OVERS = frozenset({"broadcast", "weights"})
 
 
 def checkpoint_torn(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the newest checkpoint lacks a part and nothing will write it any more:
-    its files have not changed for `quiet_s` seconds (default 120), and the run is over or the
-    trainer has passed that step.
+    """Return a finding if the newest checkpoint lacks a part and nothing will write that part any
+    more, else an empty list. That is so if its files have not changed for `parameters["quiet_s"]`
+    seconds (default 120) and the run is over or the trainer has passed that step. For verl, a
+    newest step above the number in its marker file counts as such a checkpoint, too.
 
     While a run trains, a newest checkpoint with one half is normal, because the orchestrator saves
     minutes before the trainer does.
@@ -66,7 +67,8 @@ def _behind_pointer(run: RunFacts) -> Checkpoint | None:
 
 def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the run resumes from a step whose checkpoint lacks a part (for example
-    the trainer's), and has not made a step yet.
+    the trainer's) and the trainer has not made a step yet, else an empty list. A run that resumes
+    from "the latest" step, without a number, gives no finding. `parameters` is not used.
     """
     if run.resume is None or run.resume < 0 or run.trainer_side.steps or quiet(run):
         return []
@@ -84,8 +86,10 @@ def incomplete_resume_set(facts: Facts, run: RunFacts, parameters: Mapping[str, 
 
 
 def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run resumes from a step of which no checkpoint exists, and has not
-    made a step yet. Typically a person has read the step off a W&B curve.
+    """Return a finding if the run is to resume from a step of which no checkpoint exists and the
+    trainer has not made a step yet, else an empty list. Typically a person has read the step off a
+    W&B curve. A run that resumes from "the latest" step, without a number, gives no finding.
+    `parameters` is not used.
     """
     steps = run.steps
     if (
@@ -113,8 +117,9 @@ def wandb_step(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run was to resume from a checkpoint, but the first step of a side
-    (trainer or orchestrator) is 0 or 1, so that it has begun anew.
+    """Return a finding if the run was to resume from a checkpoint later than step 1, but the first
+    step of a side (trainer or orchestrator) in this attempt is 0 or 1, so that the side has begun
+    anew. Else return an empty list. `parameters` is not used.
     """
     if run.resume is None or run.resume in (0, 1) or quiet(run):
         return []
@@ -144,9 +149,10 @@ def silent_fresh_start(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a 2026-01 run was started afresh in a directory with an earlier run's
-    orchestrator checkpoints, and the trainer has made no step for `after_s` seconds (default 300):
-    it waits for a step of the earlier run. It is for cases in which the step files do not prove
-    that; see `step_desync`.
+    orchestrator checkpoints, so that the trainer waits for a step of that earlier run, else an
+    empty list. While the run lives, `parameters["after_s"]` seconds (default 300) without a step of
+    the trainer must have passed since its training loop began. Cases that the step files prove are
+    found by `step_desync`.
     """
     if (
         run.spec.trainer != "prime-rl-2026-01"
@@ -185,8 +191,9 @@ def stale_checkpoints(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if checkpoints are older than this attempt but no log is: the start of the
-    attempt has deleted the logs of the attempt before.
+    """Return a finding if checkpoints are older than this attempt but no log is, so that the start
+    of the attempt has deleted the earlier logs. Else, or if there is no log at all, return an empty
+    list. `parameters` is not used.
     """
     if run.environment is None or run.environment.logs_kept is not False or quiet(run):
         return []
@@ -214,7 +221,8 @@ def logs_lost(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if a LoRA adapter that the run's settings load lacks its config or its
-    weights.
+    weights, else an empty list. Nothing is found while the adapters have not been scanned.
+    `parameters` is not used.
     """
     if run.environment is None or quiet(run):
         return []
@@ -232,8 +240,9 @@ def adapter_incomplete(facts: Facts, run: RunFacts, parameters: Mapping[str, Any
 
 
 def checkpoints_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the trainer has made `steps` steps (default 5), no checkpoint exists, and
-    the run's settings turn checkpoints off.
+    """Return a finding if the trainer of a live run has made `parameters["steps"]` steps (default
+    5), no checkpoint exists, and the run's settings turn checkpoints off. Else, or if the settings
+    are unknown, return an empty list.
     """
     if (
         run.config is None
@@ -265,10 +274,12 @@ def resume_latest_partial(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
     """Return a finding if a run of the current generation resumed from its newest checkpoint, which
-    has only the orchestrator's half, and the trainer ended because of that.
+    lacks the trainer's half, and a log line reports that the trainer failed because of that. Else
+    return an empty list. `parameters` is not used.
 
     The orchestrator saves earlier than the trainer, and once more while it ends, so the newest
-    checkpoint often lacks the trainer's half. A plain `--resume` takes it all the same.
+    checkpoint often lacks the trainer's half. A plain `--resume` takes that checkpoint all the
+    same.
     """
     if (
         run.spec.trainer != "prime-rl"

@@ -16,8 +16,10 @@ from bs4_agent.detect.facts import Facts, Finding, RunFacts, file_evidence
 
 
 def step_desync(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if files prove that the trainer of a 2026-01 run waits for the rollouts of a
-    step that the orchestrator will never write, because the orchestrator began at another step.
+    """Return a finding if the step files of a 2026-01 run prove that its trainer waits for the
+    rollouts of a step that the orchestrator will never write, because the orchestrator began at
+    another step. Else, or if the run has ended or the trainer has made a step, return an empty
+    list. `parameters` is not used.
     """
     over = run.state in ("ended", "lost")
     if run.spec.trainer != "prime-rl-2026-01" or over or run.stop_requested:

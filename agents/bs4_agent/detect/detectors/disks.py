@@ -17,8 +17,9 @@ _KEEP = ("ckpt.keep_last", "trainer.ckpt.keep_last", "trainer.max_actor_ckpt_to_
 
 
 def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the filesystem that a live run writes to is at least `percent` full
-    (default 98). The next checkpoint fails then, even if none has failed yet.
+    """Return a finding if the filesystem that a live run writes to is at least
+    `parameters["percent"]` percent full (default 98), else an empty list. The next checkpoint fails
+    then, even if none has failed yet. Nothing is found if the filesystem could not be measured.
     """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 98))
     if disk is None or disk.share is None or disk.share < limit or not live(run):
@@ -33,8 +34,9 @@ def disk_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 
 def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the filesystem that a live run writes to is more than `percent` full
-    (default 85).
+    """Return a finding if the filesystem that a live run writes to is more than
+    `parameters["percent"]` percent full (default 85), else an empty list. Nothing is found if the
+    filesystem could not be measured.
     """
     disk, limit = facts.disk(run.name), float(parameters.get("percent", 85))
     if disk is None or disk.share is None or disk.share <= limit or not live(run):
@@ -49,8 +51,11 @@ def disk_high(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fou
 
 def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the filesystem that a live run writes to has less free space than
-    `factor` (default 1.5) times the size of the newest complete checkpoint. Trainers delete an old
-    checkpoint only after the new one is saved, so the new one needs space beside all that exist.
+    `parameters["factor"]` (default 1.5) times the size of the newest complete checkpoint, else an
+    empty list. Nothing is found before the first complete checkpoint or without a measurement.
+
+    Trainers delete an old checkpoint only after the new one is saved, so the new one needs space
+    beside all that exist.
     """
     disk, factor = facts.disk(run.name), float(parameters.get("factor", 1.5))
     newest = run.newest_complete
@@ -78,8 +83,9 @@ def disk_next_checkpoint(facts: Facts, run: RunFacts, parameters: Mapping[str, A
 
 
 def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a run lives and the pod's shared memory (/dev/shm) is at least `percent`
-    full (default 95).
+    """Return a finding if the run lives and the pod's shared memory (/dev/shm) is at least
+    `parameters["percent"]` percent full (default 95), else an empty list. Nothing is found if the
+    shared memory could not be measured.
     """
     shm, limit = facts.shm, float(parameters.get("percent", 95))
     if shm is None or shm.share is None or shm.share < limit or not live(run):
@@ -94,7 +100,9 @@ def shm_full(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Foun
 
 
 def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the filesystem that a live run writes to is mounted read-only."""
+    """Return a finding if the filesystem that a live run writes to is mounted read-only, else an
+    empty list. Nothing is found if that is unknown. `parameters` is not used.
+    """
     disk = facts.disk(run.name)
     if disk is None or disk.read_only is not True or not live(run):
         return []
@@ -108,9 +116,11 @@ def readonly_fs(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> F
 
 
 def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the weights, broadcasts and rollouts of steps whose checkpoint does not
-    exist grow, take more space than all complete checkpoints together, and take at least `percent`
-    of the filesystem (default 10). Every run has some of them; they matter only if they cost space.
+    """Return a finding if the weights, broadcasts and rollouts of steps without a checkpoint take
+    more space than all complete checkpoints together and at least `parameters["percent"]` percent
+    of the filesystem (default 10), and such a directory has grown over the last two checkpoints.
+    Else return an empty list. Every run has some of these files, so they count only if they cost
+    space.
     """
     disk = facts.disk(run.name)
     if (
@@ -143,10 +153,10 @@ def heaps_grow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 
 def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a directory holds more checkpoints than the run's setting keep_last
-    allows. `slack` more are tolerated (default 1), because one may be being written. The trainer's
-    and the orchestrator's directories are counted apart, because 2026-01 deletes old checkpoints in
-    the first only.
+    """Return a finding if a checkpoint directory of a live run holds more steps than its setting
+    keep_last plus `parameters["slack"]` (default 1, because one may be being written), else an
+    empty list. Nothing is found without that setting. The trainer's and the orchestrator's
+    directories are counted apart, because 2026-01 deletes old checkpoints in the trainer's only.
     """
     keep = number(run.setting(*_KEEP))
     if keep is None or keep < 1 or not live(run):
@@ -173,8 +183,10 @@ def keep_last_not_deleting(facts: Facts, run: RunFacts, parameters: Mapping[str,
 
 
 def keep_last_missing(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run's settings do not limit how many checkpoints stay, and the free
-    space does not suffice for those that are saved until the run's last step.
+    """Return a finding if the settings of a live run do not limit how many checkpoints stay, and
+    the free space does not suffice for all that are to be saved until the run's last step. Else
+    return an empty list. The free space, a complete checkpoint, the save interval and the last step
+    must be known. `parameters` is not used.
     """
     if run.config is None or not live(run) or not _saves(run) or run.setting(*_KEEP) is not None:
         return []

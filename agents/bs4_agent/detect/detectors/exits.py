@@ -18,10 +18,12 @@ from bs4_agent.runs.model import Exit
 
 def trainer_exited(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if the driver (main process) of a verl run ended by itself before the work
-    was done: by a signal, with an exit code other than 0, or without the log's final line.
+    was done: by a signal, with an exit code other than 0, or without the log's final line. Else
+    return an empty list. The last lines of the log may arrive up to `parameters["after"]` seconds
+    (default 5) after the end, so nothing is found before that.
 
     The exit code of a run that was started by hand is unknown; then only the missing final line
-    counts. `after` is how many seconds (default 5) the last lines of the log may still take.
+    counts.
     """
     if (
         run.spec.trainer != "verl"
@@ -69,8 +71,9 @@ def _end_of_driver(run: RunFacts) -> Exit | None:
 
 
 def pod_restarted(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the run's newest attempt ended because the pod itself was stopped, and
-    the pod is back. An attempt that had finished or was stopped by us is no finding.
+    """Return a finding if this attempt ended because the pod itself was stopped or rebooted, and
+    the pod is back, else an empty list. An attempt that had finished, or that a person stopped,
+    gives no finding. `parameters` is not used.
     """
     if not run.with_pod or quiet(run) or run.living:
         return []

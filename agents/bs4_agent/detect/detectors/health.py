@@ -31,8 +31,9 @@ _ZERO = 5e-5
 def entropy_collapse(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the policy's entropy was below `low` in each of the last `steps` steps,
-    so that it hardly explores any more. Both limits come from the playbook.
+    """Return a finding if the policy's entropy was below `parameters["low"]` in each of the last
+    `parameters["steps"]` steps, so that it hardly explores any more. Else, or with fewer recorded
+    steps, return an empty list. Both keys must be given.
     """
     low = float(parameters["low"])
     return _persistent(
@@ -48,7 +49,8 @@ def entropy_collapse(
 
 def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if the mismatch KL (between the policy that generates and the one that is
-    trained) was above `high` in each of the last `steps` steps. Both limits come from the playbook.
+    trained) was above `parameters["high"]` in each of the last `parameters["steps"]` steps. Else,
+    or with fewer recorded steps, return an empty list. Both keys must be given.
     """
     high = float(parameters["high"])
     return _persistent(
@@ -64,8 +66,9 @@ def kl_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the gradient norm was above `high` in each of the last `steps` steps.
-    Both limits come from the playbook.
+    """Return a finding if the gradient norm was above `parameters["high"]` in each of the last
+    `parameters["steps"]` steps. Else, or with fewer recorded steps, return an empty list. Both keys
+    must be given.
     """
     high = float(parameters["high"])
     return _persistent(
@@ -81,7 +84,8 @@ def grad_explosion(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if the mean reward, printed with four digits, was 0.0000 in each of the last
-    `zero_steps` steps (from the playbook).
+    `parameters["zero_steps"]` steps (must be given). Else, or with fewer recorded steps, return an
+    empty list.
     """
     return _persistent(
         run,
@@ -96,8 +100,9 @@ def reward_zero(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> S
 
 
 def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding about the first step whose loss or gradient norm is NaN or infinite. With
-    verl, a step with any metric that is NaN counts, too.
+    """Return a finding about the first recorded step whose loss or gradient norm is NaN or
+    infinite, else an empty list. With verl, a step with any metric that is NaN counts, too.
+    `parameters` is not used.
     """
     for key, word in (("loss", "loss"), ("grad_norm", "gradient norm")):
         points = series(run, "trainer", key)
@@ -120,9 +125,12 @@ def nan_loss(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequ
 
 def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if almost no rollouts teach anything, because all rollouts of a group get
-    the same reward. That is so if the share of useful ones was at most `low_percent` in each of the
-    last `steps` steps (both from the playbook). If logs do not show the share, as many warnings
-    about it count, or a mean reward of 1 in each of twice as many steps.
+    the same reward, else an empty list. That is so if the share of useful rollouts was at most
+    `parameters["low_percent"]` percent in each of the last `parameters["steps"]` steps (both must
+    be given).
+
+    If the logs do not show the share, as many warnings of the orchestrator about it as `steps`
+    count, or a mean reward of 1 in each of twice as many steps.
     """
     steps, low = int(parameters["steps"]), float(parameters["low_percent"])
     points = series(run, "orchestrator", "trainable")
@@ -150,9 +158,11 @@ def few_trainable(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the reward does not improve any more. The best mean over `window` steps
-    within the last `plateau_steps` steps is less than `min_gain` above the best one before them. A
-    present mean of at least `solved`, or of 0, is no finding. All limits come from the playbook.
+    """Return a finding if the reward does not improve any more, else an empty list. The best mean
+    reward over `window` steps in a row within the last `plateau_steps` steps is then less than
+    `min_gain` above the best one before them. A mean of the last `window` steps of at least
+    `solved`, or of 0, is no finding. `parameters` must hold these four keys and `stop_steps`, a
+    number of steps that only the finding's text names.
     """
     steps, width = int(parameters["plateau_steps"]), int(parameters["window"])
     points = series(run, "orchestrator", "reward")
@@ -176,9 +186,9 @@ def reward_plateau(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the reward of each of the last `evaluations` evaluations of one training
-    environment was more than `gap` below the mean training reward of the `window` steps before it.
-    All limits come from the playbook.
+    """Return a finding if the reward of each of the last `evaluations` evaluations in one training
+    environment was more than `gap` below the mean training reward of the `window` steps before that
+    evaluation. Else return an empty list. `parameters` must hold these three keys.
     """
     needed, width = int(parameters["evaluations"]), int(parameters["window"])
     gap = float(parameters["gap"])
@@ -206,8 +216,8 @@ def train_eval_gap(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 def no_tool_calls(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
     """Return a finding if vLLM is set to a tool parser that does not fit the model, or if the model
-    has called no tool in the last `steps` steps and their mean reward is at most `reward`. Both
-    limits come from the playbook.
+    has called no tool in the last `parameters["steps"]` steps and their mean reward is at most
+    `parameters["reward"]`. Else return an empty list. Both keys must be given.
     """
     if wrong := _parser(run):
         model, parser, fitting = wrong

@@ -19,9 +19,9 @@ _WORKERS = ("trainer", "rank", "orchestrator", "inference", "engine", "worker", 
 
 def launcher_orphans(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the launcher of a run has ended and left its other processes running, for
-    example after SIGHUP. A launcher that has logged that it ends them, or that one of them failed,
-    is no finding. Steps still come if the last one is less than `steps` usual steps ago (default
-    3); the summary then says so.
+    example after SIGHUP, else an empty list. A launcher that has logged that it ends its processes,
+    or that one of them failed, gives no finding. The finding's summary says if steps still come:
+    the last one is less than `parameters["steps"]` usual steps ago (default 3).
     """
     left = run.alive(*_WORKERS)
     gone = [m for m in run.members if m.component == "launcher"]
@@ -61,8 +61,9 @@ def _moving(facts: Facts, run: RunFacts, steps: float) -> bool:
 
 
 def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the driver of a verl run has ended and processes of its session still
-    live. If one of them is a TaskRunner, the run still works, and there is no finding.
+    """Return a finding if the driver (main process) of a verl run has ended and other processes of
+    that attempt still live, else an empty list. If one of these processes is a TaskRunner, the run
+    still works, and nothing is found. `parameters` is not used.
     """
     if run.spec.trainer != "verl" or not run.over:
         return []
@@ -86,8 +87,9 @@ def ray_leftovers(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`.
-    verl knows none of these values and resumes all the same; `disable` is the right one.
+    """Return a finding if verl's setting trainer.resume_mode is `off`, `false`, `no` or `none`,
+    else an empty list. verl knows none of these four values and resumes all the same; `disable` is
+    the right value. `parameters` is not used.
     """
     if (
         run.spec.trainer != "verl"
@@ -118,8 +120,10 @@ def resume_mode_not_off(facts: Facts, run: RunFacts, parameters: Mapping[str, An
 
 
 def verl_overshoot(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if a verl run has made more steps than were planned for it. verl counts
-    epochs unless trainer.total_training_steps is set.
+    """Return a finding if the last step of a verl run is beyond the number of steps that its
+    setting plan.steps names, and beyond trainer.total_training_steps if that is set. Else, or
+    without plan.steps, return an empty list. verl counts epochs unless total_training_steps is set.
+    `parameters` is not used.
     """
     planned, step = run.setting("plan.steps"), run.trainer_side.last_step
     total = run.setting("trainer.total_training_steps")

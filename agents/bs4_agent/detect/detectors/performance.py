@@ -33,8 +33,8 @@ _GAP_S, _GAP_STEPS = 600.0, 3.0
 
 
 def rollout_share(run: RunFacts, steps: int) -> float | None:
-    """Return the percentage of the time of the last `steps` steps that the trainer spent waiting
-    for rollouts, or None if the logs do not show it.
+    """Return the share of time, in percent, that the trainer spent waiting for rollouts in the last
+    `steps` steps, or None if the logs do not show it for so many steps.
     """
     waits = last(series(run, "trainer", "wait_s"), steps)
     times = last(series(run, "trainer", "time_s"), steps)
@@ -63,10 +63,11 @@ def _from_lines(run: RunFacts, steps: int) -> float | None:
 def rollout_latency_bound(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if latency limits the run: more than `rollout_share` percent of the last
-    `steps` steps were spent waiting for rollouts, while its GPUs are used less than `idle_util`
-    percent or its training environment runs code on a remote executor. All limits come from the
-    playbook.
+    """Return a finding if latency limits the run, else an empty list. That is so if the trainer
+    spent more than `parameters["rollout_share"]` percent of the last `parameters["steps"]` steps
+    waiting for rollouts, while the run's GPUs were used less than `parameters["idle_util"]` percent
+    (mean of ten minutes) or its training environment runs code on a remote executor. All three keys
+    must be given.
     """
     if _bound(run, int(parameters["steps"]), float(parameters["rollout_share"])) is None:
         return []
@@ -99,9 +100,13 @@ def rollout_latency_bound(
 def inference_bottleneck(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if generation limits the run: the trainer waits for rollouts for most of
-    each step, its GPUs are idle, and the inference GPUs are busy. Return one also if all GPUs of
-    the run are little used while steps advance. The limits come from the playbook.
+    """Return a finding if generation limits a running run, else an empty list. That is so if the
+    trainer waited for rollouts for more than `rollout_share` percent of the last `bound_steps`
+    steps, its GPUs were used less than `idle_util` percent and the inference GPUs at least
+    `busy_util` percent (means of ten minutes). Return one also if all these GPUs were used less
+    than `idle_util` percent while steps advance.
+
+    `parameters` must hold these four keys. Nothing is found if the use of the GPUs is unknown.
     """
     serving, training = _mean(facts.gpus, run, _SERVING), _mean(facts.gpus, run, _TRAINING)
     if (
@@ -128,8 +133,10 @@ def inference_bottleneck(
 
 
 def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if a model with fewer than `billions` billion parameters (from the playbook)
-    is served with tensor parallelism, and no GPU of the pod is known to have NVLink.
+    """Return a finding if a model with fewer than `parameters["billions"]` billion parameters (must
+    be given) is served with tensor parallelism, and no GPU of the pod is known to have NVLink. Else
+    return an empty list. The size comes from the model's name; without a size in it nothing is
+    found.
     """
     tp = run.setting(
         "inference.vllm.tensor_parallel_size",
@@ -157,8 +164,9 @@ def tp_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Seque
 
 
 def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if FSDP's offload of parameters or optimizer is on, although the pod's GPUs
-    are of a kind with much memory (H100, H200, B200, GH200). An unknown kind is no finding.
+    """Return a finding if FSDP's offload of parameters or optimizer is on, although a GPU of the
+    pod is of a kind with much memory (H100, H200, B200, GH200), else an empty list. Nothing is
+    found if the kind of the GPUs is unknown. `parameters` is not used.
     """
     keys = sorted(
         key
@@ -178,9 +186,10 @@ def offload_slow(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 def sync_blocks_training(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the run itself uploads its checkpoints (one of its processes is an upload
-    tool), and at least `occurrences` (default 2) unusually long gaps between its steps hold the
-    saving of a checkpoint.
+    """Return a finding if one of the run's own processes is an upload tool, and at least
+    `parameters["occurrences"]` (default 2) unusually long gaps between two of the trainer's steps
+    contain the saving of a checkpoint. Else return an empty list. A gap is unusually long from ten
+    minutes and three usual steps on.
     """
     pace = pace_s(run)
     uploader = next((m for m in run.members if _uploads(m.cmdline)), None)

@@ -25,9 +25,13 @@ def found(
     severity: Severity | None = None,
     role: Role | None = None,
 ) -> list[Finding]:
-    """Return a list with one finding of `failure` about the run. Without `role`, role and severity
-    come from the failure's playbook. `playbook` names another playbook that repairs it. `anchor` is
-    a text that names the first evidence and keeps the incident's id the same.
+    """Return a list with one finding of the failure `failure` (a playbook's id) about the run's
+    attempt. `summary` is a sentence for people. `anchor` is a text that names the first evidence;
+    the incident's id is made from it, so that it must stay the same from scan to scan. `coverage`
+    lists what could not be seen.
+
+    `severity` and `role` None mean that the failure's playbook decides both. `playbook` is the id
+    of another playbook that repairs this case, or None for the failure's own.
     """
     return [
         Finding(
@@ -46,8 +50,9 @@ def found(
 
 
 def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
-    """Return a value (a setting, a reading of the driver, a row of the provider's list) in the form
-    of evidence. `source` says where it comes from, and `file` is the file, if any.
+    """Return a fact that is no log line (a setting, a reading of the driver, a row of the
+    provider's list) in the form of evidence. `source` is where the fact comes from, for example
+    "config", `text` the fact in words, and `file` the path that holds it, or "".
     """
     return {
         "source": source,
@@ -61,8 +66,9 @@ def as_evidence(source: str, text: str, file: str = "") -> dict[str, Any]:
 
 
 def setting(run: RunFacts, key: str, text: str) -> dict[str, Any]:
-    """Return a setting of the run in the form of evidence: its key, what `text` says about it, and
-    the run's config file.
+    """Return the setting `key` of the run in the form of evidence. Its text is the key followed by
+    `text`, which says what the value is or what is wrong with it; its file is the run's config
+    file.
     """
     return as_evidence("config", f"{key}: {text}", str(run.spec.config_path))
 
@@ -87,12 +93,14 @@ def number(value: Any) -> float | None:
 
 
 def quiet(run: RunFacts) -> bool:
-    """Return True if the run finished well or a person is stopping it, so that detectors report
-    nothing.
+    """Return True if the run finished well or a stop of ours was ordered, so that what happens to
+    it is no failure.
     """
     return run.good_end or run.stop_requested
 
 
 def live(run: RunFacts) -> bool:
-    """Return True if the run is starting or running, has not finished and is not being stopped."""
+    """Return True if the run is starting or running and has neither finished well nor been ordered
+    to stop.
+    """
     return run.state in ("starting", "running") and not quiet(run)

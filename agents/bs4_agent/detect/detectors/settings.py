@@ -35,8 +35,9 @@ _KEYS_TOLD = 8
 
 def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the settings give inference and trainer the same GPU and let inference
-    take more than the share `utilization` of its memory (default 0.5). A run that has made two
-    steps and found enough memory is no finding.
+    take more than the share `parameters["utilization"]` (0 to 1, default 0.5) of its memory. Else,
+    or if the settings are unknown, return an empty list. A run whose trainer has made two steps,
+    without a log line about missing GPU memory, gives no finding.
     """
     if quiet(run) or run.config is None:
         return []
@@ -68,12 +69,13 @@ def shared_gpu_budget(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 
 def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the model seems too big for the GPUs: inference or the trainer would need
-    more than `percent` of a GPU's memory (default 90). The number of parameters comes from the
-    model's name.
+    """Return a finding if inference or the trainer would need more than `parameters["percent"]`
+    percent (default 90) of the memory of the pod's smallest GPU on each of its GPUs, else an empty
+    list. The number of parameters comes from the model's name; without one in it, or for a
+    quantised model or a run that has made a step, nothing is found.
 
     The estimate is BF16 weights and 15 % more for inference, and FP32 weights for the trainer, each
-    divided by its number of GPUs. A quantised model, or a run that has made a step, is no finding.
+    divided by the number of GPUs that hold the weights.
     """
     name = str(
         run.setting("model.name", "trainer.model.name", "actor_rollout_ref.model.path") or ""
@@ -111,8 +113,9 @@ def model_too_big(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) ->
 
 
 def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run's settings have a key that begins with `curriculum_`. No training
-    environment reads such a key, so it has no effect.
+    """Return a finding if the last part of a key in the run's settings begins with `curriculum_`,
+    else an empty list. No training environment reads such a key, so it has no effect. `parameters`
+    is not used.
     """
     keys = sorted(
         key for key in run.config or {} if key.rsplit(".", 1)[-1].startswith("curriculum_")
@@ -126,7 +129,8 @@ def curriculum_noop(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the trainer of a 2026-01 run has refused the run's config since this
-    attempt began. It writes the reason to configs/error.txt.
+    attempt began, and has made no step, else an empty list. The refusal is read from
+    configs/error.txt, into which the trainer writes its reason. `parameters` is not used.
     """
     around = run.environment
     if (
@@ -150,7 +154,9 @@ def run_rejected(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> 
 
 
 def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if another live run of this pod writes to the same run directory."""
+    """Return a finding if another live run of this pod writes to the same run directory as this
+    live run, else an empty list. `parameters` is not used.
+    """
     if not live(run) or run.spec.component != "rl":
         return []
     directory = run.layout.run_dir
@@ -169,9 +175,9 @@ def run_dir_collision(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 
 def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return one finding if the command line of any of the run's processes shows a credential,
-    because every user of the machine can read command lines. Processes that have ended count too
-    while the run lives. The evidence names the option and the process and never holds the
-    credential.
+    because every user of the machine can read command lines, else an empty list. While the run
+    lives, its ended processes count, too. The evidence names the option and the process and never
+    holds the credential. `parameters` is not used.
     """
     showing: dict[Exposed, list[Member]] = {}
     for member in sorted(run.members, key=lambda member: not member.alive):
@@ -200,9 +206,10 @@ def secrets_exposed(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) 
 
 
 def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
-    """Return a finding if the run writes somewhere else than this pod's records say: it has run for
-    `after_s` seconds (default 180) and none of its logs is in its output directory. Return one also
-    if steps of it lie under two prefixes in the store.
+    """Return a finding if the run writes somewhere else than this pod's records say, else an empty
+    list. That is so if the run has been running for `parameters["after_s"]` seconds (default 180)
+    and none of its logs is where it should be. It is also so if steps of the run lie under two
+    prefixes in the store, as the list `remote` of `facts.console` shows.
     """
     rows = facts.rows("remote", run)
     prefixes = sorted({str(row["prefix"]) for row in rows if row.get("prefix")})
@@ -233,8 +240,9 @@ def path_drift(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Fo
 
 def phase_switch_lineage(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Found:
     """Return a finding if the run resumes, but its model, adapter or W&B run has another name in
-    the settings than in the attempt before. The adapter is then not loaded, or the curves on W&B
-    break in two.
+    the settings than in the earlier attempt that last recorded these names. Else, or if either
+    names are unknown, return an empty list. The adapter is then not loaded, or the curves on W&B
+    break in two. `parameters` is not used.
     """
     around = run.environment
     if (

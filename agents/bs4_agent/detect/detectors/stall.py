@@ -59,9 +59,11 @@ class _Silent:
 
 
 def run_stalled(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding (role symptom) if a side of a live run has been silent for longer than the
-    run's usual steps and the present phase (a checkpoint, an evaluation) explain. `steps` is how
-    many usual steps a silence may last (default 2.8). Finished runs are not judged.
+    """Return a finding (role symptom) if a side of a live run (trainer or orchestrator) has been
+    silent for longer than the run's usual steps and its present phase (for example a checkpoint)
+    explain, or one of its processes is stopped by a signal. Else return an empty list.
+    `parameters["steps"]` is how many usual steps a silence may last (default 2.8); before the first
+    step a fixed time counts.
     """
     if (
         run.state not in ("starting", "running")

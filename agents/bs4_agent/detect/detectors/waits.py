@@ -15,10 +15,11 @@ _BARRIER_LOW_S = 30.0
 def async_barrier_wait(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding (role symptom) if the orchestrator of a 2026-01 run has waited at its
-    barrier for the trainer's next step for more than `steps` of the trainer's usual steps (from the
-    playbook) and for at least 30 seconds. Time in which the trainer saves a checkpoint does not
-    count.
+    """Return a finding (role symptom) if the orchestrator of a running run has waited at its
+    barrier for the trainer's next step for at least `parameters["steps"]` usual steps of the
+    trainer (must be given) and at least 30 seconds. Else return an empty list. Time in which the
+    trainer saves a checkpoint does not count. Nothing is found while the usual length of a step is
+    unknown.
     """
     pace = pace_s(run)
     if run.state != "running" or run.good_end or run.stop_requested or pace is None:
@@ -56,9 +57,9 @@ def async_barrier_wait(
 
 
 def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding (role symptom) if the packer of a 2026-01 run, which waits for rollouts for
-    the trainer, has timed out more than `times` times (from the playbook) since the trainer's last
-    step.
+    """Return a finding (role symptom) if the trainer's packer, which waits for rollouts, has logged
+    more than `parameters["times"]` timeouts (must be given) since the trainer's last step, else an
+    empty list.
     """
     timeouts: list[LogEvent] = []
     for event in run.events:
@@ -91,8 +92,9 @@ def packer_starved(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -
 
 
 def drain_deadlock(facts: Facts, run: RunFacts, parameters: Mapping[str, Any]) -> Sequence[Finding]:
-    """Return a finding if the orchestrator of a current-generation run has paused until it gets a
-    new policy from the trainer, and the trainer has finished or is gone, so that none will come.
+    """Return a finding if the orchestrator of a run that is not over has paused until the trainer
+    gives it a new policy, and the trainer has finished or is gone, so that no new policy will come.
+    Else return an empty list. `parameters` is not used.
     """
     if run.good_end or run.stop_requested or run.over:
         return []
@@ -140,9 +142,10 @@ def _trainer_gone(run: RunFacts) -> bool:
 def nccl_startup_hang(
     facts: Facts, run: RunFacts, parameters: Mapping[str, Any]
 ) -> Sequence[Finding]:
-    """Return a finding if the run sends weights over NCCL, neither side has made a step, and the
-    last thing that was logged is the beginning of the first transfer. How long the transfer may
-    take is the playbook's hold time.
+    """Return a finding if a running run sends weights over NCCL, neither side has made a step, and
+    the orchestrator's last sign of work is the beginning of a weight transfer. Else return an empty
+    list. The transfer may take as long as the playbook's hold time, which the engine applies.
+    `parameters` is not used.
     """
     if (
         run.state != "running"
