@@ -363,9 +363,10 @@ _STEP = Shape({"side": name, "step": step}, {"attempt": attempt, "log_t": wall, 
 
 
 def check(stream: str, record: Any) -> Record:
-    """Check a record from the stream `journal`, `telemetry` or `steps/<run>`, and return it. Its
-    texts are changed in place so that each is one line without characters that a terminal acts on.
-    Raises RecordRefused if an agent would not write such a record to that stream.
+    """Check a record from the stream `journal`, `telemetry` or `steps/<run>`, and return it with
+    each text on one line and without characters that a terminal acts on. A record without such
+    characters is returned as it is. Raises RecordRefused if an agent would not write such a record
+    to that stream.
     """
     if not isinstance(record, dict):
         raise RecordRefused("it is not a JSON object")
@@ -381,11 +382,7 @@ def check(stream: str, record: Any) -> Record:
     if isinstance(prose, str):
         # What a person wrote in a note may have lines.
         harmless["text"] = printable(prose)
-    if harmless is not record:
-        record.clear()
-        record.update(harmless)
-    checked: Record = record
-    return checked
+    return harmless
 
 
 def one_line_each(value: Any) -> Any:
