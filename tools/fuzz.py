@@ -78,12 +78,17 @@ def fuzz(
     directory: Path,
     *,
     seed: int,
+    inputs: int | None = None,
     root: Path = ROOT,
     environment: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Fuzz one target of the tree at `root` for `seconds`. Raises FuzzerFailed."""
+    """Fuzz one target of the tree at `root` for `seconds`, or with `inputs` inputs if that is
+    earlier. Raises FuzzerFailed.
+    """
     shutil.rmtree(directory / "found", ignore_errors=True)
     words = [target, str(seconds), str(directory), str(seed)]
+    if inputs is not None:
+        words.append(str(inputs))
     try:
         done = subprocess.run(
             [sys.executable, "-m", "tests.fuzz.engine", *words],

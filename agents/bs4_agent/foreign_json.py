@@ -18,6 +18,9 @@ NESTING_LIMIT = 64
 #: Larger integers are not exact in JSON parsers that know only floating point. No step, count or
 #: time is as large.
 EXACT_INTEGER = 1 << 53
+#: The latest time that a record may hold: a wall second of the year 5138. Later ones come from
+#: broken clocks or other units, and Python's calendar ends in 9999.
+TIME_MOST = 1e11
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', re.DOTALL)
 _DEPTH = {"[": 1, "{": 1, "]": -1, "}": -1}
@@ -80,6 +83,14 @@ def finite(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def wall_second(value: Any) -> float | None:
+    """Return a JSON number that is a time, as seconds since 1970. Return None if `value` is no
+    number, or a time before 1970 or after the year 5138.
+    """
+    found = finite(value)
+    return found if found is not None and 0 <= found <= TIME_MOST else None
 
 
 def number(value: Any) -> float | str | None:

@@ -1,4 +1,5 @@
-"""Fuzz one target: `python -m tests.fuzz.engine TARGET SECONDS DIRECTORY SEED`.
+"""Fuzz one target: `python -m tests.fuzz.engine TARGET SECONDS DIRECTORY SEED [INPUTS]`. It ends
+after SECONDS, or after INPUTS inputs if that is earlier.
 
 atheris guides the search by what code an input reaches, if it is installed. Otherwise hypothesis
 makes the inputs, with the same seeds and the same changes. The last line of standard output is
@@ -37,12 +38,27 @@ Feed = Callable[[bytes], None]
 
 def main() -> int:
     name, seconds, place, seed = sys.argv[1:5]
+    limit = Limit(float(seconds), int(sys.argv[5]) if len(sys.argv) > 5 else None)
     directory = Path(place)
     (directory / "found").mkdir(parents=True, exist_ok=True)
     (directory / "reached").mkdir(exist_ok=True)
     if importlib.util.find_spec("atheris") is None:
-        return _with_hypothesis(name, float(seconds), directory, int(seed))
-    return _with_atheris(name, float(seconds), directory, int(seed))
+        return _with_hypothesis(name, limit, directory, int(seed))
+    return _with_atheris(name, limit, directory, int(seed))
+
+
+class Limit:
+    """When to end: `seconds` from now, or after `inputs` inputs (None: any number)."""
+
+    def __init__(self, seconds: float, inputs: int | None) -> None:
+        self._end = time.monotonic() + seconds
+        self._inputs = inputs
+
+    def reached(self, inputs: int) -> bool:
+        """Return True if it is time to end. `inputs` is how many inputs have been tried."""
+        if self._inputs is not None and inputs >= self._inputs:
+            return True
+        return time.monotonic() > self._end
 
 
 class Counted:
@@ -70,7 +86,7 @@ class Counted:
         print(f"found: {self._found / name}", file=sys.stderr, flush=True)
 
 
-def _with_atheris(name: str, seconds: float, directory: Path, seed: int) -> int:
+def _with_atheris(name: str, limit: Limit, directory: Path, seed: int) -> int:
     import atheris
 
     with atheris.instrument_imports(include=_GUIDES):
@@ -80,11 +96,10 @@ def _with_atheris(name: str, seconds: float, directory: Path, seed: int) -> int:
     seeds.mkdir(exist_ok=True)
     for number, data in enumerate(target.SEEDS):
         (seeds / str(number)).write_bytes(data)
-    end = time.monotonic() + seconds
 
     def one(data: bytes) -> None:
         # libFuzzer looks at its own time only between inputs that reach something new.
-        if time.monotonic() > end:
+        if limit.reached(counted.inputs):
             counted.tell()
             _leave(0)
         try:
@@ -125,7 +140,7 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> int:
+def _with_hypothesis(name: str, limit: Limit, directory: Path, seed: int) -> int:
     import hypothesis
     from hypothesis import strategies as st
 
@@ -136,7 +151,6 @@ def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> i
     )
     again = st.builds(mutate, changed, st.just(LONGEST), st.integers(0, 1 << 31))
     last = b""
-    end = time.monotonic() + seconds
 
     @hypothesis.settings(
         max_examples=_BATCH,
@@ -147,7 +161,7 @@ def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> i
     @hypothesis.given(st.one_of(changed, again, st.binary(max_size=2_000)))
     def batch(data: bytes) -> None:
         nonlocal last
-        if time.monotonic() > end:
+        if limit.reached(counted.inputs):
             return
         last = data
         # If the input ends the process, this is what is left of it.
@@ -155,7 +169,7 @@ def _with_hypothesis(name: str, seconds: float, directory: Path, seed: int) -> i
         counted(data)
 
     number = seed
-    while time.monotonic() < end:
+    while not limit.reached(counted.inputs):
         try:
             hypothesis.seed(number)(batch)()
         # Whatever it is, it is what was looked for.

@@ -306,7 +306,8 @@ class Trainer(Protocol):
     def metrics_record(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the numbers in one row of the metrics file under the keys of a record of the
         stream steps/<run>: `side`, `step`, `log_t` (a wall second), and a key for each number that
-        the row has. Return None if the row has none of the numbers that such a record can have.
+        the row has. Return None if the row has none of the numbers that such a record can have,
+        or if its time is no possible wall second.
         """
 
     def inference_url(self, spec: LaunchSpec) -> str:

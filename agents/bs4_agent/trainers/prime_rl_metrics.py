@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from bs4_agent.foreign_json import finite, integer, number
+from bs4_agent.foreign_json import finite, integer, number, wall_second
 
 #: A key of the file, the key of a steps record, and the factor to its unit.
 _TRAINER = {
@@ -59,9 +59,10 @@ _TRAINER_ONLY = (
 def record(row: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the numbers in one row of metrics.jsonl under the keys of a record of the stream
     steps/<run>: `side`, `step`, `log_t` (a wall second) and so on. Return None for a row that has
-    none of them, such as one about evaluations or the machine.
+    none of them, such as one about evaluations or the machine, and for one whose time is no
+    possible wall second.
     """
-    step, wall = integer(row.get("step")), finite(row.get("time"))
+    step, wall = integer(row.get("step")), wall_second(row.get("time"))
     if step is None or wall is None:
         return None
     if not row.keys().isdisjoint(_ORCHESTRATOR_ONLY):

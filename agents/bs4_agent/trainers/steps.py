@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bs4_agent.foreign_json import ForeignJsonError, loads
+from bs4_agent.foreign_json import ForeignJsonError, loads, wall_second
 from bs4_agent.trainers.base import Event, Trainer
 from bs4_agent.trainers.lines import Clock
 
@@ -127,11 +127,9 @@ class StepReader:
         the lines between two steps show that a day has passed.
         """
         line = self._trainer.parse_line(source, raw)
-        wall = (
-            line.timestamp
-            if line.timestamp is not None
-            else self._date(source, attempt, line.clock, near)
-        )
+        wall = wall_second(line.timestamp)
+        if wall is None:
+            wall = self._date(source, attempt, line.clock, near)
         event = self._trainer.event(source, line)
         if event is None or event.kind not in ("step", "eval") or event.step is None:
             return []

@@ -64,6 +64,17 @@ def test_without_an_anchor_there_is_no_date_unless_the_line_has_one() -> None:
     assert record["log_t"] == datetime(2026, 11, 20, 21, 37, 7, tzinfo=UTC).timestamp()
 
 
+@pytest.mark.parametrize("date", ["1969-12-31T23:59:59Z", "9999-12-31T23:59:59-01:00"])
+def test_a_date_that_no_wall_clock_shows_is_no_date(date: str) -> None:
+    """The time of day in the line counts instead, as in a line without a date."""
+    message = step_line("prime-rl", "trainer", 1).decode().partition("SUCCESS")[2].strip()
+    line = json.dumps({"timestamp": date, "level": "SUCCESS", "message": message})
+    reader = StepReader(registry.get("prime-rl"), "demo", tz=0)
+    reader.anchor(1, START)
+    [record] = reader.feed("trainer", line.encode(), "1:0", 1)
+    assert record["log_t"] == START + 599
+
+
 def test_a_clock_that_is_no_time_is_passed_over() -> None:
     reader = StepReader(registry.get("prime-rl"), "demo", tz=0)
     reader.anchor(1, START)
@@ -223,6 +234,8 @@ def test_metrics_may_come_before_the_line() -> None:
         b"{}",
         b'{"step": 1}',
         b'{"step": true, "time": 1, "optim/lr": 1}',
+        b'{"step": 1, "time": -1, "optim/lr": 1}',
+        b'{"step": 1, "time": 1e12, "optim/lr": 1, "time/step": 1}',
         b'{"step": 1, "time": 2, "eval/x": 3}',
         b'{"step": 1, "time": 2, "system/x": 3}',
         b'{"a":' * 50_000,

@@ -34,6 +34,10 @@ SEEDS = [
     b'{"step":3,"data":{"actor/pg_loss":0.5,"timing_s/step":1.0,"perf/time_per_step":1.0}}\n',
     b"(TaskRunner pid=16292) step:2 - global_seqlen/min:538646.000 - actor/kl_loss:0.001 - "
     b"actor/grad_norm:0.069 - perf/mfu/actor:1.018 - timing_s/step:96.551\n",
+    b'{"timestamp": "1969-12-31T23:59:59Z", "level": "SUCCESS", "message": "Step 3 | Time: 0.40s | '
+    b'Loss: 0.1"}\n',
+    b'{"timestamp": "9999-12-31T23:59:59-01:00", "level": "SUCCESS", "message": "Step 4 | '
+    b'Time: 0.40s | Loss: 0.1"}\n',
     b'{"timestamp": "2026-01-01T00:00:00", "level": "INFO", "message": "Step 3 | Time: 0.40s | '
     b'Loss: 0.1", "module": "train", "extra": {"a": 1}}\n',
     b'{"timestamp": "2026-01-01T00:00:00Z", "level": "INFO", "type": "progress", "desc": "x", '

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bs4_agent.foreign_json import EXACT_INTEGER, TIME_MOST
 from bs4_console.printable import one_line, printable
 
 Record = dict[str, Any]
@@ -24,10 +25,6 @@ NAME_BYTES = 200
 TEXT_LENGTH, ENTRIES = 65_536, 10_000
 #: The highest step of a run, number of an attempt, and number of steps of one action.
 STEP_MOST, ATTEMPT_MOST, ACTION_STEP_MOST = 1_000_000_000, 1_000_000, 1_000
-#: Wall seconds of the year 5138. Python's calendar ends in 9999.
-TIME_MOST = 1e11
-#: Larger integers are not exact in other JSON parsers.
-_EXACT = 1 << 53
 
 
 class RecordRefused(ValueError):
@@ -41,7 +38,7 @@ def number(value: Any) -> bool:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return False
     if isinstance(value, int):
-        return abs(value) <= _EXACT
+        return abs(value) <= EXACT_INTEGER
     return math.isfinite(value)
 
 
