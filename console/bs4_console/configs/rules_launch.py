@@ -5,6 +5,7 @@ the file. Such a rule is checked only if the option that it needs is given.
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import shlex
 from collections.abc import Iterator
@@ -242,8 +243,8 @@ def _checkpoints(view: View, root: File) -> list[Checkpoint]:
     """Return the checkpoints in the run's directory, judged by markers and content as a resume
     judges them: by the agent's own code.
     """
-    parent, output = root.parent.absolute(), root.absolute()
-    overrides = []
+    output = File(os.path.abspath(root))  # noqa: PTH100 - a link keeps its name, and `..` goes
+    parent, overrides = output.parent, []
     if not january(view):
         output, overrides = parent, ["--run.dir", output.name]
         # Checkpoints in another directory are not in the run directory that was given, and their

@@ -1,36 +1,60 @@
-"""YAML that a person or somebody else wrote, read within a limit of nesting.
+"""YAML that a person or somebody else wrote, read within limits of nesting and size.
 
 libyaml's loader recurses in C: a text of 30,000 open brackets ends Python with a segmentation fault
 (PyYAML 6.0.3, measured). Its parser of events does not recurse, so depth is counted there first.
+Nine lines of aliases of aliases stand for 10**9 values, which the checks of a playbook would visit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
 #: Levels. A playbook nests about eight deep.
 NESTING_LIMIT = 64
+#: Values in a text, with those that an alias (`*name`) repeats. A playbook has a few hundred.
+VALUES_LIMIT = 100_000
 
 
-class NestedTooDeeply(yaml.YAMLError):
-    """Raised for a YAML text that nests deeper than NESTING_LIMIT levels."""
+class TooLarge(yaml.YAMLError):
+    """Raised for a YAML text that nests deeper than NESTING_LIMIT levels, or that stands for more
+    than VALUES_LIMIT values because its aliases repeat parts of it.
+    """
 
 
 def load(text: str) -> Any:
     """Return the value that a YAML text stands for. Raises yaml.YAMLError if the text is not YAML,
-    or nests too deeply.
+    nests too deeply or stands for too many values.
 
     libyaml is used if it is installed, because it is ten times as fast.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > NESTING_LIMIT:
-            raise NestedTooDeeply(f"It nests deeper than {NESTING_LIMIT} levels.")
+    _check(yaml.parse(text, Loader=loader))
     return yaml.load(text, Loader=loader)  # noqa: S506
+
+
+def _check(events: Iterable[yaml.Event]) -> None:
+    """Raise TooLarge if the events are those of a text that is too large."""
+    values = 0
+    named: dict[str | None, int] = {}
+    open_parts: list[tuple[str | None, int]] = []
+    for event in events:
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, before = open_parts.pop()
+            named[anchor] = values - before
+        elif isinstance(event, yaml.AliasEvent):
+            if any(anchor == event.anchor for anchor, _ in open_parts):
+                raise TooLarge(f"*{event.anchor} stands inside the part that it repeats.")
+            values += named.get(event.anchor, 0)
+        elif isinstance(event, yaml.NodeEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
+                open_parts.append((event.anchor, values))
+            else:
+                named[event.anchor] = 1
+            values += 1
+        if len(open_parts) > NESTING_LIMIT:
+            raise TooLarge(f"It nests deeper than {NESTING_LIMIT} levels.")
+        if values > VALUES_LIMIT:
+            raise TooLarge(f"Its aliases repeat so much that it has over {VALUES_LIMIT:,} values.")

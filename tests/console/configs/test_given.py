@@ -47,7 +47,9 @@ def test_a_marker_alone_makes_no_step_whole(tmp_path: Path) -> None:
     assert "No step is complete" in item.fix
 
 
-def test_a_step_of_the_current_generation_needs_both_halves(tmp_path: Path) -> None:
+def test_a_step_of_the_current_generation_needs_both_halves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "outputs" / "practice-1"
     for part, files in (
         ("trainer", (".metadata", "__0_0.distcp")),
@@ -59,6 +61,8 @@ def test_a_step_of_the_current_generation_needs_both_halves(tmp_path: Path) -> N
             path.write_text("__0_0.distcp")
     resume10 = changed(NEW, ("max_steps = 1000\n", "max_steps = 1000\n[resume]\nstep = 10\n"))
     assert "R20" not in ids(tmp_path, NEW, resume10, run_dir=root)
+    monkeypatch.chdir(root / "checkpoints")
+    assert "R20" not in ids(tmp_path, NEW, resume10, run_dir=Path(".."))
     elsewhere = resume10.replace("keep_last = 3", 'keep_last = 3\noutput_dir = "/elsewhere"')
     assert "R20" not in ids(tmp_path, NEW, elsewhere, run_dir=root), (
         "the directory that was given is the one that is looked at"

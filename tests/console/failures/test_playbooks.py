@@ -15,6 +15,7 @@ import yaml
 
 from bs4_agent.playbooks.compiled import Library
 from bs4_console.errors import UsageError
+from bs4_console.failures import nested_yaml
 from bs4_console.failures.playbooks import compile_all, lint
 
 BASE: dict[str, Any] = {
@@ -183,3 +184,32 @@ def test_a_file_that_nests_too_deeply_is_refused(tmp_path: Path, piece: str) -> 
     )
     assert done.returncode == 0, done.stderr[-500:]
     assert "deep.yaml: is not YAML: It nests deeper than 64 levels" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "a0: &a0 [x, x]\n"
+            + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)),
+            "Its aliases repeat so much that it has over 100,000 values",
+        ),
+        ("id: &a [x, *a]\n", "*a stands inside the part that it repeats"),
+    ],
+)
+def test_a_file_that_repeats_itself_without_end_is_refused(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    root = library(tmp_path, BASE)
+    (root / "family" / "again.yaml").parent.mkdir(exist_ok=True)
+    (root / "family" / "again.yaml").write_text(text)
+    _, problems = lint(root)
+    assert any(why in problem.message for problem in problems), problems
+
+
+def test_an_alias_that_repeats_little_is_read() -> None:
+    assert nested_yaml.load("a: &a {b: [1, &c 2]}\nd: *a\ne: *c\n") == {
+        "a": {"b": [1, 2]},
+        "d": {"b": [1, 2]},
+        "e": 2,
+    }

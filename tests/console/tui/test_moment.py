@@ -45,6 +45,15 @@ async def test_a_moment_without_a_sample_says_so() -> None:
         assert "no sample of that moment is kept here" in panel(app, "#gpus")
 
 
+async def test_the_prompt_for_a_time_says_what_can_be_typed() -> None:
+    session = fixtures.healthy()
+    app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await drive(pilot, [session], ("enter",))
+        app.screen.do_time("")
+        await until(pilot, lambda: "the number of a step" in panel(app, "#offers"))
+
+
 async def test_back_to_now() -> None:
     session = fixtures.healthy()
     app: Any = ConsoleApp(fixtures.fleet(session), clock=fixtures.CLOCK)

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from bs4_console.tui import commands, status
 from bs4_console.tui.widgets.bars import KeyBar, TopBar
 from bs4_console.tui.widgets.panel import Panel
-from bs4_console.tui.widgets.prompt import Completer, Prompt
+from bs4_console.tui.widgets.prompt import Completer, Prompt, PromptKind
 
 if TYPE_CHECKING:
     from bs4_console.pods.session import PodSession
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 #: The prompt that asks for a note.
-NOTE = "note "
+NOTE: PromptKind = "note "
 
 
 @dataclass(frozen=True)
@@ -255,7 +255,7 @@ class ConsoleScreen(Screen[None]):
         """Return the prompt at the bottom of the screen, open or not."""
         return self.query_one(Prompt)
 
-    def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+    def ask(self, kind: PromptKind, initial: str = "", complete: Completer | None = None) -> None:
         """Open the prompt at the bottom of the screen. `kind` is what is typed in it, and stands
         before the text, for example "/" for a filter. `initial` is the text at first. `complete`
         returns the texts that Tab offers for the text so far; None offers nothing.

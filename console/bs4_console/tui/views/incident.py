@@ -127,7 +127,8 @@ def _explained(explanation: str, role: str, steps: Sequence[str], width: int) ->
     if explanation:
         yield from fold(explanation, width, role)
     for number, step in enumerate(steps, 1):
-        yield from hanging([(f"{number}. ", "dim")], fold(step, width - 3), 3)
+        indent = len(str(number)) + 2
+        yield from hanging([(f"{number}. ", "dim")], fold(step, width - indent), indent)
 
 
 def _by_hand(text: PlaybookText | None, width: int) -> list[Line]:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from bs4_console.tui.clock import Clock
     from bs4_console.tui.screens.base import ConsoleScreen as Beside
     from bs4_console.tui.time_cursor import TimeCursor
+    from bs4_console.tui.widgets.prompt import PromptKind
 else:
     Beside = object
 
 #: The prompt that asks for a moment.
-AT = "at "
+AT: PromptKind = "at "
 #: Seconds that earlier and later move if there are no steps.
 MINUTE = 60.0
 #: Times are differences of clocks, so times this close in seconds are equal.

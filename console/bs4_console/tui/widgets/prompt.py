@@ -20,14 +20,14 @@ from bs4_console.tui.styled_text import Line, cut
 from bs4_console.tui.widgets.panel import Panel
 
 Completer = Callable[[str], Sequence[str]]
-PromptKind = Literal[":", "/", "hide ", "find ", "highlight ", "note ", "go "]
+PromptKind = Literal[":", "/", "hide ", "find ", "highlight ", "note ", "go ", "at "]
 """What the line is opened for, as it stands before the cursor."""
 #: Kinds whose initial text is selected: a letter replaces it, an arrow keeps it.
 SELECTED = ("find ",)
 #: Most offers that are shown.
 OFFERED = 12
 
-HINTS = {
+HINTS: dict[PromptKind, str] = {
     ":": "type a command, Tab completes, Enter runs it, Esc leaves",
     "/": (
         "show what matches; ! in front hides it; && joins several; Enter keeps it, Esc takes it "
@@ -40,6 +40,7 @@ HINTS = {
     "highlight ": "keep what matches marked; && joins several; empty marks nothing",
     "note ": "a line for the pod's journal, with your name; Enter writes it there, Esc leaves",
     "go ": "a line 12345, 50%, a time 21:14:05, -5m or +1h from here, 2026-11-20 21:14",
+    "at ": "a time 21:14, -15m or +1h from there, the number of a step, or now",
 }
 
 
@@ -117,7 +118,7 @@ class Prompt(Vertical):
 
     def __init__(self) -> None:
         super().__init__()
-        self.kind = ""
+        self.kind: PromptKind = ":"
         self._initial = ""
         self._complete: Completer = lambda text: ()
         self._history: dict[str, list[str]] = {}
@@ -147,7 +148,7 @@ class Prompt(Vertical):
         """Return the prompt's input field."""
         return self.query_one(PromptInput)
 
-    def ask(self, kind: str, initial: str = "", complete: Completer | None = None) -> None:
+    def ask(self, kind: PromptKind, initial: str = "", complete: Completer | None = None) -> None:
         """Open the prompt and give it the focus. `kind` is what is typed in it, and stands before
         the text, for example "/" for a filter. `initial` is the text at first. `complete` returns
         the texts that Tab offers for the text so far; None offers nothing.
@@ -241,7 +242,7 @@ class Prompt(Vertical):
         for offer in offers[:OFFERED]:
             line.append((f"{_last(offer, self.field.value)}  ", "accent"))
         if not offers:
-            line += [(HINTS.get(self.kind, ""), "dim")]
+            line += [(HINTS[self.kind], "dim")]
         self.query_one("#offers", Panel).show([cut(line, self._width)])
 
 
