@@ -98,7 +98,8 @@ def _links(directory: Path, of: Path) -> Path:
 
 def repository(root: Path) -> Path:
     """Make the directory of the project's git repository below `root`, write the project's files
-    without its configs into it, and return the directory. `commit` makes a repository of it.
+    into that directory (but no configs), and return the directory. `commit` makes a repository of
+    the files.
     """
     directory = root / "remote" / "prime-rl"
     (directory / "configs").mkdir(parents=True, exist_ok=True)

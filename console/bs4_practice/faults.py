@@ -76,7 +76,7 @@ while True:
 
 def component(process: Process) -> str | None:
     """Return which of `COMPONENTS` a process of the miniature is, by its title or command line, or
-    None if it is none of them.
+    None if the process is none of them.
     """
     title = next(
         (name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None
@@ -103,7 +103,8 @@ def component(process: Process) -> str | None:
 def find(pod: PracticePod, name: str) -> list[Process]:
     """Return all live processes of the pod that are the component `name` (one of `COMPONENTS`); the
     list is empty if there is none. In 2026-01 the environment's worker looks like the orchestrator
-    that forked it, and is told from it by its parent. Raises ValueError for an unknown name.
+    that forked the worker, so a process is the worker if its parent looks like the orchestrator
+    too. Raises ValueError for an unknown name.
     """
     if name not in COMPONENTS:
         raise ValueError(f"Unknown component {name!r}; one of {', '.join(COMPONENTS)}.")
@@ -133,8 +134,8 @@ async def wait_for(
 
 
 async def until(condition: Callable[[], bool], timeout: float, what: str) -> None:
-    """Wait until `condition()` is true; it is called every 20 ms. Raises TimeoutError if that takes
-    longer than `timeout` seconds; `what` completes its message "Waited 60 s in vain for ...".
+    """Call `condition` every 20 ms until it returns True. Raises TimeoutError if `timeout` seconds
+    pass first; `what` ends the message, "Waited 60 s in vain for <what>."
     """
     deadline = time.monotonic() + timeout
     while not condition():
@@ -149,8 +150,8 @@ def kill(process: Process) -> bool:
 
 
 def pause(process: Process) -> bool:
-    """Send SIGSTOP to `process`: it stays, keeps its memory, files and ports, and does nothing.
-    Return True, or False if the process was gone already.
+    """Send SIGSTOP to `process`. The process stays, keeps its memory, files and ports, and does
+    nothing. Return True, or False if the process was gone already.
     """
     return tree.send(process, signal.SIGSTOP)
 
@@ -207,8 +208,8 @@ def _process_group(pid: int) -> int | None:
 
 
 def requests_running(port: int) -> int:
-    """Return how many requests the inference engine with its API on `port` of this machine is
-    generating answers for, or 0 if it does not answer.
+    """Return for how many requests the inference engine whose API is on `port` is generating
+    answers, or 0 if the engine's API does not answer.
     """
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
@@ -318,8 +319,8 @@ def listens(port: int) -> bool:
 
 
 async def hold_port(pod: PracticePod, port: int) -> int:
-    """Start a foreign program on the pod that listens on `port`, wait until it listens, and return
-    its process id. Raises TimeoutError if that takes longer than 60 seconds.
+    """Start a program on the pod that does not belong to a run and listens on `port`. Return its
+    process id when the port is taken. Raises TimeoutError if that takes longer than 60 seconds.
     """
     code = f"import socket, signal; s = socket.create_server(('127.0.0.1', {port})); signal.pause()"
     pid = await pod.spawn(["python3", "-c", code], cwd=pod.home)
@@ -360,9 +361,9 @@ def _unused_port() -> int:
 
 
 async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None = None) -> Process:
-    """Start a process outside every run that looks exactly like a run's process and only sleeps,
-    and return it. It has the arguments `argv`, or the title `title` if one is given. Raises
-    TimeoutError if it does not look like that within 60 seconds.
+    """Start a process outside every run that only sleeps and looks exactly like a process of a run,
+    and return the process. The decoy has the arguments `argv`, or the title `title` if one is
+    given. Raises TimeoutError if the process does not look like that within 60 seconds.
     """
     directory = pod.home / ".decoy"
     directory.mkdir(exist_ok=True)

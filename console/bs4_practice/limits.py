@@ -18,7 +18,7 @@ _V2 = Path("/sys/fs/cgroup")
 
 def open_files(process: Process, spare: int = 0) -> int:
     """Limit the live `process` to the files that it has open now and `spare` more, and return the
-    new limit (the first file number that it may not use).
+    new limit: the first file number that the process may not use.
     """
     now = (
         max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
@@ -29,8 +29,8 @@ def open_files(process: Process, spare: int = 0) -> int:
 
 
 def soft_open_files(pid: int, soft: int) -> None:
-    """Set the soft limit of open files of the live process `pid` to `soft`. Processes that it
-    starts from now on inherit the limit, and each may raise its own limit again.
+    """Set the soft limit of open files of the live process `pid` to `soft`. Processes that this
+    process starts from now on inherit the limit, and each may raise its own limit again.
     """
     hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
@@ -46,8 +46,8 @@ def address_space(process: Process, spare: int = 0) -> None:
 
 
 def needs_memory_groups() -> str:
-    """Return why no control group with a memory limit can be made on this machine, or "" if one can
-    be made.
+    """Return why no control group with a memory limit can be made on this machine, or "" if that is
+    possible.
     """
     if os.geteuid() != 0:
         return "control groups can be made by root only"
@@ -73,8 +73,9 @@ def needs_memory_groups_and_kernel_log() -> str:
 
 @contextlib.contextmanager
 def memory_group(name: str) -> Iterator[Path]:
-    """Make a control group and yield its directory. At the end the group is removed, and processes
-    that are still in it go back to its parent. Raises OSError if the group cannot be made.
+    """Make a control group and yield the group's directory. At the end the group is removed;
+    processes that are still in the group go back to the group above. Raises OSError if the group
+    cannot be made.
     """
     parent = _V1 if (_V1 / "memory.limit_in_bytes").exists() else _V2
     group = parent / f"bs4-practice-{os.getpid()}-{name}"

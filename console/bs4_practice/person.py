@@ -21,12 +21,12 @@ _TIMES = 3
 
 
 async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
-    """Bring `run` back as its advice says: stop it if it is alive, then carry out the first
-    playbook of `ways` for which the agent makes a plan. Those are `resume-run`, and `start-afresh`
-    for a run without a complete checkpoint. A plan that has changed before it was carried out is
-    made again, up to three times.
+    """Bring `run` back as a person does who follows the advice: stop the run if it is alive, then
+    carry out the first playbook of `ways` for which the agent makes a plan. The usual ways are
+    `resume-run`, and `start-afresh` for a run without a complete checkpoint. If a plan has changed
+    before it is carried out, a new plan is made, up to three times.
 
-    Raises StageError if no playbook has a plan or one failed.
+    Raises StageError if the agent makes no plan for any of the playbooks, or a playbook failed.
     """
     if stage.session.state.runs[run].alive:
         await stage.must("stop", run=run)
@@ -93,8 +93,8 @@ def replace_in_config(stage: Stage, old: str, new: str, name: str = "rl.toml") -
 
 
 def restore_config(stage: Stage, name: str = "rl.toml") -> None:
-    """Put the config `configs/<name>` back as it was before the first change. The wrong one is kept
-    beside it with the suffix `.wrong`.
+    """Put the config `configs/<name>` back as it was before the first change. The changed config is
+    kept beside it with the suffix `.wrong`.
     """
     path = stage.pod.project / "configs" / name
     path.rename(path.with_suffix(".wrong"))

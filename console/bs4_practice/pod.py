@@ -47,8 +47,8 @@ class Completed:
 
 @dataclass
 class PracticePod:
-    """A practice pod that runs. `pid` and `start_ticks` identify its main process, which is its SSH
-    server and the ancestor of all its processes.
+    """A practice pod that runs. `pid` and `start_ticks` (clock ticks since boot) identify the pod's
+    main process, which is the SSH server and the ancestor of all processes of the pod.
     """
 
     name: str
@@ -92,8 +92,8 @@ class PracticePod:
         return self.workspace.library
 
     def setup_recipe(self) -> dict[str, str]:
-        """Return the address of the repository and the revision that `pods setup` is to be given
-        for a bare pod, in place of the real ones on the network.
+        """Return the repository's address and the revision with which `pods setup` sets up a bare
+        pod (without uv and prime-rl), in place of the real repository on the network.
         """
         return {"repository": str(self.workspace.repository), "revision": self.workspace.revision}
 
@@ -105,8 +105,8 @@ class PracticePod:
         return self.output_dir if self.generation == "2026-01" else self.output_dir / self.run_name
 
     def launch_command(self, *extra: str, config: str = "configs/rl.toml") -> list[str]:
-        """Return the command line of a run as a person would type it in `project`, with `extra` at
-        its end.
+        """Return the command line with which a person starts a prime-rl run in `project`; the words
+        `extra` are at the end.
         """
         own = [] if self.generation == "2026-01" else ["--run.name", self.run_name]
         return ["uv", "run", "rl", "@", config, "--output-dir", "outputs", *own, *extra]
@@ -161,12 +161,12 @@ class PracticePod:
         log: Path | None = None,
     ) -> int:
         """Start the command `argv` on the pod over SSH and return its process id. The command
-        outlives the connection. `cwd` is `project` unless given, and its output is appended to
-        `log`, which is `~/spawned.log` unless given. Raises PodError if the command cannot be
+        outlives the connection. `cwd` is `project` unless given. The command's output is appended
+        to `log`, which is `~/spawned.log` unless given. Raises PodError if the command cannot be
         started.
 
-        It is started by Python's subprocess and not by `&` of a shell, which would make it ignore
-        SIGINT; a run in tmux does not ignore it.
+        The command is started by Python's subprocess and not by `&` of a shell: after `&` the
+        command would ignore SIGINT, which a run in tmux does not.
         """
         code = (
             "import json, subprocess, sys; s = json.load(sys.stdin); o = open(s['log'], 'ab'); "

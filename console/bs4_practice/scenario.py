@@ -87,24 +87,24 @@ async def advance(stage: Stage, name: str, steps: int) -> None:
 
 
 async def stopped(stage: Stage) -> None:
-    """Launch the run `demo`, wait until it has finished seven steps, and stop it. It leaves one
-    complete checkpoint.
+    """Launch the run `demo`, wait until it has finished seven steps, and stop it. One complete
+    checkpoint is left.
     """
     await train(stage)
     await stage.must("stop", run="demo")
 
 
 async def stopped_later(stage: Stage) -> None:
-    """Launch the run `demo`, wait until it has finished 12 steps, and stop it. It leaves two
-    complete checkpoints.
+    """Launch the run `demo`, wait until it has finished 12 steps, and stop it. Two complete
+    checkpoints are left.
     """
     await train_longer(stage)
     await stage.must("stop", run="demo")
 
 
 async def start(stage: Stage) -> None:
-    """Launch the run `demo` without waiting for its first step and without the checks before a
-    start: it is going to fail.
+    """Launch the run `demo` for a start that is going to fail: without the checks before a start,
+    and without waiting for the run's first step.
     """
     await stage.launch(wait=False, preflight=False)
 
@@ -120,8 +120,9 @@ def complete(stage: Stage) -> int:
 
 
 def orchestrator_checkpoints(stage: Stage) -> Path:
-    """Return the directory in which the orchestrator keeps its checkpoints: in 2026-01 it is the
-    one below `run_default`, in the other generations the trainer's too.
+    """Return the directory in which the orchestrator keeps its checkpoints. In 2026-01 that is a
+    directory below `run_default`; in the other generations it is also the directory of the
+    trainer's checkpoints.
     """
     return stage.pod.run_dir / (
         "run_default/checkpoints" if stage.pod.generation == "2026-01" else "checkpoints"

@@ -27,7 +27,8 @@ async def fresh_start_with_leftovers(stage: Stage) -> None:
 
 async def resume_below_leftovers(stage: Stage) -> None:
     """Write an orchestrator checkpoint that is 20 steps above the newest complete checkpoint, and
-    launch the run to resume from the complete one. Does not wait for the run's first step.
+    launch the run to resume from the newest complete checkpoint. Does not wait for the run's first
+    step.
     """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
@@ -179,9 +180,9 @@ SCENARIOS = {scenario.name: scenario for scenario in _ALL}
 
 
 def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
-    """Return the scenario `name`, or for "random" one of those that `trainer` can have; the same
-    `seed` gives the same one. Raises UsageError for an unknown name, and NotApplicableError if
-    `trainer` cannot fail that way.
+    """Return the scenario `name`. For "random" return a scenario that `trainer` can have, the same
+    for the same `seed`. Raises UsageError for an unknown name, and NotApplicableError if `trainer`
+    cannot fail that way.
     """
     if name == "random":
         fitting = [s for s in _ALL if trainer in s.trainers]

@@ -81,9 +81,9 @@ class Stage:
         return [self.pod.project]
 
     async def act(self, kind: str, **body: Any) -> ActionView:
-        """Submit the action `kind` with the fields `body`, wait until it has ended, and return its
-        last state. Raises StageError if it never ended, and the errors of the console if it was
-        refused.
+        """Submit the action `kind` with the fields `body`, wait until the action has ended, and
+        return its last state. Raises StageError if the action never ended, and the console's errors
+        if the agent refused the action.
         """
         last: ActionView | None = None
         async for action in self.session.follow_action(await self.session.submit(kind, **body)):
@@ -117,8 +117,8 @@ class Stage:
         return await self.must("launch", **{**spec, "wait": wait, **body})
 
     async def until(self, condition: Callable[[], Any], timeout: float, what: str) -> Any:
-        """Wait until `condition()` is true and return its value; it is called every 100 ms. Raises
-        StageError if that takes longer than `timeout` seconds; `what` begins its message "... did
+        """Call `condition` every 100 ms until it returns a true value, and return that value.
+        Raises StageError if `timeout` seconds pass first; `what` begins the message, "<what> did
         not happen within 60 s."
         """
         try:

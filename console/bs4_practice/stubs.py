@@ -36,9 +36,9 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Hub).serve_forever()
 
 
 async def start_hub(stage: Stage, without_token: int) -> None:
-    """Start the model hub of the pod, on the port that the pod's programs take it at, and return
-    when it listens. `without_token` is the HTTP status that it answers to requests without its
-    token. Raises TimeoutError if that takes longer than 20 seconds.
+    """Start the model hub of the pod, at the address that the pod's programs take for the hub, and
+    return when the hub listens. `without_token` is the HTTP status for requests that do not carry
+    the hub's token. Raises TimeoutError if that takes longer than 20 seconds.
     """
     port = stage.pod.workspace.hub_port
     await stage.pod.spawn(

@@ -11,9 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """One process as /proc shows it. `start_ticks` is when it was started (clock ticks since boot)
-    and tells two processes of the same id apart. `state` is the letter of ps. `cmdline` holds its
-    arguments, or its title as one word if it set a title.
+    """One process as /proc shows it. `start_ticks` is when the process was started, in clock ticks
+    since boot; two processes that had the same id differ in it. `state` is the letter that ps
+    shows. `cmdline` holds the arguments, or the title as one word if the process set a title.
     """
 
     pid: int
@@ -70,8 +70,8 @@ def alive(process: Process) -> bool:
 
 
 def send(process: Process, number: int) -> bool:
-    """Send the signal `number` to exactly this process and no later one of the same id. Return
-    True, or False if it is gone.
+    """Send the signal `number` to exactly this process; a later process of the same id gets none.
+    Return True, or False if the process is gone.
     """
     try:
         fd = os.pidfd_open(process.pid)

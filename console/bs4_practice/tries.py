@@ -55,7 +55,7 @@ def failures() -> list[str]:
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """Return the report that `play` made, as one line of text."""
+    """Return in one line of text the report that `play` made."""
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
     steps = f"steps {report['steps_before']} -> {report['steps_after']}"

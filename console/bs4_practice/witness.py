@@ -88,14 +88,15 @@ def lost(before: Snapshot, after: Iterable[Path]) -> int:
 
 def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
     """Return every finished trainer step of a run as (wall clock seconds, step), oldest first,
-    across all attempts.
+    across all attempts. The trainer's files are read in `output_dir` and in `.bs4` beside it, where
+    the console's agent moves old files; if `run` is given, only the part of `.bs4` that belongs to
+    this run.
 
-    The steps are read from the trainer's files in `output_dir` and what was moved to `.bs4` beside
-    it; of the latter only the part of `run` if that is given. In 2026-01 that is rank 0's log, one
-    file for each attempt below `torchrun/`, with whole seconds, its date taken from the file's last
-    change. In the current generation it is the rows of `metrics.jsonl`, and `output_dir` may be the
-    run's own directory. In verl it is the rows of each attempt's `metrics.N.jsonl`, dated back from
-    the file's last change by how long each step says that it took.
+    In 2026-01 the steps are the lines of rank 0's logs, one file for each attempt below
+    `torchrun/`. Their times are whole seconds, and the date comes from the file's last change. In
+    the current generation the steps are rows of `metrics.jsonl`, and `output_dir` may be the run's
+    own directory. In verl they are rows of the `metrics.N.jsonl` of each attempt; their times are
+    reckoned back from the file's last change by how long each step says that it took.
     """
     places = _places(output_dir, run)
     if generation == "2026-01":

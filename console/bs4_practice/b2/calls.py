@@ -64,7 +64,9 @@ def authorize_account(request: Request) -> None:
 
 
 def list_buckets(request: Request) -> None:
-    """Answer with all buckets, or only the one whose name the request gives."""
+    """Answer with all buckets, or with the bucket whose name the request gives; the list may be
+    empty.
+    """
     asked = request.asked()
     names = [
         name
@@ -229,7 +231,9 @@ def list_file_versions(request: Request) -> None:
 
 
 def get_file_info(request: Request) -> None:
-    """Answer with the description of one version of a file. Raises Refusal if there is none."""
+    """Answer with the description of the version of a file whose id the request gives. Raises
+    Refusal if no version has this id.
+    """
     asked = request.asked()
     request.json(request.b2.shelf.get(asked["fileId"]).as_dict())
 
@@ -246,8 +250,8 @@ def hide_file(request: Request) -> None:
 
 
 def delete_file_version(request: Request) -> None:
-    """Delete one version of a file for good. Raises Refusal if there is none or the key may not use
-    its name.
+    """Delete the version of a file whose id the request gives, for good. Raises Refusal if no
+    version has this id or the key may not use the file's name.
     """
     asked, shelf = request.asked(), request.b2.shelf
     try:

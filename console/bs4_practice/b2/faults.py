@@ -73,8 +73,8 @@ class Fault:
 
 
 class Faults:
-    """The rules that the server follows, safe to use from several threads. The first rule that
-    applies to a call is used up by one.
+    """The rules that the server follows; safe to use from several threads. Each call meets at most
+    one rule, the first that applies, whose `skip` or `times` is then lowered by one.
     """
 
     def __init__(self) -> None:
@@ -92,8 +92,8 @@ class Faults:
             self._rules = []
 
     def take(self, call: str, name: str) -> Fault | None:
-        """Return the first rule that applies to the call `call` for a file `name`, used up by one,
-        or None if none applies.
+        """Return the first rule that applies to the API call `call` for the file `name`, and lower
+        its `times` by one. Return None if no rule applies.
         """
         with self._lock:
             for rule in self._rules:

@@ -92,7 +92,9 @@ class Request(BaseHTTPRequestHandler):
 
     @property
     def query(self) -> dict[str, str]:
-        """Return the parameters of the URL by name; of several with the same name the last one."""
+        """Return the parameters of the URL by name. If a name occurs more than once, its last value
+        counts.
+        """
         return dict(parse_qsl(urlsplit(self.path).query))
 
     def has(self, kind: str) -> bool:

@@ -21,12 +21,13 @@ __all__ = ["MINIMUM_PART", "B2Server"]
 
 
 class B2Server:
-    """A practice store that runs on a free port while it is used as a context manager. `url` is the
-    address that clients take as the realm. `calls` counts the calls by name, and `received` the
-    bytes of each file name that arrived whole, retries included.
+    """A practice store, which runs on a free port while the object is used as a context manager.
+    `url` is the address that clients take as the realm. `calls` counts the calls by name, and
+    `received` the bytes of each file name that arrived whole, retries included.
 
-    Its files lie in `directory`. `part_size` is the size of parts that clients are advised to use,
-    `address` the address that it listens on, and `clock` gives its wall clock seconds.
+    The stored bytes lie in `directory`. `part_size` is the size of parts that clients are advised
+    to use, in bytes. `address` is where the server listens, and `clock` returns the server's wall
+    clock seconds.
     """
 
     def __init__(
@@ -68,8 +69,8 @@ class B2Server:
         return self.shelf.make_bucket(name)
 
     def key(self, *capabilities: str, bucket: str = "", prefix: str = "") -> Key:
-        """Make a key with `capabilities` and return it. A key without them may do everything, a
-        `bucket` or a `prefix` restricts it.
+        """Make a key with `capabilities`, or with all capabilities if none are given, and return
+        it. `bucket` and `prefix` restrict the key to one bucket and to file names that begin so.
         """
         made = Key(
             f"00{secrets.token_hex(11)}",

@@ -136,15 +136,15 @@ class Shelf:
         return self.directory / self.number()
 
     def now_ms(self) -> int:
-        """Return the time of a new version, in wall clock milliseconds: later than every earlier
-        one.
+        """Return a time for a new version in wall clock milliseconds, later than all times returned
+        before.
         """
         with self.lock:
             self._last_ms = max(self._last_ms + 1, int(self.clock() * 1000))
             return self._last_ms
 
     def put(self, version: Version) -> Version:
-        """Add `version`, or replace the one with the same id, and return it."""
+        """Store `version`, in place of a version with the same id, and return it."""
         with self.lock:
             self._versions[version.id] = version
         return version

@@ -160,8 +160,9 @@ class Market:
         return next((goods for goods in self.for_sale(provider) if goods.id == goods_id), None)
 
     def rent(self, goods: Goods, label: str | None, **more: Any) -> Rented:
-        """Rent a machine of the kind `goods` and return it at once; it comes up by itself. `more`
-        are further fields of `Rented`. With another `state` than "starting" it never comes up.
+        """Rent a machine of the kind `goods` and return it at once. The machine comes up later by
+        itself. `more` holds further fields of `Rented`; with a `state` other than "starting" the
+        machine never comes up.
         """
         with self._lock:
             number = next(self._ids)
@@ -202,9 +203,9 @@ class Market:
             return [machine for machine in self.rented.values() if machine.state != "ended"]
 
     def end(self, machine_id: str, raw: str = "") -> None:
-        """End the machine and take away what stands behind it, whether its tenant ends it or it is
-        taken away; `raw` says what the provider calls that. Do nothing if it has ended. Raises
-        KeyError for an unknown machine.
+        """End the machine, whether its tenant ends it or the provider takes it away, and free what
+        stands behind it. `raw` is the provider's own word for the end. Do nothing if the machine
+        has ended. Raises KeyError for an unknown machine.
         """
         with self._lock:
             machine = self.rented[machine_id]

@@ -79,8 +79,9 @@ Route = tuple[str, str, str, Callable[..., Answer]]
 
 @dataclass
 class Fault:
-    """A rule of what goes wrong with the next `times` calls named `call` of a provider; "*" means
-    any. `kind` is one of `KINDS`, and `seconds` how long a slow or a delayed one lasts.
+    """A rule of what goes wrong with the next `times` calls named `call` of `provider`; "*" stands
+    for all calls or providers. `kind` is one of `KINDS`, and `seconds` is the delay of the kinds
+    "slow" and "lag".
     """
 
     provider: str
@@ -136,7 +137,8 @@ class Cloud:
     ) -> None:
         """Let the next `times` calls named `call` of a provider go wrong as `kind` says (see
         `KINDS`). `call` is create, list, get, offers, terminate, keys, logs, token or "*" (any);
-        `provider` may be "*" too. Raises ValueError for an unknown kind.
+        `provider` may be "*" too. `seconds` is the delay of the kinds "slow" and "lag". Raises
+        ValueError for an unknown kind.
         """
         if kind not in KINDS:
             raise ValueError(f"no fault {kind}")
@@ -149,7 +151,9 @@ class Cloud:
             self._faults.clear()
 
     def sent(self, provider: str, call: str) -> list[Request]:
-        """Return all requests of one call that a provider got so far, the first one first."""
+        """Return all requests for the call `call` that a provider has received so far, in order of
+        their arrival.
+        """
         return [request for name, what, request in self.calls if (name, what) == (provider, call)]
 
     def answer(self, request: Request) -> Answer | None:
@@ -265,8 +269,9 @@ def running(
     market: Market | None = None,
 ) -> Iterator[Cloud]:
     """Run a server of all practice clouds on a free port of 127.0.0.1 while the block lasts, and
-    yield it. Its machines end with it. `metal` makes the machines real, `boot_s` is in seconds, and
-    `market` is what is sold, if it is not the usual. `root` is not used.
+    yield the server. The rented machines end with the block. `metal` makes the machines real, and
+    `boot_s` is how many seconds pass before a machine comes up. `market` replaces the market that
+    these two describe. `root` is not used.
     """
     cloud = Cloud(market or Market(metal or NoMetal(), boot_s=boot_s))
 

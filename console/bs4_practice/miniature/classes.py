@@ -64,7 +64,7 @@ class _Checked:
 
 
 class RLConfig2026(_Checked):
-    """The config of a 2026-01 run. Making one raises ValidationError if the config does not
+    """The config of a 2026-01 run. The constructor raises ValidationError if the config does not
     validate.
     """
 
@@ -72,15 +72,15 @@ class RLConfig2026(_Checked):
 
 
 class OrchestratorConfig2026(_Checked):
-    """The config of a 2026-01 orchestrator alone. Making one raises ValidationError if it does not
-    validate.
+    """The config of a 2026-01 orchestrator alone. The constructor raises ValidationError if the
+    config does not validate.
     """
 
     KNOWN: ClassVar = {"": V2026_01["orchestrator"]}
 
 
 class RLConfig(_Checked):
-    """The config of a run of the current generation. Making one raises ValidationError if the
+    """The config of a run of the current generation. The constructor raises ValidationError if the
     config does not validate.
     """
 
@@ -88,8 +88,8 @@ class RLConfig(_Checked):
 
 
 class OrchestratorConfig(_Checked):
-    """The config of a current orchestrator alone. Making one raises ValidationError if it does not
-    validate.
+    """The config of a current orchestrator alone. The constructor raises ValidationError if the
+    config does not validate.
     """
 
     KNOWN: ClassVar = {"": CURRENT["orchestrator"]}

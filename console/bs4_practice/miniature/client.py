@@ -77,8 +77,9 @@ class Connection:
         """Send one request and return its answer: the JSON value, or the text if it is not JSON.
         `timeout` is in seconds; nothing is retried.
 
-        Raises APIConnectionError, APITimeoutError or APIStatusError, or for other paths than
-        completions their forms that httpx words.
+        Raises APIConnectionError, APITimeoutError or APIStatusError with the words of the OpenAI
+        client for completions, and ConnectError, ReadTimeout or HTTPStatusError with the words of
+        httpx for all other paths.
         """
         openai = path == _COMPLETIONS
         connection = getattr(self._local, "connection", None)

@@ -26,7 +26,9 @@ class HarnessError(Exception):
 
 
 class Harness:
-    """The programs of one environment worker's rollouts; verifiers runs one for each."""
+    """Starts the programs of one environment worker: one program for each rollout, as verifiers
+    does.
+    """
 
     def __init__(self) -> None:
         """Write the program to where the real one lies, and listen where its proxy would."""

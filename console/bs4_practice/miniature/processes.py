@@ -24,11 +24,11 @@ def set_title(title: str) -> None:
 
 
 class Children:
-    """The launcher's children in the order of their start, each watched by a thread that notes its
-    end.
+    """The launcher's children in the order of their start, each watched by a thread that notes the
+    child's end.
 
-    A child that ends with another code than 0 puts its error into `errors`; one that ends with 0
-    does not. That holds for the inference server too, in both generations (prime-rl.md 1.2).
+    A child that ends with another code than 0 puts its error into `errors`; a child that ends with
+    0 does not. That holds for the inference server too, in both generations (prime-rl.md 1.2).
     """
 
     def __init__(self) -> None:

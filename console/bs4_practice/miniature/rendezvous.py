@@ -23,9 +23,9 @@ class DistStoreError(RuntimeError):
 
 
 class World:
-    """This process's place among the trainer ranks, from torchrun's environment. Making one
-    connects to the others; raises DistStoreError or RuntimeError in torch's words if one does not
-    come in time.
+    """This process's place among the trainer ranks, from torchrun's environment. The constructor
+    connects to the other ranks, and raises DistStoreError or RuntimeError in torch's words if a
+    rank does not come in time.
     """
 
     def __init__(self) -> None:
@@ -72,8 +72,8 @@ class World:
             ) from None
 
     def barrier(self) -> None:
-        """Wait until every rank has come here. Raises RuntimeError in gloo's words if one does not
-        come in time or dies; a rank that is stopped holds up all.
+        """Wait until every rank has come here. Raises RuntimeError in gloo's words if a rank dies
+        or does not come in time.
         """
         if self.is_master:
             for peer in self._peers:

@@ -201,7 +201,7 @@ class Groups:
             )
 
     def stop(self) -> None:
-        """Send the worker the word to stop. Do nothing if it has died."""
+        """Make the worker stop. Do nothing if the worker has died."""
         with contextlib.suppress(Closed):
             self._channel.send({"stop": True})
 
@@ -215,11 +215,11 @@ class Groups:
 
 
 def fork_worker(score: Score) -> Lines:
-    """Fork the environment's worker, as 2026-01's orchestrator does, and return the channel to it.
-    It keeps the orchestrator's command line. Call this before any thread starts.
+    """Fork the environment's worker, as 2026-01's orchestrator does, and return the channel to the
+    worker. The worker keeps the orchestrator's command line. Call this before any thread starts.
 
-    The worker ends when it is sent to stop or by `end_workers`. An orchestrator that is killed does
-    neither: the worker then stays, as the real one does.
+    The worker ends when `Groups.stop` or `end_workers` is called. An orchestrator that is killed
+    calls neither: the worker then stays, as the real one does.
     """
     ours, theirs = Lines.pair()
     pid = os.fork()

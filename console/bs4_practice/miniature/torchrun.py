@@ -116,7 +116,7 @@ class _Tail:
 
 
 class Ran(Protocol):
-    """A rank as its agent needs it: its number and its process."""
+    """A trainer rank as the agent that waits for it needs it: the rank's number and its process."""
 
     number: int
     process: subprocess.Popen[bytes]

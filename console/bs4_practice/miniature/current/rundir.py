@@ -14,12 +14,13 @@ _LAUNCHER_FILES = ("configs", "rl.sbatch", "sft.sbatch")
 
 
 def prepare(config: Config, run: Path, log: Logger) -> int | None:
-    """Prepare the run's directory for a start: delete it if the config says `clean`, and delete the
-    rollouts and broadcasts that are newer than the start. Return the step to resume from, or None
-    to begin anew.
+    """Prepare the run's directory for a start, and return the step to resume from, or None to begin
+    anew. The whole directory is deleted if the config says `clean`. Rollouts and broadcasts of
+    later steps than the returned one are deleted; all of them if that is None.
 
-    Without an explicit step that is the largest directory of checkpoints, complete or not. Raises
-    FileExistsError if the run is not to be resumed and its directory already holds files of a run.
+    Without an explicit step, a resumed run goes on from the largest directory of checkpoints,
+    complete or not. Raises FileExistsError if the run is not to be resumed and its directory holds
+    files of a run.
     """
     checkpoints = Path(config.get("ckpt.output_dir") or run) / "checkpoints"
     if not config.has("resume"):

@@ -21,9 +21,10 @@ from ..steps import latest_step, step_path
 
 
 class Packer:
-    """Packs the orchestrator's batches for the trainer's ranks, in rank 0. `output` is the output
-    directory, `world` the number of ranks, and `start_step` the trainer's step. Making one deletes
-    the ranks' earlier files.
+    """Packs the orchestrator's batches for the trainer's ranks; it lives in rank 0. `output` is the
+    run's output directory, `world` the number of ranks, `seq_len` the length of a sequence in
+    tokens, and `start_step` the trainer's first step. The constructor deletes the ranks' files of
+    earlier starts.
     """
 
     def __init__(
@@ -45,8 +46,8 @@ class Packer:
 
     def pack(self) -> None:
         """Wait for the next batch of the orchestrator, for ever if need be, and write one file for
-        each rank. If the batch has too few tokens it is written after 10 s of the real program all
-        the same.
+        each rank. A batch with too few tokens is written all the same after 10 s of the real
+        program.
         """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]

@@ -40,8 +40,8 @@ def start(
     watched: bool = True,
 ) -> subprocess.Popen[bytes]:
     """Start a process of `role` with the arguments `words` and return it. Its output goes to a file
-    in `logs`. `sockets` stay open in it. With `watched` it ends when this process does: its
-    standard input is a pipe from here that nobody ever writes to.
+    in `logs`, and the `sockets` stay open in it. A `watched` process can end with this one: its
+    standard input is a pipe from here that nobody ever writes to (see `end_with_parent`).
     """
     name = f"{role}-{words[0] if role in ('worker', 'agent', 'daemon') else 0}"
     with open(logs / f"{name}.log", "ab", buffering=0) as output:

@@ -308,7 +308,9 @@ class FileLogger:
         self._handle = path.open("wb", buffering=0)
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
-        """Write one line with the metrics of `step`. Do nothing if metrics go to no file."""
+        """Write one line with the metrics of `step`. Do nothing if `trainer.logger` does not name
+        "file".
+        """
         if self._handle is not None:
             data = {
                 key: float(value) if math.isfinite(value) else None
