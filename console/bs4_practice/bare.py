@@ -53,12 +53,16 @@ echo "installing to $UV_INSTALL_DIR"
 
 
 def usable() -> bool:
-    """Whether this machine has git."""
+    """Return True if this machine has git, which a bare practice pod (one without uv and prime-rl)
+    needs.
+    """
     return shutil.which("git") is not None
 
 
 def stubs(root: Path) -> Path:
-    """The directory that stands first on a bare pod's PATH."""
+    """Write a `curl` into `root/stubs` that brings uv's practice installer for every address, and
+    return `root/stubs`. This directory stands first on the PATH of a bare pod.
+    """
     directory = root / "stubs"
     directory.mkdir(exist_ok=True)
     installer = directory / "uv-installer"
@@ -74,8 +78,8 @@ def stubs(root: Path) -> Path:
 
 
 def without_uv(root: Path, directories: list[Path]) -> list[Path]:
-    """The same programs but for uv: where the machine one practises on has it, its directory is
-    replaced by one of links.
+    """Return `directories` for a PATH on which there is no uv of this machine. Each directory that
+    holds uv is replaced by a new directory below `root/stubs` with links to its other programs.
     """
     return [
         _links(root / "stubs" / f"bin{number}", found) if (found / "uv").exists() else found
@@ -93,7 +97,10 @@ def _links(directory: Path, of: Path) -> Path:
 
 
 def repository(root: Path) -> Path:
-    """An empty tree for the project's files; `commit` makes the repository of it."""
+    """Make the directory of the project's git repository below `root`, write the project's files
+    into that directory (but no configs), and return the directory. `commit` makes a repository of
+    the files.
+    """
     directory = root / "remote" / "prime-rl"
     (directory / "configs").mkdir(parents=True, exist_ok=True)
     for name, text in _FILES.items():
@@ -102,7 +109,9 @@ def repository(root: Path) -> Path:
 
 
 def commit(directory: Path) -> str:
-    """The revision that a pod is to check out."""
+    """Make a git repository of `directory` with all its files, and return the hash of the commit,
+    which a pod is to check out. Raises CalledProcessError if git fails.
+    """
     _git(directory, "init", "--quiet", "--initial-branch", "main")
     _git(directory, "add", "--all")
     _git(directory, "commit", "--quiet", "--allow-empty", "--message", "A miniature for practice")

@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 @functools.cache
 def needs_mounts() -> str:
-    """Why nothing can be mounted here, "" when it can."""
+    """Return why no disk can be mounted on this machine, or "" if disks can be mounted."""
     if os.geteuid() != 0:
         return "only root may mount a small disk"
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
@@ -35,8 +35,9 @@ def needs_mounts() -> str:
 
 
 def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
-    """`directory` becomes a disk of its own that holds what the directory held. Taken away when the
-    pod is gone.
+    """Mount a disk of `megabytes` MiB over `directory` and return `directory`. The disk lies in
+    memory and holds what the directory held; a missing directory is made. The disk is unmounted
+    when the pod is gone. Raises CalledProcessError if it cannot be mounted.
     """
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bs4-") as staging:
@@ -51,7 +52,9 @@ def give_own_disk(stage: Stage, directory: Path, megabytes: int) -> Path:
 
 
 def fill(directory: Path, leave: int) -> Path:
-    """A file of somebody else's that leaves `leave` bytes free."""
+    """Write a file `somebody-elses.tar` into `directory` that leaves `leave` bytes of its disk
+    free, and return the file's path.
+    """
     status = os.statvfs(directory)
     ballast = directory / "somebody-elses.tar"
     with ballast.open("wb") as out:
@@ -60,11 +63,15 @@ def fill(directory: Path, leave: int) -> Path:
 
 
 def fill_to(directory: Path, percent: int) -> Path:
-    """The same up to a share of the whole disk."""
+    """Write a file `somebody-elses.tar` into `directory` so that `percent` percent of its disk are
+    used, and return the file's path.
+    """
     status = os.statvfs(directory)
     return fill(directory, int(status.f_blocks * status.f_frsize * (100 - percent) / 100))
 
 
 def remount(directory: Path, how: str) -> None:
-    """`ro`, as a kernel does after an error of the device, or `rw`."""
+    """Mount the disk over `directory` again: read-only if `how` is "ro", as a kernel does after an
+    error of the device, and writable if `how` is "rw". Raises CalledProcessError if that fails.
+    """
     subprocess.run(["mount", "-o", f"remount,{how},bind", str(directory)], check=True)

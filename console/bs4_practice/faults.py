@@ -75,7 +75,9 @@ while True:
 
 
 def component(process: Process) -> str | None:
-    """What a process of the miniature is, by its title or command line."""
+    """Return which of `COMPONENTS` a process of the miniature is, by its title or command line, or
+    None if the process is none of them.
+    """
     title = next(
         (name for prefix, name in _TITLES.items() if process.title.startswith(prefix)), None
     )
@@ -99,8 +101,10 @@ def component(process: Process) -> str | None:
 
 
 def find(pod: PracticePod, name: str) -> list[Process]:
-    """All live processes of one component. In 2026-01 the environment's worker looks like the
-    orchestrator that forked it.
+    """Return all live processes of the pod that are the component `name` (one of `COMPONENTS`); the
+    list is empty if there is none. In 2026-01 the environment's worker looks like the orchestrator
+    that forked the worker, so a process is the worker if its parent looks like the orchestrator
+    too. Raises ValueError for an unknown name.
     """
     if name not in COMPONENTS:
         raise ValueError(f"Unknown component {name!r}; one of {', '.join(COMPONENTS)}.")
@@ -118,7 +122,9 @@ def find(pod: PracticePod, name: str) -> list[Process]:
 async def wait_for(
     pod: PracticePod, name: str, count: int = 1, timeout: float = 60.0
 ) -> list[Process]:
-    """`find`, once there are at least `count`. TimeoutError otherwise."""
+    """Wait until the pod has at least `count` processes of the component `name`, and return all of
+    them. Raises TimeoutError if that takes longer than `timeout` seconds.
+    """
     await until(
         lambda: len(find(pod, name)) >= count,
         timeout,
@@ -128,7 +134,9 @@ async def wait_for(
 
 
 async def until(condition: Callable[[], bool], timeout: float, what: str) -> None:
-    """Poll until `condition` holds. TimeoutError that says `what` did not come about."""
+    """Call `condition` every 20 ms until it returns True. Raises TimeoutError if `timeout` seconds
+    pass first; `what` ends the message, "Waited 60 s in vain for <what>."
+    """
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -137,38 +145,48 @@ async def until(condition: Callable[[], bool], timeout: float, what: str) -> Non
 
 
 def kill(process: Process) -> bool:
-    """SIGKILL; False when it was gone already."""
+    """Send SIGKILL to `process`. Return True, or False if the process was gone already."""
     return tree.send(process, signal.SIGKILL)
 
 
 def pause(process: Process) -> bool:
-    """SIGSTOP: it stays, holds what it holds, and does nothing."""
+    """Send SIGSTOP to `process`. The process stays, keeps its memory, files and ports, and does
+    nothing. Return True, or False if the process was gone already.
+    """
     return tree.send(process, signal.SIGSTOP)
 
 
 def resume(process: Process) -> bool:
+    """Send SIGCONT to `process`, which then goes on after a `pause`. Return True, or False if the
+    process was gone already.
+    """
     return tree.send(process, signal.SIGCONT)
 
 
 def terminate(process: Process) -> bool:
+    """Send SIGTERM to `process`. Return True, or False if the process was gone already."""
     return tree.send(process, signal.SIGTERM)
 
 
 def crash(process: Process, number: int = signal.SIGSEGV) -> bool:
-    """End it as a fault of its own would."""
+    """Send the signal `number` to `process`, as a fault of its own program would. Return True, or
+    False if the process was gone already.
+    """
     return tree.send(process, number)
 
 
 def hang_up(process: Process) -> bool:
-    """SIGHUP, as from an SSH connection that ended."""
+    """Send SIGHUP to `process`, as the end of an SSH connection does. Return True, or False if the
+    process was gone already.
+    """
     return tree.send(process, signal.SIGHUP)
 
 
 def interrupt(pod: PracticePod) -> int:
-    """Control-C: SIGINT to every process of the launcher's session that a terminal would reach. The
-    number of processes reached.
+    """Send SIGINT to every process in the launcher's process group, as Control-C in a terminal
+    does, and return how many processes it reached; 0 if the pod has no launcher.
 
-    Ranks are not among them: torchrun gives them sessions of their own.
+    Trainer ranks are not among them: torchrun gives them sessions of their own.
     """
     launchers = find(pod, "launcher")
     if not launchers:
@@ -190,7 +208,9 @@ def _process_group(pid: int) -> int | None:
 
 
 def requests_running(port: int) -> int:
-    """What the engine's API says is being generated; 0 when it says nothing."""
+    """Return for how many requests the inference engine whose API is on `port` is generating
+    answers, or 0 if the engine's API does not answer.
+    """
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=2) as answer:
             text = answer.read().decode()
@@ -203,7 +223,9 @@ def requests_running(port: int) -> int:
 
 
 async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
-    """Until the engine is in the middle of a generation."""
+    """Wait until the pod's inference engine is in the middle of a generation. Raises TimeoutError
+    if that takes longer than `timeout` seconds.
+    """
     await until(
         lambda: requests_running(pod.api_port) > 0,
         timeout,
@@ -214,8 +236,9 @@ async def wait_generating(pod: PracticePod, timeout: float = 60.0) -> None:
 def put_checkpoint(
     pod: PracticePod, step: int, parts: Sequence[str] = ("orchestrator",)
 ) -> list[Path]:
-    """Leave checkpoint `step` behind, as an earlier run would have: any of trainer, orchestrator,
-    broadcast. Their directories.
+    """Write checkpoint `step` into the run's directory as an earlier run would have left it, and
+    return the directories of its parts. `parts` names any of "trainer", "orchestrator" and
+    "broadcast". Raises ValueError for another name.
     """
     run = pod.run_dir / "run_default" if pod.generation == "2026-01" else pod.run_dir
     made = []
@@ -258,8 +281,12 @@ def put_checkpoint(
 async def start_inference(
     pod: PracticePod, gpu: int = 0, *, port: int | None = None, api_port: int | None = None
 ) -> int:
-    """The server on its own, in a session of its own, ready to answer. The pid of its `uv`. Ports
-    are those of the pod unless given.
+    """Start the inference server on GPU `gpu` in a session of its own, apart from any run, and wait
+    until it answers. Return the process id of the `uv` that started it. `port` is where clients
+    reach the model and `api_port` the engine's own API; without them the pod's ports are used. The
+    server's output goes to `inference-<port>.log` in the pod's home directory.
+
+    Raises TimeoutError if the server does not answer within 60 seconds.
     """
     port, api_port = port or pod.inference_port, api_port or pod.api_port
     ports = ["--server.port", str(port)]
@@ -277,7 +304,7 @@ async def start_inference(
 
 
 def healthy(port: int) -> bool:
-    """Whether /health answers with 200."""
+    """Return True if `/health` on `port` of this machine answers with status 200."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=2) as answer:
             return bool(answer.status == 200)
@@ -286,13 +313,15 @@ def healthy(port: int) -> bool:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody listens on this machine's `port`."""
+    """Return True if something accepts connections on `port` of this machine."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 async def hold_port(pod: PracticePod, port: int) -> int:
-    """Somebody's own server on a port that the run needs. Its pid."""
+    """Start a program on the pod that does not belong to a run and listens on `port`. Return its
+    process id when the port is taken. Raises TimeoutError if that takes longer than 60 seconds.
+    """
     code = f"import socket, signal; s = socket.create_server(('127.0.0.1', {port})); signal.pause()"
     pid = await pod.spawn(["python3", "-c", code], cwd=pod.home)
     await until(lambda: listens(port), 60, f"a listener on port {port}")
@@ -300,8 +329,9 @@ async def hold_port(pod: PracticePod, port: int) -> int:
 
 
 async def start_orphan_engine(pod: PracticePod, gpu: int = 0) -> list[Process]:
-    """An engine with its worker, holding most of `gpu`'s memory, whose API server was killed. Both
-    are orphans of the pod.
+    """Start an inference server and kill its API server, so that its engine and worker stay behind
+    without a parent and hold most of the memory of GPU `gpu`. Return the processes of the engine
+    and the worker. Raises PodError if the server has no engine.
     """
     port = _unused_port()
     api_port = port if pod.generation == "2026-01" else _unused_port()
@@ -331,8 +361,9 @@ def _unused_port() -> int:
 
 
 async def start_decoy(pod: PracticePod, argv: Sequence[str], title: str | None = None) -> Process:
-    """A process outside every run that looks exactly like one of a run: the same argv, or the same
-    title. It only sleeps.
+    """Start a process outside every run that only sleeps and looks exactly like a process of a run,
+    and return the process. The decoy has the arguments `argv`, or the title `title` if one is
+    given. Raises TimeoutError if the process does not look like that within 60 seconds.
     """
     directory = pod.home / ".decoy"
     directory.mkdir(exist_ok=True)

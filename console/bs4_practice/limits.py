@@ -17,7 +17,9 @@ _V2 = Path("/sys/fs/cgroup")
 
 
 def open_files(process: Process, spare: int = 0) -> int:
-    """No more files for this process than it has open now, and `spare`. The new limit."""
+    """Limit the live `process` to the files that it has open now and `spare` more, and return the
+    new limit: the first file number that the process may not use.
+    """
     now = (
         max((int(entry.name) for entry in Path(f"/proc/{process.pid}/fd").iterdir()), default=2) + 1
     )
@@ -27,22 +29,26 @@ def open_files(process: Process, spare: int = 0) -> int:
 
 
 def soft_open_files(pid: int, soft: int) -> None:
-    """The soft limit alone: what the process starts from now on inherits it and may raise it
-    again.
+    """Set the soft limit of open files of the live process `pid` to `soft`. Processes that this
+    process starts from now on inherit the limit, and each may raise its own limit again.
     """
     hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def address_space(process: Process, spare: int = 0) -> None:
-    """No more memory for this process than it has mapped now, and `spare` bytes."""
+    """Limit the memory that the live `process` may map to what it has mapped now and `spare` bytes
+    more.
+    """
     pages = int(Path(f"/proc/{process.pid}/statm").read_text().split()[0])
     limit = pages * os.sysconf("SC_PAGE_SIZE") + spare
     resource.prlimit(process.pid, resource.RLIMIT_AS, (limit, limit))
 
 
 def needs_memory_groups() -> str:
-    """Why a memory limit with its killer cannot be had here, "" when it can."""
+    """Return why no control group with a memory limit can be made on this machine, or "" if that is
+    possible.
+    """
     if os.geteuid() != 0:
         return "control groups can be made by root only"
     if not (_V1 / "memory.limit_in_bytes").exists() and "memory" not in _text(
@@ -57,7 +63,9 @@ def needs_memory_groups() -> str:
 
 
 def needs_memory_groups_and_kernel_log() -> str:
-    """The same, and the kernel has to be heard when it kills."""
+    """Return why no control group with a memory limit can be made on this machine or its kernel log
+    cannot be read, or "" if both are possible.
+    """
     if not os.access("/dev/kmsg", os.R_OK):
         return "the kernel log is hidden here"
     return needs_memory_groups()
@@ -65,7 +73,10 @@ def needs_memory_groups_and_kernel_log() -> str:
 
 @contextlib.contextmanager
 def memory_group(name: str) -> Iterator[Path]:
-    """A control group of our own; whoever is still in it at the end goes back to its parent."""
+    """Make a control group and yield the group's directory. At the end the group is removed;
+    processes that are still in the group go back to the group above. Raises OSError if the group
+    cannot be made.
+    """
     parent = _V1 if (_V1 / "memory.limit_in_bytes").exists() else _V2
     group = parent / f"bs4-practice-{os.getpid()}-{name}"
     group.mkdir()
@@ -79,8 +90,9 @@ def memory_group(name: str) -> Iterator[Path]:
 
 
 def confine(group: Path, process: Process, spare: int) -> None:
-    """Put the process into the group and leave it `spare` bytes: the kernel ends it when it takes
-    more.
+    """Put `process` into the control group `group` and limit the group's memory to `spare` bytes.
+    Memory that the process already has does not count; the kernel ends a process of the group when
+    the group takes more.
     """
     (group / "cgroup.procs").write_text(str(process.pid))
     limit = group / (

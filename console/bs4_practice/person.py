@@ -21,8 +21,12 @@ _TIMES = 3
 
 
 async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) -> None:
-    """As the advice says: `playbook run resume-run`, or start-afresh (its name typed) for a run
-    that has no complete checkpoint.
+    """Bring `run` back as a person does who follows the advice: stop the run if it is alive, then
+    carry out the first playbook of `ways` for which the agent makes a plan. The usual ways are
+    `resume-run`, and `start-afresh` for a run without a complete checkpoint. If a plan has changed
+    before it is carried out, a new plan is made, up to three times.
+
+    Raises StageError if the agent makes no plan for any of the playbooks, or a playbook failed.
     """
     if stage.session.state.runs[run].alive:
         await stage.must("stop", run=run)
@@ -48,12 +52,17 @@ async def recover(stage: Stage, run: str = "demo", ways: Sequence[str] = _WAYS) 
 
 
 async def start_afresh(stage: Stage) -> None:
-    """For a run that was to begin anew: what it has written is moved aside."""
+    """Begin the run `demo` anew with the playbook `start-afresh`, which moves what the run has
+    written aside. Raises StageError if that fails.
+    """
     await recover(stage, ways=_WAYS[1:])
 
 
 def edit_config(stage: Stage, values: dict[str, Any], name: str = "rl.toml") -> None:
-    """Change keys of a config of the pod; the original is kept beside it once."""
+    """Set keys of the config `configs/<name>` in the pod's project; the keys of `values` are dotted
+    paths ("trainer.optim.lr"), and missing tables are made. The config as it was before the first
+    change is kept beside it with the suffix `.orig`.
+    """
     path = stage.pod.project / "configs" / name
     original = path.with_suffix(".orig")
     if not original.exists():
@@ -71,7 +80,10 @@ def edit_config(stage: Stage, values: dict[str, Any], name: str = "rl.toml") -> 
 
 
 def replace_in_config(stage: Stage, old: str, new: str, name: str = "rl.toml") -> None:
-    """For what dotted keys cannot name (arrays of tables)."""
+    """Replace the text `old` in the config `configs/<name>` of the pod's project by `new`, for
+    values that no dotted key can name (arrays of tables). The config as it was is kept beside it
+    with the suffix `.orig`. Raises StageError if the config does not hold `old`.
+    """
     path = stage.pod.project / "configs" / name
     shutil.copy(path, path.with_suffix(".orig"))
     text = path.read_text()
@@ -81,19 +93,24 @@ def replace_in_config(stage: Stage, old: str, new: str, name: str = "rl.toml") -
 
 
 def restore_config(stage: Stage, name: str = "rl.toml") -> None:
-    """The config as it was; the wrong one is kept as evidence."""
+    """Put the config `configs/<name>` back as it was before the first change. The changed config is
+    kept beside it with the suffix `.wrong`.
+    """
     path = stage.pod.project / "configs" / name
     path.rename(path.with_suffix(".wrong"))
     shutil.copy(path.with_suffix(".orig"), path)
 
 
 async def restore_and_recover(stage: Stage) -> None:
+    """Put the config `rl.toml` back as it was, and bring the run back as `recover` does."""
     restore_config(stage)
     await recover(stage)
 
 
 def with_config(values: Callable[[Stage], dict[str, Any]]) -> Callable[[Stage], Awaitable[None]]:
-    """Start a run whose config has these wrong values."""
+    """Return an act that sets the keys `values(stage)` of the config `rl.toml` (see `edit_config`),
+    which are to be wrong, and launches the run without waiting for its first step.
+    """
 
     async def act(stage: Stage) -> None:
         edit_config(stage, values(stage))
@@ -103,7 +120,9 @@ def with_config(values: Callable[[Stage], dict[str, Any]]) -> Callable[[Stage], 
 
 
 def aside(path: Path) -> Path:
-    """`path`, renamed so that no trainer finds it; nothing is deleted."""
+    """Rename `path` to `aside-<name>` in the same directory, so that no trainer finds it, and
+    return its new path. Nothing is deleted.
+    """
     target = path.with_name(f"aside-{path.name}")
     path.rename(target)
     return target

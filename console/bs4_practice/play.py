@@ -30,9 +30,15 @@ Say = Callable[[str], None]
 async def play(
     scenario: Scenario, trainer: str, *, fix: bool = True, say: Say = lambda text: None
 ) -> dict[str, Any]:
-    """The report of `demo --scenario` and `playbook try`: times in seconds, steps as integers (-1 =
-    none), `data_lost` in files, `fixed_by` playbook, person (then there is no `plan_hash`) or
-    nobody. NotApplicableError where this machine cannot practise it.
+    """Carry `scenario` out on a new practice pod: break the pod, wait for the incident, mend it,
+    and wait for two new training steps. Return the report of `demo --scenario` and `playbook try`:
+    times in seconds, steps as integers (-1 if there is none), `data_lost` as a number of files, and
+    `fixed_by` ("playbook", "person" or "nobody"; only a playbook has a `plan_hash`).
+
+    With `fix` False nothing is mended, and the pod is watched for 15 seconds instead. `say` is
+    called with a line of text for each thing that happens. Raises NotApplicableError if this
+    machine cannot practise the scenario, and StageError if the pod does not get to where it breaks
+    or the incident does not come.
     """
     if missing := scenario.needs():
         raise NotApplicableError(

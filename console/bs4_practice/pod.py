@@ -30,13 +30,13 @@ _START_SECONDS = 30.0
 
 
 class PodError(RuntimeError):
-    """A practice pod did not start or did not answer."""
+    """Raised when a practice pod did not start or did not answer."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A finished command. `exit_status` None: the connection ended first, or a signal ended the
-    command (then `signal` names it).
+    """The result of a command that was run on a pod. `exit_status` is None if the connection ended
+    first or a signal ended the command; `signal` is then the signal's name without "SIG", or None.
     """
 
     exit_status: int | None
@@ -47,8 +47,8 @@ class Completed:
 
 @dataclass
 class PracticePod:
-    """A running pod. `pid` and `start_ticks` are its main process: subreaper, SSH server and root
-    of its scope.
+    """A practice pod that runs. `pid` and `start_ticks` (clock ticks since boot) identify the pod's
+    main process, which is the SSH server and the ancestor of all processes of the pod.
     """
 
     name: str
@@ -83,31 +83,38 @@ class PracticePod:
 
     @property
     def gpus(self) -> Board:
-        """The pod's simulated GPUs."""
+        """Return the board of the pod's simulated GPUs, with which they can be changed."""
         return Board(self.root / "gpu")
 
     @property
     def library(self) -> Path | None:
-        """The simulated driver, None where it could not be compiled."""
+        """Return the path of the simulated GPU driver, or None if it could not be compiled."""
         return self.workspace.library
 
     def setup_recipe(self) -> dict[str, str]:
-        """Of a bare pod: what `pods setup` is to be given besides the trainer, instead of the
-        network's own addresses.
+        """Return the repository's address and the revision with which `pods setup` sets up a bare
+        pod (without uv and prime-rl), in place of the real repository on the network.
         """
         return {"repository": str(self.workspace.repository), "revision": self.workspace.revision}
 
     @property
     def run_dir(self) -> Path:
+        """Return the run's own directory: the output directory in 2026-01, and a directory of the
+        run's name below it in the other generations.
+        """
         return self.output_dir if self.generation == "2026-01" else self.output_dir / self.run_name
 
     def launch_command(self, *extra: str, config: str = "configs/rl.toml") -> list[str]:
-        """The real command line of a run, as a person would type it in `project`."""
+        """Return the command line with which a person starts a prime-rl run in `project`; the words
+        `extra` are at the end.
+        """
         own = [] if self.generation == "2026-01" else ["--run.name", self.run_name]
         return ["uv", "run", "rl", "@", config, "--output-dir", "outputs", *own, *extra]
 
     async def connect(self) -> asyncssh.SSHClientConnection:
-        """An SSH connection to the pod, its host key checked."""
+        """Return a new SSH connection to the pod, whose host key is checked. The caller closes it
+        after use.
+        """
         known = asyncssh.import_known_hosts(f"[{self.host}]:{self.port} {self.known_host_key}\n")
         return await asyncssh.connect(
             self.host,
@@ -128,8 +135,10 @@ class PracticePod:
         stdin: bytes = b"",
         timeout: float = 30.0,
     ) -> Completed:
-        """Run a command through SSH and wait for it. TimeoutError after `timeout` seconds; the
-        command then goes on.
+        """Run the command `argv` on the pod over SSH, wait until it has ended, and return the
+        result. `cwd` is the pod's home directory unless given, `env` are further variables of the
+        environment, and `stdin` is what the command reads. Raises TimeoutError after `timeout`
+        seconds; the command then goes on.
         """
         async with await self.connect() as connection:
             result = await connection.run(
@@ -151,11 +160,13 @@ class PracticePod:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> int:
-        """Start a command that outlives the connection, in `project` unless said otherwise, and
-        give its pid. Its output goes to `log`.
+        """Start the command `argv` on the pod over SSH and return its process id. The command
+        outlives the connection. `cwd` is `project` unless given. The command's output is appended
+        to `log`, which is `~/spawned.log` unless given. Raises PodError if the command cannot be
+        started.
 
-        Through Python's subprocess, not through `&` of a shell: that would make it ignore SIGINT,
-        which a run in tmux does not.
+        The command is started by Python's subprocess and not by `&` of a shell: after `&` the
+        command would ignore SIGINT, which a run in tmux does not.
         """
         code = (
             "import json, subprocess, sys; s = json.load(sys.stdin); o = open(s['log'], 'ab'); "
@@ -176,16 +187,21 @@ class PracticePod:
         return int(done.stdout)
 
     def processes(self) -> list[tree.Process]:
-        """Everything that runs in the pod, parents before children; the main process itself not
-        among them.
+        """Return everything that runs in the pod, parents before children, without the pod's main
+        process.
         """
         return tree.below(self.pid)
 
     def pids(self) -> list[int]:
+        """Return the process ids of everything that runs in the pod, without the pod's main
+        process.
+        """
         return [process.pid for process in self.processes()]
 
     async def stop(self) -> None:
-        """End everything of the pod, by descent: SIGTERM, then SIGKILL, then its main process."""
+        """End everything that runs in the pod with SIGTERM and then SIGKILL, then the pod's main
+        process. Does nothing if the pod has ended already.
+        """
         own = tree.look(self.pid)
         if own is None or own.start_ticks != self.start_ticks:
             self._collect()
@@ -220,13 +236,19 @@ async def start(
     env: Mapping[str, str] | None = None,
     bare: bool = False,
 ) -> PracticePod:
-    """Start a pod in `root` (made if need be; an earlier pod's files in it are used again).
+    """Start a practice pod in `root` and return it. `root` is made if need be, and an earlier pod's
+    files in it are used again. The pod ends with this process, however this process ends.
 
-    `generation`: 2026-01 or current. `pace` scales the waits that the real programs spell in
-    seconds. `foreign_pids`: NVML reports pids of another namespace (True: local + 100000; a number:
-    that offset; a mapping from local to reported). `env`: what the machine's owner has put into
-    every process's environment besides. `bare`: without uv and prime-rl (see bare.py). The pod ends
-    with this process, however that ends. PodError when it does not come up.
+    `generation` is "2026-01", "current" or "verl". `gpus` is the number of its simulated GPUs.
+    `step_seconds` is how long a step takes, and `engine_seconds` how long the inference engine
+    takes to load. `pace` is a factor on all waits that the real programs spell in seconds. `env`
+    has variables that every process of the pod gets besides. A `bare` pod has neither uv nor
+    prime-rl (see bare.py). With `foreign_pids` NVML reports process ids of another namespace:
+    100000 more than the real ones for True, that many more for a number, and whatever a mapping
+    from the real to the reported ones says.
+
+    Raises PodError if the pod does not come up, and ValueError for an unknown generation or a
+    `root` whose path is too long.
     """
     offset: int | Mapping[int, int] | None = (
         100_000 if foreign_pids is True else None if foreign_pids is False else foreign_pids
@@ -307,7 +329,9 @@ def _bytes(data: object) -> bytes:
 
 
 def main() -> None:
-    """The pod's main process."""
+    """Run one practice pod in the foreground, as the pod's main process, and print its address as a
+    JSON line. Returns when the pod has ended.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m bs4_practice.pod",
         description="Run one practice pod and print its address.",

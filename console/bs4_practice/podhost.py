@@ -28,7 +28,9 @@ _CHUNK = 65536
 
 
 class PodHost:
-    """`environment` is what every session gets. `serve` returns when the pod is to end."""
+    """The main process of a practice pod: its SSH server and the parent of every orphan in the pod.
+    Every SSH session gets the variables of `environment`.
+    """
 
     def __init__(self, workspace: Workspace, environment: Mapping[str, str]) -> None:
         self._workspace = workspace
@@ -38,10 +40,9 @@ class PodHost:
         self._ending = asyncio.Event()
 
     async def serve(self, *, until_eof: bool) -> None:
-        """Announce the address as one JSON line on standard output, then run until SIGTERM or (with
-        `until_eof`) the end of standard input.
-
-        At the end everything in the pod is ended, by descent.
+        """Print the pod's address as one JSON line on standard output, then serve SSH until
+        SIGTERM, SIGINT or SIGHUP comes or (with `until_eof`) standard input ends. At the end all
+        processes of the pod are ended, by descent.
         """
         _become_subreaper()
         os.chdir(self._workspace.home)

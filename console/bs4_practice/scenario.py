@@ -22,24 +22,25 @@ Act = Callable[[Stage], Awaitable[None]]
 
 
 def possible() -> str:
-    """For a scenario that needs nothing of the machine."""
+    """Return "", for a scenario that every machine can practise."""
     return ""
 
 
 async def nothing(stage: Stage) -> None:
-    """For a failure that begins with the launch itself, or that ends by itself."""
+    """Do nothing: for a failure that begins with the launch itself, or that ends by itself."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`prepare` brings the pod to the point where it can break, `inject` breaks it. `run` is the
-    one to be recovered.
+    """A failure that can be practised on a pod. `prepare` brings the pod to the point where it can
+    break, and `inject` breaks it. `run` is the run that is to be recovered, `failure` the id of the
+    failure that the agent must then name, and `trainers` the trainers that can fail that way.
 
-    `repair`: how a person removes the cause and has the run go on, where no machine may; None where
-    that needs nothing but the playbook (or, for a playbook without steps, resuming the run). `pod`:
-    how the practice pod differs from the usual one (arguments of `staged`). `needs`: why this
-    machine cannot practise it, "" when it can. `detect_s`: how long to wait for the incident, where
-    its own hold is long.
+    `repair` is how a person removes the cause and has the run go on, where no machine may. It is
+    None if the playbook suffices, or if resuming the run does for a playbook without steps. `pod`
+    holds the arguments of `stage.staged` for a pod that is not the usual one. `needs` returns why
+    this machine cannot practise the scenario, or "" if it can. `detect_s` is how many seconds to
+    wait for the incident, if 90 are not enough.
     """
 
     name: str
@@ -56,46 +57,62 @@ class Scenario:
     detect_s: float | None = None
 
     def output(self, stage: Stage) -> Path:
-        """Where the witness looks for the run's steps."""
+        """Return the directory in which the steps of the scenario's run are recorded."""
         base = stage.pod.project / self.output_dir
         return base if stage.pod.generation == "2026-01" else base / self.run
 
 
 async def train(stage: Stage, name: str = "demo", steps: int = WARM_UP) -> None:
-    """A run that works, launched through the console, with at least `steps` finished steps."""
+    """Launch the run `name` through the console, and wait until it has finished `steps` steps.
+    Raises StageError if that takes longer than two minutes.
+    """
     await stage.launch(name)
     await advance(stage, name, steps)
 
 
 async def train_longer(stage: Stage) -> None:
+    """Launch the run `demo` and wait until it has finished 12 steps, so that it has two complete
+    checkpoints.
+    """
     await train(stage, steps=TWO_CHECKPOINTS)
 
 
 async def advance(stage: Stage, name: str, steps: int) -> None:
+    """Wait until the console shows that the run `name` has finished step `steps`. Raises StageError
+    if that takes longer than two minutes.
+    """
     await stage.until(
         lambda: (stage.session.state.runs[name].step or 0) >= steps, 120, f"step {steps} of {name}"
     )
 
 
 async def stopped(stage: Stage) -> None:
-    """A run that trained and was stopped: its checkpoints lie there."""
+    """Launch the run `demo`, wait until it has finished seven steps, and stop it. One complete
+    checkpoint is left.
+    """
     await train(stage)
     await stage.must("stop", run="demo")
 
 
 async def stopped_later(stage: Stage) -> None:
-    """As `stopped`, with two complete checkpoints."""
+    """Launch the run `demo`, wait until it has finished 12 steps, and stop it. Two complete
+    checkpoints are left.
+    """
     await train_longer(stage)
     await stage.must("stop", run="demo")
 
 
 async def start(stage: Stage) -> None:
-    """A start that is going to fail: nobody waits for its first step."""
+    """Launch the run `demo` for a start that is going to fail: without the checks before a start,
+    and without waiting for the run's first step.
+    """
     await stage.launch(wait=False, preflight=False)
 
 
 def complete(stage: Stage) -> int:
-    """The newest checkpoint of the trainer, as its directory says."""
+    """Return the step of the newest complete checkpoint of the trainer, as the names of the
+    directories say. Raises ValueError if there is none.
+    """
     root = stage.pod.run_dir / "checkpoints"
     return max(
         int(p.name[5:]) for p in root.glob("step_*") if (p / "trainer" / ".metadata").exists()
@@ -103,6 +120,10 @@ def complete(stage: Stage) -> int:
 
 
 def orchestrator_checkpoints(stage: Stage) -> Path:
+    """Return the directory in which the orchestrator keeps its checkpoints. In 2026-01 that is a
+    directory below `run_default`; in the other generations it is also the directory of the
+    trainer's checkpoints.
+    """
     return stage.pod.run_dir / (
         "run_default/checkpoints" if stage.pod.generation == "2026-01" else "checkpoints"
     )

@@ -19,16 +19,28 @@ HAND_STARTS = 3
 
 
 async def fresh_start_with_leftovers(stage: Stage) -> None:
+    """Launch the run as a new one over what its earlier start has left. Does not wait for the run's
+    first step.
+    """
     await stage.launch(wait=False, preflight=False)
 
 
 async def resume_below_leftovers(stage: Stage) -> None:
+    """Write an orchestrator checkpoint that is 20 steps above the newest complete checkpoint, and
+    launch the run to resume from the newest complete checkpoint. Does not wait for the run's first
+    step.
+    """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 20, ["orchestrator"])
     await stage.launch(wait=False, preflight=False, resume=newest)
 
 
 async def resume_latest(stage: Stage) -> None:
+    """Write an orchestrator checkpoint that is two steps above the newest complete checkpoint, and
+    start the run by hand with a bare `--resume`, which takes the newest checkpoint that it finds.
+    Returns when the agent has noticed the start, or after three tries; a run that fails at once may
+    be gone before the agent looks.
+    """
     newest = complete(stage)
     faults.put_checkpoint(stage.pod, newest + 2, ["orchestrator"])
     # By hand, as people do it: the console itself never passes a bare --resume.
@@ -59,8 +71,9 @@ async def resume_latest(stage: Stage) -> None:
 
 
 async def kill_server_and_start_another_run(stage: Stage) -> None:
-    """The API server dies by force and its launcher ends the run; the engine stays. Then somebody
-    starts the next run.
+    """Kill the inference server with SIGKILL, wait until its launcher has ended the run (the engine
+    stays), and launch the run `second` as if somebody started the next one. Raises StageError if
+    the first run has not ended within 60 seconds.
     """
     (server,) = faults.find(stage.pod, "inference")
     faults.kill(server)
@@ -71,22 +84,34 @@ async def kill_server_and_start_another_run(stage: Stage) -> None:
 
 
 async def kill_engine_while_it_generates(stage: Stage) -> None:
+    """Kill the vLLM engine with SIGKILL while it generates. Raises TimeoutError if no generation
+    begins within 60 seconds.
+    """
     await faults.wait_generating(stage.pod)
     faults.kill(faults.find(stage.pod, "engine")[0])
 
 
 async def stop_engine(stage: Stage) -> None:
+    """Stop the vLLM engine with SIGSTOP while it generates; the engine stays and does nothing.
+    Raises TimeoutError if no generation begins within 60 seconds.
+    """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "engine")[0])
 
 
 async def stop_worker(stage: Stage) -> None:
+    """Stop the vLLM worker with SIGSTOP while the engine generates; the worker stays and does
+    nothing. Raises TimeoutError if no generation begins within 60 seconds.
+    """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "worker")[0])
 
 
 async def train_on_a_server_apart(stage: Stage) -> None:
-    """Inference in a shell of its own, the run without it in its config."""
+    """Start the inference server in a shell of its own, launch a run whose config has no inference
+    of its own, and wait for its step 7. Raises StageError if the agent does not notice the server
+    within 30 seconds.
+    """
     # Apart from each other both would take the first GPU; 2026-01's trainer takes the second by
     # default.
     await faults.start_inference(stage.pod, gpu=0 if stage.pod.generation == "2026-01" else 1)
@@ -96,6 +121,9 @@ async def train_on_a_server_apart(stage: Stage) -> None:
 
 
 async def kill_the_server_apart(stage: Stage) -> None:
+    """Kill the inference server that was started apart from the run, with its engine and its
+    workers.
+    """
     for process in (
         faults.find(stage.pod, "inference")
         + faults.find(stage.pod, "engine")
@@ -152,8 +180,9 @@ SCENARIOS = {scenario.name: scenario for scenario in _ALL}
 
 
 def choose(name: str, trainer: str, seed: int | None = None) -> Scenario:
-    """The named scenario, or one by `seed` for "random". NotApplicableError when the trainer cannot
-    fail that way.
+    """Return the scenario `name`. For "random" return a scenario that `trainer` can have, the same
+    for the same `seed`. Raises UsageError for an unknown name, and NotApplicableError if `trainer`
+    cannot fail that way.
     """
     if name == "random":
         fitting = [s for s in _ALL if trainer in s.trainers]

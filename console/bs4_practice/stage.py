@@ -27,15 +27,16 @@ GENERATIONS = {"prime-rl-2026-01": "2026-01", "prime-rl": "current", "verl": "ve
 
 
 class StageError(ConsoleError):
-    """The practice pod did not get to where the scenario begins, or the agent has no plan for
-    it.
+    """Raised when the practice pod did not get to where the scenario begins, or the agent has no
+    plan for it.
     """
 
 
 @dataclass
 class Stage:
-    """`pod` is the machine, `session` the console's view of it. The witness's own look is in
-    `steps` and `files`.
+    """A practice pod with a console connected to it. `pod` is the machine, `session` the console's
+    view of it, and `trainer` the trainer's id. `steps` and `trained_steps` say what really happened
+    on the pod, without the console and the agent.
     """
 
     pod: practice.PracticePod
@@ -44,37 +45,46 @@ class Stage:
     _afterwards: list[Callable[[], Any]] = field(default_factory=list)
 
     def afterwards(self, undo: Callable[[], Any]) -> None:
-        """What is to be undone on this machine once the pod is gone; the last first."""
+        """Have `undo()` called when the pod is gone, to take back something that was done to this
+        machine. What was registered last is called first.
+        """
         self._afterwards.append(undo)
 
     def undo(self) -> None:
+        """Call everything that `afterwards` registered, the last first, and forget it."""
         while self._afterwards:
             self._afterwards.pop()()
 
     @property
     def ledger(self) -> Any:
+        """Return the console's view of the agent's journal of incidents, plans and actions on this
+        pod.
+        """
         return self.session.state.ledger
 
     def steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """(wall time, step) of every finished trainer step, as the witness reads it from the
-        trainer's own files.
+        """Return every finished trainer step as (wall clock seconds, step), oldest first, as the
+        trainer's own files in `output_dir` (the run's directory unless given) show them.
         """
         return witness.steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def trained_steps(self, output_dir: Path | None = None) -> list[tuple[float, int]]:
-        """Those of `steps` that trained on tokens and whose weights inference took: what a dying
-        run prints does not count.
+        """Return those of `steps` that trained on tokens and whose weights inference took. What a
+        dying run prints does not count.
         """
         return witness.trained_steps(output_dir or self.pod.run_dir, self.pod.generation)
 
     def places(self) -> list[Path]:
-        """Where the run's files are: its project, its trash and archive beside the output directory
-        included.
+        """Return the directories that hold the run's files: the pod's project, with the run's trash
+        and archive beside the output directory.
         """
         return [self.pod.project]
 
     async def act(self, kind: str, **body: Any) -> ActionView:
-        """Submit an action and wait for its end."""
+        """Submit the action `kind` with the fields `body`, wait until the action has ended, and
+        return its last state. Raises StageError if the action never ended, and the console's errors
+        if the agent refused the action.
+        """
         last: ActionView | None = None
         async for action in self.session.follow_action(await self.session.submit(kind, **body)):
             last = action
@@ -83,15 +93,19 @@ class Stage:
         return last
 
     async def must(self, kind: str, **body: Any) -> ActionView:
-        """`act`, where anything but success means that the practice pod itself is at fault."""
+        """Carry out the action `kind` as `act` does, and return its last state. Raises StageError
+        if the action did not succeed, which means that the practice pod itself is at fault.
+        """
         action = await self.act(kind, **body)
         if action.state != "done":
             raise StageError(f"The practice pod could not {kind}: {action.detail}")
         return action
 
     async def launch(self, name: str = "demo", *, wait: bool = True, **body: Any) -> ActionView:
-        """Through the console, as a person would; `preflight=False` is for starts that it would
-        refuse.
+        """Launch the run `name` through the console, as a person would, and return the last state
+        of the launch. With `wait` True the launch ends only when the run has begun to train. `body`
+        holds other fields of the launch; `preflight=False` skips the checks before a start, for
+        starts that they would refuse. Raises StageError if the launch fails.
         """
         spec = {
             "run": name,
@@ -103,7 +117,10 @@ class Stage:
         return await self.must("launch", **{**spec, "wait": wait, **body})
 
     async def until(self, condition: Callable[[], Any], timeout: float, what: str) -> Any:
-        """The condition's first true value; StageError says what was waited for."""
+        """Call `condition` every 100 ms until it returns a true value, and return that value.
+        Raises StageError if `timeout` seconds pass first; `what` begins the message, "<what> did
+        not happen within 60 s."
+        """
         try:
             async with asyncio.timeout(timeout):
                 while not (value := condition()):
@@ -113,7 +130,9 @@ class Stage:
             raise StageError(f"{what} did not happen within {timeout:.0f} s.") from None
 
     async def incident(self, failure: str, timeout: float) -> IncidentView:
-        """The open incident of this failure, once there is one."""
+        """Wait until there is an open incident of the failure with the id `failure`, and return it.
+        Raises StageError with the other open incidents if that takes longer than `timeout` seconds.
+        """
         try:
             found: IncidentView = await self.until(
                 lambda: next(
@@ -128,8 +147,8 @@ class Stage:
         return found
 
     async def plan(self, incident: IncidentView) -> PlanView:
-        """A fresh plan for what the incident names; StageError with the agent's reason when it has
-        none.
+        """Have the agent make a fresh plan of the playbook that `incident` names, and return the
+        plan. Raises StageError with the agent's reason if it makes none.
         """
         action = await self.must(
             "plan", playbook=incident.playbook, run=incident.run, incident=incident.id
@@ -148,8 +167,9 @@ async def staged(
     name: str = "practice",
     **settings: Any,
 ) -> AsyncIterator[Stage]:
-    """A pod that is up, with the agent deployed to it over SSH, and everything gone afterwards.
-    `settings`: as of `pod.start`.
+    """Start a practice pod of `trainer` with the agent deployed to it over SSH, and yield the stage
+    on which a scenario is played. Everything is gone afterwards. `settings` are further arguments
+    of `pod.start`.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)
@@ -173,8 +193,9 @@ async def staged(
 
 
 def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = None) -> PodSession:
-    """A session over real SSH, the pod's key pinned beforehand as a provider's API would give
-    it.
+    """Return a session to `pod` over SSH that is not started yet. The pod's host key is written to
+    `known_hosts` beforehand, as a provider's API would give it. What the agent sends is kept below
+    `mirror`, or nowhere if that is None.
     """
     hostkeys = HostKeys(known_hosts)
     hostkeys.pin(pod.name, pod.known_host_key)
@@ -188,6 +209,7 @@ def connect(pod: practice.PracticePod, known_hosts: Path, mirror: Path | None = 
 
 
 def inventory_entry(pod: practice.PracticePod) -> Pod:
+    """Return `pod` as an entry of the console's list of pods."""
     return Pod(
         name=pod.name,
         host=pod.host,

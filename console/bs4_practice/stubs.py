@@ -36,8 +36,9 @@ http.server.ThreadingHTTPServer(("127.0.0.1", port), Hub).serve_forever()
 
 
 async def start_hub(stage: Stage, without_token: int) -> None:
-    """The hub behind the pod's own name for it; `without_token` is its status for whoever has
-    none.
+    """Start the model hub of the pod, at the address that the pod's programs take for the hub, and
+    return when the hub listens. `without_token` is the HTTP status for requests that do not carry
+    the hub's token. Raises TimeoutError if that takes longer than 20 seconds.
     """
     port = stage.pod.workspace.hub_port
     await stage.pod.spawn(
@@ -47,12 +48,14 @@ async def start_hub(stage: Stage, without_token: int) -> None:
 
 
 def forget_model(stage: Stage) -> None:
-    """The cache is gone, as on a fresh pod."""
+    """Delete the pod's cache of models, as on a fresh pod."""
     shutil.rmtree(_cache(stage))
 
 
 def leave_token(stage: Stage) -> None:
-    """As `hf auth login` leaves it: a file of mode 0600."""
+    """Save the token that the practice hub takes in the pod's home, as `hf auth login` does: a file
+    of mode 0600.
+    """
     path = stage.pod.home / ".cache" / "huggingface" / "token"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)

@@ -25,7 +25,9 @@ HEALTHY_STEPS = 40
 
 @dataclass(frozen=True)
 class Role:
-    """What one practice pod shows. `max_steps` None: as its config says, which is far away."""
+    """What one practice pod of the fleet shows. `max_steps` is None if the run trains as long as
+    its config says, which is very long. With `fails`, the run breaks after a while.
+    """
 
     name: str
     trainer: str
@@ -44,19 +46,23 @@ ROLES = (
 
 @dataclass
 class Practice:
-    """The console's fleet and the pods behind it, by name."""
+    """The fleet of a console and the practice pods behind it; `pods` maps names to pods."""
 
     fleet: Fleet
     pods: dict[str, practice.PracticePod]
 
     async def stage(self) -> None:
-        """Launch what each pod shows; ends when every run trains (or its pod has said why not)."""
+        """Launch on each pod the run that it is to show. Returns when every run trains or its pod's
+        session has shown why not.
+        """
         await asyncio.gather(
             *(self._launch(role, self.fleet.sessions[role.name]) for role in ROLES)
         )
 
     async def fail_later(self) -> None:
-        """Kill an engine in the middle of a generation, once its run has trained for a while."""
+        """Wait until the run that is to fail has trained for 40 steps, and kill its engine in the
+        middle of a generation.
+        """
         role = next(role for role in ROLES if role.fails)
         state = self.fleet.sessions[role.name].state
         while (run := state.runs.get(RUN)) is None or (run.step or 0) < HEALTHY_STEPS:
@@ -87,8 +93,8 @@ class Practice:
 
 @contextlib.asynccontextmanager
 async def three_pods() -> AsyncIterator[Practice]:
-    """Three pods that are up, and sessions to them that are not started yet; all of it gone
-    afterwards.
+    """Start three practice pods and yield them with sessions to them that are not started yet.
+    Everything is gone afterwards.
     """
     with tempfile.TemporaryDirectory(prefix="bs4-") as directory:
         root = Path(directory)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Process:
-    """One process as /proc shows it. `cmdline`: its arguments, or the title alone where it set
-    one.
+    """One process as /proc shows it. `start_ticks` is when the process was started, in clock ticks
+    since boot; two processes that had the same id differ in it. `state` is the letter that ps
+    shows. `cmdline` holds the arguments, or the title as one word if the process set a title.
     """
 
     pid: int
@@ -23,11 +24,12 @@ class Process:
 
     @property
     def title(self) -> str:
+        """Return the arguments of the process, joined by spaces, or its title."""
         return " ".join(self.cmdline)
 
 
 def look(pid: int) -> Process | None:
-    """The process now, None when it is gone."""
+    """Return the process `pid` as it is now, or None if it is gone."""
     try:
         raw = Path(f"/proc/{pid}/stat").read_bytes()
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -39,7 +41,9 @@ def look(pid: int) -> Process | None:
 
 
 def below(root: int) -> list[Process]:
-    """Every live descendant of `root`, parents before children. Zombies are not alive."""
+    """Return every live descendant of the process `root`, parents before children. Zombies are not
+    alive.
+    """
     children: dict[int, list[Process]] = {}
     for entry in Path("/proc").iterdir():
         if (
@@ -58,13 +62,17 @@ def below(root: int) -> list[Process]:
 
 
 def alive(process: Process) -> bool:
-    """Whether that very process still lives."""
+    """Return True if exactly this process still lives; a later process of the same id does not
+    count.
+    """
     now = look(process.pid)
     return now is not None and now.start_ticks == process.start_ticks and now.state not in "ZX"
 
 
 def send(process: Process, number: int) -> bool:
-    """Signal that very process and no other; False when it is gone."""
+    """Send the signal `number` to exactly this process; a later process of the same id gets none.
+    Return True, or False if the process is gone.
+    """
     try:
         fd = os.pidfd_open(process.pid)
     except ProcessLookupError:
@@ -81,10 +89,9 @@ def send(process: Process, number: int) -> bool:
 
 
 def end_below(root: int, patience: float = 2.0) -> None:
-    """End every descendant of `root`: SIGTERM, `patience` seconds, then SIGKILL until none is left.
-
-    Stopped ones are continued first, or they would never see the SIGTERM. TimeoutError when some
-    outlive ten seconds of SIGKILL.
+    """End every descendant of the process `root`: SIGTERM, `patience` seconds, then SIGKILL until
+    none is left. Stopped processes are continued first, or they would never see the SIGTERM. Raises
+    TimeoutError if some outlive ten seconds of SIGKILL.
     """
     for process in below(root):
         send(process, signal.SIGCONT)

@@ -50,12 +50,12 @@ UNTRIED: dict[str, str] = {
 
 
 def failures() -> list[str]:
-    """The ids that can be tried, each once, in order."""
+    """Return the ids of the failures that can be practised without GPUs, each once, in order."""
     return list(dict.fromkeys(scenario.failure for scenario in TRIES.values()))
 
 
 def summary(report: Mapping[str, Any]) -> str:
-    """A report in one line."""
+    """Return in one line of text the report that `play` made."""
     words = f"recovered by the {report['fixed_by']}" if report["recovered"] else "not recovered"
     after = f" after {report['recovered_s']} s" if report["recovered_s"] is not None else ""
     steps = f"steps {report['steps_before']} -> {report['steps_after']}"
@@ -66,8 +66,9 @@ def summary(report: Mapping[str, Any]) -> str:
 
 
 def choose(name: str, trainer: str | None) -> tuple[Scenario, str]:
-    """The scenario of a failure id or id/variant, and the generation to try it with. UsageError,
-    NotApplicableError.
+    """Return the scenario that is called `name` (a failure's id, or id/variant), and the id of the
+    trainer to play it with: `trainer` if given, or the first that can fail that way. Raises
+    UsageError for an unknown name, and NotApplicableError if `trainer` cannot fail that way.
     """
     scenario = TRIES.get(name) or next((s for s in TRIES.values() if s.failure == name), None)
     if scenario is None:

@@ -36,7 +36,7 @@ _SLACK_S = 1.0
 
 @dataclass(frozen=True)
 class FileFacts:
-    """One file at one time."""
+    """The path, the size in bytes and the SHA-256 of one file at one time."""
 
     path: str
     size: int
@@ -45,16 +45,16 @@ class FileFacts:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every regular file below some directories, with its content's hash. Symbolic links are not
-    followed and not counted.
+    """Every regular file below some directories, with the hash of its content. Symbolic links are
+    not followed and not counted.
     """
 
     files: tuple[FileFacts, ...]
 
     @classmethod
     def take(cls, directories: Iterable[Path], ignore: Iterable[str] = ()) -> Snapshot:
-        """`ignore`: shell patterns on the absolute path, for what the trainer itself deletes or
-        replaces at any start.
+        """Return a snapshot of what lies below `directories` now. `ignore` has shell patterns on
+        absolute paths, for files that the trainer itself deletes or replaces at any start.
         """
         patterns = tuple(ignore)
         facts = (
@@ -66,9 +66,10 @@ class Snapshot:
 
 
 def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
-    """The files of `before` whose bytes are in no file below `after` any more.
+    """Return the paths of the files of `before` whose bytes are in no file below the directories
+    `after` any more.
 
-    A file that has only grown (a log) still has them, as the beginning of what it is now.
+    A file that has only grown (a log) still has its bytes, as the beginning of what it is now.
     """
     now = Snapshot.take(after).files
     hashes = {fact.sha256 for fact in now}
@@ -81,19 +82,21 @@ def lost_files(before: Snapshot, after: Iterable[Path]) -> list[str]:
 
 
 def lost(before: Snapshot, after: Iterable[Path]) -> int:
-    """How many files of `before` are lost; 0 is what a fix owes."""
+    """Return how many files of `before` are lost (see `lost_files`); a fix must lose none."""
     return len(lost_files(before, after))
 
 
 def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
-    """Every finished trainer step of a run as (wall seconds, step), oldest first, across attempts.
+    """Return every finished trainer step of a run as (wall clock seconds, step), oldest first,
+    across all attempts. The trainer's files are read in `output_dir` and in `.bs4` beside it, where
+    the console's agent moves old files; if `run` is given, only the part of `.bs4` that belongs to
+    this run.
 
-    `generation` 2026-01: rank 0's step lines, of which each attempt keeps its own file below
-    `torchrun/`; whole seconds, the date from the file's last change. `current`: the trainer's rows
-    in `metrics.jsonl`. `verl`: the rows of each attempt's `metrics.N.jsonl`, dated back from the
-    file's last change by how long each step says that it took. What was moved to `.bs4` beside
-    `output_dir` counts too, only this `run`'s part of it when that is given. `output_dir` may be
-    the run's own directory in the current generation.
+    In 2026-01 the steps are the lines of rank 0's logs, one file for each attempt below
+    `torchrun/`. Their times are whole seconds, and the date comes from the file's last change. In
+    the current generation the steps are rows of `metrics.jsonl`, and `output_dir` may be the run's
+    own directory. In verl they are rows of the `metrics.N.jsonl` of each attempt; their times are
+    reckoned back from the file's last change by how long each step says that it took.
     """
     places = _places(output_dir, run)
     if generation == "2026-01":
@@ -112,12 +115,13 @@ def steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float,
 
 
 def trained_steps(output_dir: Path, generation: str, run: str = "") -> list[tuple[float, int]]:
-    """The finished steps that were worth something, as (wall seconds, step), oldest first.
-    Arguments are those of `steps`.
+    """Return the finished steps that were worth something, as (wall clock seconds, step), oldest
+    first. The arguments are those of `steps`.
 
-    A step counts when it has a throughput (the first of each process has none to tell), when its
-    batch had tokens, and when inference has taken the weights that it made. A run that is falling
-    apart prints steps of batches that shrink to nothing, with weights for nobody.
+    A step counts if it has a throughput (the first of each process has none to tell), if its batch
+    had tokens, and if inference has taken the weights that it made. A run that is falling apart
+    prints steps of batches that shrink to nothing, with weights for nobody. In verl every finished
+    step counts.
     """
     finished = steps(output_dir, generation, run)
     if generation == "verl":
@@ -188,7 +192,9 @@ def _batches(places: Iterable[Path]) -> Iterator[_Batch]:
 
 
 def last_step(output_dir: Path, generation: str, run: str = "") -> int | None:
-    """The step that was finished last, None before the first."""
+    """Return the step that was finished last, or None if no step was finished. The arguments are
+    those of `steps`.
+    """
     finished = steps(output_dir, generation, run)
     return finished[-1][1] if finished else None
 

@@ -35,8 +35,8 @@ _SOCKET_BELOW_HOME = len("/.bs4/sock/0123456789ab.sock")
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a pod keeps what. `api_port` is the engine's own API (behind the router in the current
-    generation).
+    """Where a pod keeps what, on this machine. `port` is where clients reach the model and
+    `api_port` is the engine's own API; in 2026-01 both are the same.
     """
 
     name: str
@@ -58,13 +58,18 @@ class Workspace:
 
     @property
     def repository(self) -> Path:
+        """Return the directory of the git repository that a bare pod (one without uv and prime-rl)
+        clones.
+        """
         return self.root / "remote" / "prime-rl"
 
     @property
     def gpus(self) -> Board:
+        """Return the board of the pod's simulated GPUs, with which they can be changed."""
         return Board(self.root / "gpu")
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the workspace as a dictionary of JSON values, which `from_dict` reads."""
         return {
             key: str(value) if isinstance(value, Path) else value
             for key, value in asdict(self).items()
@@ -72,6 +77,7 @@ class Workspace:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workspace:
+        """Return the workspace that `as_dict` made `data` of."""
         paths = {
             key: Path(data[key]) for key in ("root", "home", "project", "host_key", "client_key")
         }
@@ -88,11 +94,12 @@ def create(
     foreign_pids: int | Mapping[int, int] | None = None,
     bare: bool = False,
 ) -> Workspace:
-    """Make everything below `root`. ValueError for an unknown generation or a root whose path is
-    too long for a socket below it.
+    """Make everything below `root` that a practice pod needs, and return where it is. `gpus` and
+    `foreign_pids` are as in `Board.configure`. A `bare` workspace is as a provider hands a machine
+    out, without uv and prime-rl; the stand-in for the network lies beside the home directory.
 
-    `bare`: as a provider hands a machine out, without uv and prime-rl; what stands for the network
-    is beside the home directory.
+    Raises ValueError for an unknown generation or a root whose path is too long for a socket below
+    it.
     """
     if generation not in GENERATIONS:
         raise ValueError(
@@ -159,8 +166,9 @@ def environment(
     scope_root: int,
     extra: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What every process of the pod gets, and nothing of this machine's own: no XDG directories, no
-    other home.
+    """Return the environment that every process of the pod gets, without anything of this machine's
+    own: no XDG directories and no other home. `scope_root` is the process id of the pod's main
+    process, `extra` are further variables, and the other arguments are those of `pod.start`.
     """
     home = workspace.home
     path = [Path(sys.executable).resolve().parent, *map(Path, _SYSTEM_PATH)]
@@ -201,6 +209,7 @@ def environment(
 
 
 def shell() -> str:
+    """Return the path of the shell that the sessions run: bash if this machine has it, or sh."""
     return "/bin/bash" if Path("/bin/bash").exists() else "/bin/sh"
 
 

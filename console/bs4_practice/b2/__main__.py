@@ -18,6 +18,9 @@ from bs4_practice.b2.server import MINIMUM_PART, B2Server
 
 
 def main() -> int:
+    """Serve a practice store with one bucket until standard input ends, and obey the faults that
+    come on standard input. Return the exit code 0.
+    """
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

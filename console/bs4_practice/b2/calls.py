@@ -18,6 +18,9 @@ MINIMUM_PART = 5_000_000
 
 
 def authorize_account(request: Request) -> None:
+    """Answer with a new token for the key in the Authorization header and with what the key may do.
+    Raises Refusal if the key is unknown or its secret is wrong.
+    """
     b2 = request.b2
     request.discard()
     try:
@@ -61,6 +64,9 @@ def authorize_account(request: Request) -> None:
 
 
 def list_buckets(request: Request) -> None:
+    """Answer with all buckets, or with the bucket whose name the request gives; the list may be
+    empty.
+    """
     asked = request.asked()
     names = [
         name
@@ -71,11 +77,17 @@ def list_buckets(request: Request) -> None:
 
 
 def get_upload_url(request: Request) -> None:
+    """Answer with a URL and a token for uploads of whole files into a bucket. Raises Refusal for a
+    bucket that the key may not use.
+    """
     asked = request.asked()
     _upload_url(request, "bucketId", request.known_bucket(asked), "b2_upload_file")
 
 
 def get_upload_part_url(request: Request) -> None:
+    """Answer with a URL and a token for uploads of parts of an unfinished large file. Raises
+    Refusal if there is no such file.
+    """
     asked = request.asked()
     _upload_url(
         request, "fileId", request.b2.shelf.get(asked["fileId"], "start").id, "b2_upload_part"
@@ -95,6 +107,9 @@ def _upload_url(request: Request, what: str, target: str, call: str) -> None:
 
 
 def start_large_file(request: Request) -> None:
+    """Begin a large file, whose parts come later, and answer with its version. Raises Refusal if
+    the key may not use the bucket or the name.
+    """
     asked, shelf = request.asked(), request.b2.shelf
     bucket = request.known_bucket(asked)
     request.may_name(asked["fileName"])
@@ -111,6 +126,9 @@ def start_large_file(request: Request) -> None:
 
 
 def finish_large_file(request: Request) -> None:
+    """Make a file of the parts of an unfinished large file and answer with its version. Raises
+    Refusal if there is no such file, a part is missing or a hash differs.
+    """
     asked, shelf = request.asked(), request.b2.shelf
     request.done(
         shelf.finish(shelf.get(asked["fileId"], "start"), asked["partSha1Array"]).as_dict()
@@ -118,6 +136,7 @@ def finish_large_file(request: Request) -> None:
 
 
 def cancel_large_file(request: Request) -> None:
+    """Delete an unfinished large file with its parts. Raises Refusal if there is no such file."""
     asked, shelf = request.asked(), request.b2.shelf
     found = shelf.get(asked["fileId"], "start")
     shelf.remove(found)
@@ -132,6 +151,9 @@ def cancel_large_file(request: Request) -> None:
 
 
 def list_parts(request: Request) -> None:
+    """Answer with the parts of an unfinished large file that have arrived, in pages. Raises Refusal
+    if there is no such file.
+    """
     asked = request.asked()
     found = request.b2.shelf.get(asked["fileId"], "start")
     most, first = asked.get("maxPartCount") or 100, asked.get("startPartNumber") or 1
@@ -150,6 +172,7 @@ def list_parts(request: Request) -> None:
 
 
 def list_unfinished_large_files(request: Request) -> None:
+    """Answer with the unfinished large files of a bucket, in pages."""
     asked = request.asked()
     versions = request.b2.shelf.versions(request.known_bucket(asked), asked.get("namePrefix") or "")
     found = sorted((one for one in versions if one.action == "start"), key=lambda one: one.id)
@@ -164,6 +187,9 @@ def list_unfinished_large_files(request: Request) -> None:
 
 
 def list_file_names(request: Request) -> None:
+    """Answer with the newest version of each visible file of a bucket, by name, in pages. Raises
+    Refusal if the key may not list these names.
+    """
     asked = request.asked()
     bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
     request.may_name(prefix)
@@ -178,6 +204,10 @@ def list_file_names(request: Request) -> None:
 
 
 def list_file_versions(request: Request) -> None:
+    """Answer with all versions of the files of a bucket, by name and newest first, in pages.
+    Unfinished and hidden versions are among them. Raises Refusal if the key may not list these
+    names.
+    """
     asked = request.asked()
     bucket, prefix = request.known_bucket(asked), asked.get("prefix") or ""
     request.may_name(prefix)
@@ -201,11 +231,17 @@ def list_file_versions(request: Request) -> None:
 
 
 def get_file_info(request: Request) -> None:
+    """Answer with the description of the version of a file whose id the request gives. Raises
+    Refusal if no version has this id.
+    """
     asked = request.asked()
     request.json(request.b2.shelf.get(asked["fileId"]).as_dict())
 
 
 def hide_file(request: Request) -> None:
+    """Add a version that hides a file's name from listings of names, and answer with it. Earlier
+    versions stay.
+    """
     asked, shelf = request.asked(), request.b2.shelf
     made = Version(
         shelf.number(), request.known_bucket(asked), asked["fileName"], "hide", shelf.now_ms()
@@ -214,6 +250,9 @@ def hide_file(request: Request) -> None:
 
 
 def delete_file_version(request: Request) -> None:
+    """Delete the version of a file whose id the request gives, for good. Raises Refusal if no
+    version has this id or the key may not use the file's name.
+    """
     asked, shelf = request.asked(), request.b2.shelf
     try:
         found = shelf.get(asked["fileId"])
@@ -225,6 +264,9 @@ def delete_file_version(request: Request) -> None:
 
 
 def content_type(given: str | None) -> str:
+    """Return the content type `given`, or "application/octet-stream" if none is given or B2 is to
+    find it out itself ("b2/x-auto").
+    """
     return "application/octet-stream" if given in (None, "b2/x-auto") else given
 
 

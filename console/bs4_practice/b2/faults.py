@@ -27,26 +27,26 @@ KINDS = (
 
 @dataclass
 class Fault:
-    """`kind`:
+    """One rule of what goes wrong. `kind` is what happens:
 
-    busy      503 with Retry-After 0
-    many      429
-    drop      the connection ends after `after` bytes of the body (or of a download) were taken
-    lost      the work is done and its answer never sent: the connection ends
-    hang      no answer for `seconds`
-    corrupt   a byte flips on the way: what arrives has another hash than was announced, and the
-              server says so
-    rot       a byte flips after it arrived: the server keeps other bytes than it acknowledged, and
-              lists their true hash
-    expire    the token is not known any more
-    slow      `rate` bytes a second
-    full, transactions   a cap of the account is reached
-    stop      `on` is called when `after` bytes were taken, before anything else happens; with
-              `after`, the connection then ends (in-process tests kill somebody there)
+      busy      503 with Retry-After 0
+      many      429
+      drop      the connection ends after `after` bytes of the body (or of a download) were taken
+      lost      the work is done and its answer never sent: the connection ends
+      hang      no answer for `seconds`
+      corrupt   a byte flips on the way: what arrives has another hash than was announced, and the
+                server says so
+      rot       a byte flips after it arrived: the server keeps other bytes than it acknowledged and
+                lists their true hash
+      expire    the token is not known any more
+      slow      `rate` bytes a second
+      full, transactions   a cap of the account is reached
+      stop      `on` is called when `after` bytes were taken, before anything else happens; with
+                `after`, the connection then ends (in-process tests kill somebody there)
 
-    `call`: the API call it befalls ("b2_upload_file", "b2_upload_part", ...), "" for all. `name`:
-    only where the file's name holds this. `skip` calls are let through first, then `times` are hit
-    (None: all).
+    `call` is the API call it befalls ("b2_upload_file", "b2_upload_part" and so on), or "" for all.
+    `name` limits it to files whose name contains this text. The first `skip` calls are let through,
+    the next `times` are hit, or all of them if that is None.
     """
 
     kind: str
@@ -65,26 +65,36 @@ class Fault:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> Fault:
+        """Return the rule that the dictionary `raw` describes; keys that are no fields are left
+        out. Raises ValueError for an unknown kind.
+        """
         known = {one.name for one in fields(cls)} - {"on"}
         return cls(**{key: value for key, value in raw.items() if key in known})
 
 
 class Faults:
-    """Thread-safe. The first rule that applies is used up by one."""
+    """The rules that the server follows; safe to use from several threads. Each call meets at most
+    one rule, the first that applies, whose `skip` or `times` is then lowered by one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._rules: list[Fault] = []
 
     def add(self, *faults: Fault) -> None:
+        """Add rules after those that are there."""
         with self._lock:
             self._rules += faults
 
     def clear(self) -> None:
+        """Remove all rules."""
         with self._lock:
             self._rules = []
 
     def take(self, call: str, name: str) -> Fault | None:
+        """Return the first rule that applies to the API call `call` for the file `name`, and lower
+        its `times` by one. Return None if no rule applies.
+        """
         with self._lock:
             for rule in self._rules:
                 if (rule.call and rule.call != call) or rule.name not in name or rule.times == 0:

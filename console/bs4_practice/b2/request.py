@@ -38,11 +38,13 @@ _NEEDS = {
 
 
 class Cut(Exception):
-    """The connection ends here, without an answer."""
+    """Raised where the connection is to end without an answer."""
 
 
 class Http(ThreadingHTTPServer):
-    """`table`: how each call is answered."""
+    """The HTTP server of a practice store. `b2` is the store, and `table` maps each API call to the
+    function that answers it.
+    """
 
     daemon_threads = True
     request_queue_size = 128
@@ -50,12 +52,15 @@ class Http(ThreadingHTTPServer):
     table: Mapping[str, Callable[[Request], None]]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up, or is killed, is what this server is for."""
+        """Say nothing about an error of a connection: clients that hang up or are killed are what
+        this server is for.
+        """
 
 
 class Request(BaseHTTPRequestHandler):
-    """`call` is the API's name for it, `rest` what follows that in the path, `fault` what disturbs
-    it.
+    """One HTTP request to a practice store, with its answer. `call` is the API's name of the call,
+    `rest` what follows that in the path, `left` how many bytes of the body are still to be read,
+    and `fault` the fault that disturbs the request, or None.
     """
 
     protocol_version = "HTTP/1.1"
@@ -65,27 +70,35 @@ class Request(BaseHTTPRequestHandler):
     fault: Fault | None
 
     def log_message(self, *args: Any) -> None:
+        """Write nothing to the log."""
         return
 
     def do_GET(self) -> None:
+        """Answer a GET request."""
         self._answer()
 
     def do_HEAD(self) -> None:
+        """Answer a HEAD request."""
         self._answer()
 
     def do_POST(self) -> None:
+        """Answer a POST request."""
         self._answer()
 
     @property
     def b2(self) -> B2Server:
+        """Return the store that the request came to."""
         return self.server.b2
 
     @property
     def query(self) -> dict[str, str]:
+        """Return the parameters of the URL by name. If a name occurs more than once, its last value
+        counts.
+        """
         return dict(parse_qsl(urlsplit(self.path).query))
 
     def has(self, kind: str) -> bool:
-        """Whether a fault of this kind befalls it."""
+        """Return True if a fault of this kind befalls the request."""
         return self.fault is not None and self.fault.kind == kind
 
     def _answer(self) -> None:
@@ -142,7 +155,9 @@ class Request(BaseHTTPRequestHandler):
     # The body, and the answer.
 
     def asked(self) -> dict[str, Any]:
-        """What the call asks for, once its key may ask it."""
+        """Return what the client sends with the call: the JSON body, or the parameters of the URL
+        if there is no body. Raises Refusal if the client's key does not allow the call.
+        """
         self.may()
         body = self.take(self.left) if self.left else b""
         found: dict[str, Any] = json.loads(body) if body else self.query
@@ -152,7 +167,7 @@ class Request(BaseHTTPRequestHandler):
         return found
 
     def take(self, count: int) -> bytes:
-        """`count` bytes of the body."""
+        """Read `count` bytes of the body and return them. Raises Cut if the body ends before."""
         data = self.rfile.read(count)
         self.left -= len(data)
         if len(data) < count:
@@ -160,12 +175,14 @@ class Request(BaseHTTPRequestHandler):
         return data
 
     def discard(self) -> None:
-        """What is left of a body: a client that still sends would not read the answer."""
+        """Read the rest of the body and forget it: a client that still sends would not read the
+        answer.
+        """
         while self.left > 0:
             self.take(min(BLOCK, self.left))
 
     def json(self, answer: dict[str, Any], status: int = 200) -> None:
-        """The answer to a question."""
+        """Send `answer` as JSON with the HTTP status `status`."""
         body = json.dumps(answer).encode()
         self.send_response(status)
         if status == 503:
@@ -176,7 +193,9 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def done(self, answer: dict[str, Any]) -> None:
-        """The answer to a change that is made: the one that `lost` keeps back."""
+        """Send the answer to a change that is made. Raises Cut instead if the fault `lost` befalls
+        the request.
+        """
         if self.has("lost"):
             raise Cut
         self.json(answer)
@@ -184,29 +203,41 @@ class Request(BaseHTTPRequestHandler):
     # Who may, and how it is said.
 
     def may(self) -> None:
+        """Raise Refusal if the client's key lacks the capability that the call needs."""
         if _NEEDS[self.call] not in self.key().capabilities:
             raise Refusal(401, "unauthorized", f"the key lacks {_NEEDS[self.call]}")
 
     def key(self) -> Key:
+        """Return the key that the client's token belongs to. Raises Refusal if the token is unknown
+        or has expired.
+        """
         key = self.b2.tokens.get(self.headers.get("Authorization") or "")
         if key is None:
             raise Refusal(401, "expired_auth_token", "Authorization token has expired")
         return key
 
     def upload_target(self) -> str:
-        """The bucket or the large file that this upload's URL and token are for."""
+        """Return the id of the bucket or of the large file that the URL and the token of this
+        upload belong to. Raises Refusal if they do not belong together or the token has expired.
+        """
         known = self.b2.uploads.get(self.headers.get("Authorization") or "")
         if known is None or known[0] != self.rest:
             raise Refusal(401, "expired_auth_token", "Authorization token has expired")
         return known[0]
 
     def may_name(self, name: str) -> None:
+        """Raise Refusal if the key behind the request is restricted to names with a prefix and
+        `name` does not begin with it.
+        """
         known = self.b2.uploads.get(self.headers.get("Authorization") or "")
         key = known[1] if known is not None else self.key()
         if key.prefix and not name.startswith(key.prefix):
             raise Refusal(401, "unauthorized", f"the key is for names that begin with {key.prefix}")
 
     def known_bucket(self, asked: dict[str, Any]) -> str:
+        """Return the id of the bucket that the call `asked` is about. Raises Refusal if the bucket
+        does not exist or the key is for another.
+        """
         bucket, key = str(asked.get("bucketId")), self.key()
         name = self.b2.shelf.buckets.get(bucket)
         if name is None:
@@ -216,6 +247,7 @@ class Request(BaseHTTPRequestHandler):
         return bucket
 
     def bucket_id(self, name: str) -> str:
+        """Return the id of the bucket called `name`. Raises Refusal if there is none."""
         for known, value in self.b2.shelf.buckets.items():
             if value == name:
                 return known

@@ -21,11 +21,13 @@ __all__ = ["MINIMUM_PART", "B2Server"]
 
 
 class B2Server:
-    """`url` is the realm. `calls` counts what was asked, `received` the bytes of each name that
-    arrived whole, by name (retries add up).
+    """A practice store, which runs on a free port while the object is used as a context manager.
+    `url` is the address that clients take as the realm. `calls` counts the calls by name, and
+    `received` the bytes of each file name that arrived whole, retries included.
 
-    `part_size` is what clients are told to use. `address`: where it listens; the port is always a
-    free one.
+    The stored bytes lie in `directory`. `part_size` is the size of parts that clients are advised
+    to use, in bytes. `address` is where the server listens, and `clock` returns the server's wall
+    clock seconds.
     """
 
     def __init__(
@@ -63,11 +65,13 @@ class B2Server:
         self._thread.join()
 
     def bucket(self, name: str) -> str:
-        """Make a bucket; its id."""
+        """Make a bucket called `name`, and return its id."""
         return self.shelf.make_bucket(name)
 
     def key(self, *capabilities: str, bucket: str = "", prefix: str = "") -> Key:
-        """Make a key; without capabilities it may do everything."""
+        """Make a key with `capabilities`, or with all capabilities if none are given, and return
+        it. `bucket` and `prefix` restrict the key to one bucket and to file names that begin so.
+        """
         made = Key(
             f"00{secrets.token_hex(11)}",
             f"K00{secrets.token_hex(14)}",
@@ -78,6 +82,8 @@ class B2Server:
         return self.shelf.make_key(made)
 
     def expire_tokens(self) -> None:
-        """Every token is forgotten, as after a day."""
+        """Forget every token and upload URL, as B2 does after a day. Clients must then authorize
+        again.
+        """
         self.tokens.clear()
         self.uploads.clear()

@@ -15,7 +15,9 @@ ALL = ("listBuckets", "listFiles", "readFiles", "writeFiles", "deleteFiles")
 
 
 class Refusal(Exception):
-    """An error as the API words it."""
+    """Raised when the store refuses a call, with an HTTP status, a code and a message as the API
+    words them.
+    """
 
     def __init__(self, status: int, code: str, message: str = "") -> None:
         super().__init__(message or code)
@@ -24,7 +26,9 @@ class Refusal(Exception):
 
 @dataclass
 class Key:
-    """An application key. `bucket` and `prefix` "" where it is not restricted."""
+    """An application key. `bucket` (a name) and `prefix` (of file names) are "" where the key is
+    not restricted.
+    """
 
     id: str
     secret: str
@@ -35,8 +39,10 @@ class Key:
 
 @dataclass
 class Version:
-    """One version of a file; `action` "upload", or "start" while a large file is unfinished, or
-    "hide". `pieces`: its bytes, in order.
+    """One version of a file. `action` is "upload", "start" while a large file is unfinished, or
+    "hide" for a version that hides the name. `t_ms` is the time of the upload in wall clock
+    milliseconds. `pieces` holds the files with its bytes, in order. `parts` maps the number of a
+    part to its file, its size in bytes and its SHA-1.
     """
 
     id: str
@@ -52,7 +58,7 @@ class Version:
     parts: dict[int, tuple[Path, int, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """As b2_list_file_versions and b2_upload_file answer."""
+        """Return the version in the form in which B2's API lists it."""
         return {
             "accountId": "account",
             "action": self.action,
@@ -74,7 +80,9 @@ class Version:
         }
 
     def read(self, first: int, last: int, block: int = 1 << 16) -> Iterator[bytes]:
-        """Bytes `first` to `last`, both included."""
+        """Yield the bytes `first` to `last` of the file, both included, in blocks of at most
+        `block` bytes.
+        """
         at = 0
         for path in self.pieces:
             size = path.stat().st_size
@@ -90,8 +98,9 @@ class Version:
 
 
 class Shelf:
-    """Everything below one directory. Thread-safe. `clock` gives the server's wall seconds; no two
-    versions have the same time.
+    """Everything that the store holds, with the bytes in files below `directory`. Safe to use from
+    several threads. `clock` gives the server's wall clock seconds; no two versions have the same
+    time.
     """
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
@@ -105,35 +114,45 @@ class Shelf:
         self._last_ms = 0
 
     def make_bucket(self, name: str) -> str:
+        """Make a bucket called `name` and return its id."""
         with self.lock:
             self.buckets[f"bucket{len(self.buckets) + 1:018d}"] = name
             return next(key for key, value in self.buckets.items() if value == name)
 
     def make_key(self, key: Key) -> Key:
+        """Add `key` to the keys that the store knows, and return it."""
         with self.lock:
             self.keys[key.id] = key
         return key
 
     def number(self) -> str:
+        """Return a new id for a file or a version, which no other has."""
         with self.lock:
             self._numbers += 1
             return f"4_z{self._numbers:020d}"
 
     def place(self) -> Path:
-        """Where the bytes of one request may go."""
+        """Return a new path for the bytes of one request; nothing is there yet."""
         return self.directory / self.number()
 
     def now_ms(self) -> int:
+        """Return a time for a new version in wall clock milliseconds, later than all times returned
+        before.
+        """
         with self.lock:
             self._last_ms = max(self._last_ms + 1, int(self.clock() * 1000))
             return self._last_ms
 
     def put(self, version: Version) -> Version:
+        """Store `version`, in place of a version with the same id, and return it."""
         with self.lock:
             self._versions[version.id] = version
         return version
 
     def get(self, version: str, action: str | None = None) -> Version:
+        """Return the version with the id `version`. Raises Refusal if there is none, or none with
+        that `action`.
+        """
         with self.lock:
             found = self._versions.get(version)
         if found is None or (action is not None and found.action != action):
@@ -141,7 +160,10 @@ class Shelf:
         return found
 
     def finish(self, version: Version, hashes: list[str]) -> Version:
-        """b2_finish_large_file: all parts from 1 on, with the hashes that the client says."""
+        """Make a file of all parts of the unfinished `version`, from part 1 on, and return it.
+        `hashes` has the parts' SHA-1 as the client gives them. Raises Refusal if a part is missing
+        or a hash differs.
+        """
         with self.lock:
             parts = [version.parts.get(number) for number in range(1, len(hashes) + 1)]
             if len(version.parts) != len(hashes) or None in parts:
@@ -155,13 +177,16 @@ class Shelf:
             return version
 
     def remove(self, version: Version) -> None:
+        """Delete `version` with its bytes. Do nothing if it is gone already."""
         with self.lock:
             self._versions.pop(version.id, None)
         for path in [*version.pieces, *(part[0] for part in version.parts.values())]:
             path.unlink(missing_ok=True)
 
     def versions(self, bucket: str, prefix: str = "") -> list[Version]:
-        """By name, newest first, unfinished ones too."""
+        """Return all versions of the files of `bucket` (an id) whose names begin with `prefix`, by
+        name and newest first, unfinished ones too.
+        """
         with self.lock:
             found = [
                 one
@@ -171,7 +196,9 @@ class Shelf:
         return sorted(found, key=lambda one: (one.name.encode(), -one.t_ms))
 
     def newest(self, bucket: str, prefix: str = "") -> list[Version]:
-        """The visible version of every name."""
+        """Return the newest version of each file of `bucket` (an id) that is visible and whose name
+        begins with `prefix`, by name. Hidden and unfinished files are left out.
+        """
         seen: dict[str, Version] = {}
         for one in self.versions(bucket, prefix):
             if one.action != "start":

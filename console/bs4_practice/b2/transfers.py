@@ -18,6 +18,9 @@ _AT_END = "hex_digits_at_end"
 
 
 def upload_file(request: Request) -> None:
+    """Take the bytes of a whole file, save them as a new version, and answer with it. Raises
+    Refusal for a wrong hash, token or name.
+    """
     shelf, bucket = request.b2.shelf, request.upload_target()
     name = unquote(request.headers["X-Bz-File-Name"])
     request.may_name(name)
@@ -38,6 +41,9 @@ def upload_file(request: Request) -> None:
 
 
 def upload_part(request: Request) -> None:
+    """Take the bytes of one part of a large file, and answer with the part's description. A part of
+    the same number is replaced. Raises Refusal for a wrong hash or token.
+    """
     shelf = request.b2.shelf
     found = shelf.get(request.upload_target(), "start")
     number = int(request.headers["X-Bz-Part-Number"])
@@ -58,6 +64,9 @@ def upload_part(request: Request) -> None:
 
 
 def download_file_by_name(request: Request) -> None:
+    """Send the bytes of the newest version of a file that the path names (bucket/name). Raises
+    Refusal if there is none or the key may not read it.
+    """
     request.may()
     bucket, _, name = unquote(request.rest).partition("/")
     request.may_name(name)
@@ -70,6 +79,9 @@ def download_file_by_name(request: Request) -> None:
 
 
 def download_file_by_id(request: Request) -> None:
+    """Send the bytes of the version whose id the URL gives. Raises Refusal if there is none or the
+    key may not read.
+    """
     request.may()
     _send(request, request.b2.shelf.get(request.query["fileId"], "upload"))
 

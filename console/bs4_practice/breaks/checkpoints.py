@@ -34,6 +34,9 @@ _OLD_AGE_S = 900.0
 
 
 async def flip_bytes_and_resume(stage: Stage) -> None:
+    """Overwrite 512 bytes in the middle of the trainer's newest complete checkpoint, and launch the
+    run again from that step. Does not wait for the run's first step.
+    """
     newest = complete(stage)
     shard = stage.pod.run_dir / "checkpoints" / f"step_{newest}" / "trainer" / "__0_0.distcp"
     with shard.open("r+b") as out:
@@ -43,13 +46,22 @@ async def flip_bytes_and_resume(stage: Stage) -> None:
 
 
 async def lose_a_part_and_resume(stage: Stage) -> None:
+    """Rename the orchestrator's part of the newest complete checkpoint, so that only the trainer's
+    part is left, and launch the run again from that step. Does not wait for the run's first step.
+    """
     newest = complete(stage)
     aside(orchestrator_checkpoints(stage) / f"step_{newest}" / "orchestrator")
     await stage.launch(wait=False, preflight=False, resume=newest)
 
 
 async def tear_newest(stage: Stage) -> None:
-    """The writer died before its last file, a quarter of an hour ago."""
+    """Kill the first trainer rank, wait until the console shows the run as failed, and rename the
+    last file that the writer of the newest checkpoint wrote. All files of the run's directory are
+    dated 15 minutes back, so that the checkpoint looks like that of a writer who died a quarter of
+    an hour ago.
+
+    Raises StageError if the run has not failed after 60 seconds.
+    """
     faults.kill(faults.find(stage.pod, "rank")[0])
     await stage.until(
         lambda: stage.session.state.runs["demo"].word == "failed", 60, "the end of the run"
@@ -66,11 +78,17 @@ def _age(directory: Path) -> None:
 
 
 async def resume_from_a_step_nobody_has(stage: Stage) -> None:
+    """Launch the run to resume from the step that is 103 above its newest complete checkpoint; no
+    checkpoint has that step. Does not wait for the run's first step.
+    """
     await stage.launch(wait=False, preflight=False, resume=complete(stage) + 103)
 
 
 async def lose_all_and_resume(stage: Stage) -> None:
-    """Somebody has cleaned up; the next start is told to resume from whatever is there."""
+    """Move the run's checkpoints to `~/aside-checkpoints`, as if somebody had cleaned up, and start
+    the run by hand with a bare `--resume`, which takes whatever checkpoint is there. Returns when
+    the agent has noticed the start; raises StageError if that takes longer than 60 seconds.
+    """
     aside(stage.pod.run_dir / "checkpoints").rename(stage.pod.home / "aside-checkpoints")
     known = len(stage.session.state.runs["demo"].view.attempts)
     # by hand: the console itself never passes a bare --resume
@@ -83,6 +101,10 @@ async def lose_all_and_resume(stage: Stage) -> None:
 
 
 async def bring_all_back(stage: Stage) -> None:
+    """Repair `lose_all_and_resume`: stop the run, move the new checkpoints to
+    `aside-new-checkpoints` in the project, put the old ones back, and resume the run as
+    `person.recover` does.
+    """
     await stage.must("stop", run="demo")
     new = stage.pod.run_dir / "checkpoints"
     if new.exists():
@@ -92,16 +114,25 @@ async def bring_all_back(stage: Stage) -> None:
 
 
 async def start_with_rotation(stage: Stage) -> None:
+    """Launch a run whose config says that the trainer keeps only its two newest checkpoints, and
+    wait for its step 27.
+    """
     edit_config(stage, {"ckpt.keep_last": 2})
     await train(stage, steps=27)
 
 
 async def train_with_rotation(stage: Stage) -> None:
+    """Launch a run whose config says that the trainer keeps only its two newest checkpoints, and
+    wait for its step 12 (two complete checkpoints).
+    """
     edit_config(stage, {"ckpt.keep_last": 2})
     await train_longer(stage)
 
 
 async def move_the_old_ones_aside(stage: Stage) -> None:
+    """Rename all checkpoints of the trainer and the orchestrator but the two newest of each, so
+    that no trainer finds them. Nothing is deleted.
+    """
     roots = {orchestrator_checkpoints(stage), stage.pod.run_dir / "checkpoints"}
     for root in roots:
         steps = sorted(root.glob("step_*"), key=lambda path: int(path.name[5:]))
@@ -110,8 +141,8 @@ async def move_the_old_ones_aside(stage: Stage) -> None:
 
 
 async def write_into_what_is_being_deleted(stage: Stage) -> None:
-    """Another program keeps writing into the newest step until the trainer's rotation removes
-    it.
+    """Start a program on the pod that keeps writing small files into the newest checkpoint until
+    the trainer's rotation removes that checkpoint. Returns once the program is started.
     """
     root = stage.pod.run_dir / "checkpoints"
     newest = max((p for p in root.glob("step_*")), key=lambda path: int(path.name[5:])) / "trainer"
@@ -128,7 +159,11 @@ async def _disk(stage: Stage, directory: Path, megabytes: int) -> Path:
 
 
 async def fill_orchestrators_disk(stage: Stage) -> None:
-    """Its checkpoints are small: with nothing left not one byte of the next can be written."""
+    """Give the directory into which the orchestrator writes a disk of its own of 8 MiB, and fill
+    the disk to the last byte. In 2026-01 that is the directory of the orchestrator's checkpoints,
+    in the current generation the one of the rollouts. Nothing is left free, because the
+    orchestrator's checkpoints are small.
+    """
     if stage.trainer == OLD:
         disks.fill(await _disk(stage, orchestrator_checkpoints(stage), 8), 0)
     else:
@@ -136,10 +171,17 @@ async def fill_orchestrators_disk(stage: Stage) -> None:
 
 
 async def fill_trainers_disk(stage: Stage) -> None:
+    """Give the directory of the trainer's checkpoints a disk of its own of 24 MiB, and fill the
+    disk until half a MiB is free.
+    """
     disks.fill(await _disk(stage, stage.pod.run_dir / "checkpoints", 24), disks.MIB // 2)
 
 
 async def make_room(stage: Stage) -> None:
+    """Repair a full disk as a person would: move the files that fill the disk, incomplete
+    checkpoints and (where the rollouts have a disk of their own) the rollouts to other places, then
+    stop the run and resume it as `person.recover` does.
+    """
     for ballast in list(stage.pod.run_dir.rglob("somebody-elses.tar")):
         shutil.move(ballast, stage.pod.project)
     for root in {stage.pod.run_dir / "checkpoints", orchestrator_checkpoints(stage)}:
@@ -159,26 +201,37 @@ def _set_torn_aside(root: Path) -> None:
 
 
 async def train_on_a_small_disk(stage: Stage) -> None:
+    """Give the pod's output directory a disk of its own of 32 MiB, launch the run, and wait for its
+    step 7.
+    """
     await _disk(stage, stage.pod.output_dir, 32)
     await train(stage)
 
 
 async def fill_most(stage: Stage) -> None:
+    """Fill the disk of the pod's output directory until 92 percent of the disk are used."""
     disks.fill_to(stage.pod.output_dir, 92)
 
 
 async def delete_ballast(stage: Stage) -> None:
+    """Move the file with which `disks.fill` filled the disk of the output directory into the
+    project's directory.
+    """
     shutil.move(stage.pod.output_dir / "somebody-elses.tar", stage.pod.project)
 
 
 async def make_read_only(stage: Stage) -> None:
+    """Give the directory of the trainer's checkpoints a disk of its own of 24 MiB, and make the
+    disk read-only, as a kernel does after an error of the device.
+    """
     directory = await _disk(stage, stage.pod.run_dir / "checkpoints", 24)
     await asyncio.to_thread(disks.remount, directory, "ro")
 
 
 async def make_writable(stage: Stage) -> None:
-    """On a real pod there is no such way back: it is replaced, and the run resumed elsewhere from
-    the remote checkpoint.
+    """Make the disk of the trainer's checkpoints writable again, rename incomplete checkpoints, and
+    resume the run as `person.recover` does. On a real pod there is no such way back: the pod is
+    replaced, and the run is resumed elsewhere from its remote checkpoint.
     """
     await asyncio.to_thread(disks.remount, stage.pod.run_dir / "checkpoints", "rw")
     _set_torn_aside(stage.pod.run_dir / "checkpoints")

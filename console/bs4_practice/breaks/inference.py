@@ -12,12 +12,14 @@ _SHM_MEGABYTES = 3
 
 
 async def kill_server(stage: Stage) -> None:
+    """Kill the process of the inference server with SIGKILL."""
     faults.kill(faults.find(stage.pod, "inference")[0])
 
 
 async def end_server(stage: Stage) -> None:
-    """SIGTERM between two batches: it shuts down in order, with exit code 0, and nobody asked for
-    it.
+    """Send SIGTERM to the inference server at a moment without requests, between two batches. The
+    server shuts down in order, with exit code 0, although nobody wanted it to end. Raises
+    TimeoutError if no such moment comes.
     """
     server = faults.find(stage.pod, "inference")[0]
     await faults.wait_generating(stage.pod)
@@ -28,36 +30,57 @@ async def end_server(stage: Stage) -> None:
 
 
 async def kill_worker(stage: Stage) -> None:
+    """Kill the vLLM worker with SIGKILL while the engine generates. Raises TimeoutError if no
+    generation begins within 60 seconds.
+    """
     await faults.wait_generating(stage.pod)
     faults.kill(faults.find(stage.pod, "worker")[0])
 
 
 async def stop_worker(stage: Stage) -> None:
+    """Stop the vLLM worker with SIGSTOP while the engine generates; the worker stays and does
+    nothing. Raises TimeoutError if no generation begins within 60 seconds.
+    """
     await faults.wait_generating(stage.pod)
     faults.pause(faults.find(stage.pod, "worker")[0])
 
 
 async def kill_worker_while_it_loads(stage: Stage) -> None:
+    """Launch the run and kill the vLLM worker as soon as its process is there, before its model is
+    loaded. Raises TimeoutError if there is no worker within 30 seconds.
+    """
     await start(stage)
     faults.kill((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
 
 
 async def stop_worker_while_it_loads(stage: Stage) -> None:
+    """Launch the run and stop the vLLM worker with SIGSTOP as soon as its process is there, before
+    its model is loaded. Raises TimeoutError if there is no worker within 30 seconds.
+    """
     await start(stage)
     faults.pause((await faults.wait_for(stage.pod, "worker", timeout=30))[0])
 
 
 async def somebody_on_the_port(stage: Stage) -> None:
+    """Start a foreign server on the port of the inference engine, then launch the run, which needs
+    that port. Does not wait for the run's first step.
+    """
     await faults.hold_port(stage.pod, stage.pod.api_port)
     await start(stage)
 
 
 async def somebody_on_the_environments_port(stage: Stage) -> None:
+    """Start a foreign server on the port of the environment server, then launch the run, which
+    needs that port. Does not wait for the run's first step.
+    """
     await faults.hold_port(stage.pod, stage.pod.workspace.env_port)
     await start(stage)
 
 
 async def end_own_listener(stage: Stage) -> None:
+    """Kill the foreign servers that hold ports of the run, and resume the run as `person.recover`
+    does.
+    """
     for process in stage.pod.processes():
         if "create_server" in process.title:
             faults.kill(process)
@@ -65,7 +88,9 @@ async def end_own_listener(stage: Stage) -> None:
 
 
 async def fill_shared_memory(stage: Stage) -> None:
-    """A small mount, full of what engines that were killed have left in it."""
+    """Give the pod's `/dev/shm` a disk of its own of 3 MiB, fill it with segments as killed engines
+    leave them, and launch the run. Does not wait for the run's first step.
+    """
     directory = disks.give_own_disk(stage, stage.pod.root / "dev" / "shm", _SHM_MEGABYTES)
     for number in range(_SHM_MEGABYTES):
         (directory / f"psm_dead{number}").write_bytes(b"\0" * (disks.MIB - 4096))
@@ -73,6 +98,9 @@ async def fill_shared_memory(stage: Stage) -> None:
 
 
 async def clear_shared_memory(stage: Stage) -> None:
+    """Move the segments of killed engines out of the pod's `/dev/shm` into its home directory, and
+    resume the run as `person.recover` does.
+    """
     for segment in (stage.pod.root / "dev" / "shm").glob("psm_dead*"):
         target = stage.pod.home / f"aside-{segment.name}"
         target.write_bytes(segment.read_bytes())
@@ -81,7 +109,10 @@ async def clear_shared_memory(stage: Stage) -> None:
 
 
 async def start_a_plain_server(stage: Stage) -> None:
-    """vLLM's own server, without the routes that prime-rl adds to it."""
+    """Start vLLM's own server (`vllm serve`), which lacks the routes that prime-rl adds to load new
+    weights. Returns when the server answers; raises TimeoutError if that takes longer than 30
+    seconds.
+    """
     model = "PrimeIntellect/Qwen3-0.6B-Reverse-Text-SFT"
     port = stage.pod.inference_port
     command = ["uv", "run", "vllm", "serve", model, "--port", str(port)]
@@ -92,10 +123,15 @@ async def start_a_plain_server(stage: Stage) -> None:
 
 
 async def train_on_it(stage: Stage) -> None:
+    """Launch a run that has no inference server of its own and uses the one that runs already."""
     await stage.launch(config="configs/rl-apart.toml")
 
 
 async def start_the_right_server(stage: Stage) -> None:
+    """Terminate the plain `vllm serve`, start prime-rl's inference server in its place, and resume
+    the run as `person.recover` does. Raises StageError if the plain server still listens after 30
+    seconds.
+    """
     for process in stage.pod.processes():
         if "vllm serve" in process.title and not process.title.startswith("uv"):
             faults.terminate(process)
@@ -122,11 +158,16 @@ def _too_many_tokens(stage: Stage) -> dict[str, object]:
 
 
 async def wait(stage: Stage) -> None:
-    """What the advice says: it is loading."""
+    """Wait until the run has finished step 2. This is what the advice for a slow start says: the
+    model is still loading.
+    """
     await advance(stage, "demo", 2)
 
 
 async def lead_to_unknown_architecture(stage: Stage) -> None:
+    """Write a model into the pod's home directory whose architecture vLLM does not know, name that
+    model in the config, and launch the run. Does not wait for the run's first step.
+    """
     model = stage.pod.home / "models" / "new-model"
     model.mkdir(parents=True)
     (model / "config.json").write_text(
@@ -137,7 +178,10 @@ async def lead_to_unknown_architecture(stage: Stage) -> None:
 
 
 async def spoil_broadcasts(stage: Stage) -> None:
-    """A disk that loses the end of every new file of weights."""
+    """Start a program on the pod that cuts every new file of broadcast weights to 64 bytes, as a
+    disk does that loses the ends of files. The files that exist already are left whole. Returns
+    once the program is started; the program runs for about a minute or longer.
+    """
     root = stage.pod.run_dir / ("run_default/broadcasts" if stage.trainer == OLD else "broadcasts")
     code = (
         "import os, pathlib, sys, time\nroot = pathlib.Path(sys.argv[1])\n"
@@ -151,6 +195,9 @@ async def spoil_broadcasts(stage: Stage) -> None:
 
 
 async def end_the_spoiler(stage: Stage) -> None:
+    """Kill the program that `spoil_broadcasts` started, and resume the run as `person.recover`
+    does.
+    """
     for process in stage.pod.processes():
         if "os.truncate" in process.title:
             faults.kill(process)
@@ -158,6 +205,7 @@ async def end_the_spoiler(stage: Stage) -> None:
 
 
 async def stop_engine(stage: Stage) -> None:
+    """Stop the vLLM engine with SIGSTOP; the engine stays and does nothing."""
     faults.pause(faults.find(stage.pod, "engine")[0])
 
 

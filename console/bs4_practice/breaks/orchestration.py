@@ -22,43 +22,61 @@ _FAST = {"step_seconds": 0.15}
 
 
 async def kill_orchestrator(stage: Stage) -> None:
+    """Kill the orchestrator with SIGKILL."""
     faults.kill(faults.find(stage.pod, "orchestrator")[0])
 
 
 async def terminate_launcher(stage: Stage) -> None:
+    """Send SIGTERM to the launcher."""
     faults.terminate(faults.find(stage.pod, "launcher")[0])
 
 
 async def orphan_the_children(stage: Stage) -> None:
-    """2026-01 has no handler for SIGTERM, neither has one for SIGHUP."""
+    """End the launcher with a signal that no handler of its generation takes, so that its children
+    go on without a parent: SIGTERM in 2026-01, SIGHUP in the current generation.
+    """
     end = faults.terminate if stage.trainer == OLD else faults.hang_up
     end(faults.find(stage.pod, "launcher")[0])
 
 
 async def hang_up_launcher(stage: Stage) -> None:
+    """Send SIGHUP to the launcher, as a closed terminal does."""
     faults.hang_up(faults.find(stage.pod, "launcher")[0])
 
 
 async def kill_environment_worker(stage: Stage) -> None:
+    """Kill the worker process of the environment server with SIGKILL."""
     faults.kill(faults.find(stage.pod, "env-worker")[0])
 
 
 async def start_with_unknown_environment(stage: Stage) -> None:
+    """Put the name of an environment that is not installed into the config, and launch the run.
+    Does not wait for the run's first step.
+    """
     replace_in_config(stage, 'id = "reverse-text"', 'id = "wiki-search"')
     await start(stage)
 
 
 async def start_with_reward_that_raises(stage: Stage) -> None:
+    """Install a version of the environment whose reward function raises on every answer, and launch
+    the run. Does not wait for the run's first step.
+    """
     install_environment(site_packages(stage.pod.project), _RAISES, "0.2.0")
     await start(stage)
 
 
 async def start_with_reward_of_another_task(stage: Stage) -> None:
+    """Install a version of the environment whose reward function belongs to another task and gives
+    nearly every answer 0, and launch the run. Does not wait for the run's first step.
+    """
     install_environment(site_packages(stage.pod.project), _NEVER_RIGHT, "0.2.0")
     await start(stage)
 
 
 async def install_the_right_one(stage: Stage) -> None:
+    """Stop the run, copy the wrong environment to `aside` in the project, install the right one
+    over it, and resume the run as `person.recover` does.
+    """
     await stage.must("stop", run="demo")
     for wrong in site_packages(stage.pod.project).glob("reverse_text*"):
         shutil.copytree(wrong, stage.pod.project / "aside" / wrong.name)
@@ -67,8 +85,9 @@ async def install_the_right_one(stage: Stage) -> None:
 
 
 async def start_without_a_component(stage: Stage) -> None:
-    """2026-01 starts its children through uv, the current generation by their own names; that
-    program goes while the launcher loads.
+    """Launch the run and take away the program with which its launcher starts its children. 2026-01
+    starts them through uv, which is renamed while the launcher loads; the current generation starts
+    them by their own names, and `orchestrator` is renamed before the launch.
     """
     if stage.trainer == OLD:
 
@@ -91,6 +110,9 @@ async def start_without_a_component(stage: Stage) -> None:
 
 
 async def put_it_back(stage: Stage) -> None:
+    """Give the program that `start_without_a_component` renamed its name again, and resume the run
+    as `person.recover` does.
+    """
     for path in (
         stage.pod.home / ".local" / "share" / "uv" / "bin" / "uv",
         stage.pod.project / ".venv" / "bin" / "orchestrator",
@@ -102,8 +124,10 @@ async def put_it_back(stage: Stage) -> None:
 
 
 async def garble_run_config(stage: Stage) -> None:
-    """The file that the orchestrator leaves for the trainer; the trainer is held until it lies
-    there, so that it sees this one only.
+    """Launch the run and overwrite the first three bytes of the config that the orchestrator leaves
+    for the trainer. The trainer is stopped until then, so that it reads only the garbled file.
+    Returns when the trainer has written its refusal. Raises TimeoutError if that does not happen
+    within 60 seconds.
     """
     path = stage.pod.run_dir / "run_default" / "configs" / "orch.toml"
     held: dict[int, Process] = {}
@@ -127,11 +151,17 @@ async def garble_run_config(stage: Stage) -> None:
 
 
 async def start_with_unknown_key(stage: Stage) -> None:
+    """Put a key that the trainer does not know into the config, and launch the run. Does not wait
+    for the run's first step.
+    """
     replace_in_config(stage, "max_steps = 10000", "max_steps = 10000\nmax_stepz = 5")
     await start(stage)
 
 
 async def start_where_a_run_lies(stage: Stage) -> None:
+    """Launch the run as a new one where an earlier run has left its output. Does not wait for the
+    run's first step.
+    """
     await stage.launch(wait=False, preflight=False)
 
 

@@ -9,7 +9,9 @@ from bs4_practice.stage import Stage
 
 
 def hub_that_answers(status: int) -> Act:
-    """A pod without the model, and a hub that has this status for whoever brings no token."""
+    """Return an act that removes the model from the pod's cache, starts a model hub that answers
+    requests without a token with the HTTP status `status`, and launches the run.
+    """
 
     async def act(stage: Stage) -> None:
         stubs.forget_model(stage)
@@ -20,21 +22,31 @@ def hub_that_answers(status: int) -> Act:
 
 
 async def log_in(stage: Stage) -> None:
+    """Save a token that the practice hub takes, as `hf auth login` does, and resume the run as
+    `person.recover` does.
+    """
     stubs.leave_token(stage)
     await recover(stage)
 
 
 async def cut_off_from_the_hub(stage: Stage) -> None:
+    """Remove the model from the pod's cache and launch the run while no model hub answers."""
     stubs.forget_model(stage)
     await start(stage)
 
 
 async def bring_the_network_back(stage: Stage) -> None:
+    """Start a model hub that asks for a token, save the token, and resume the run as
+    `person.recover` does.
+    """
     await stubs.start_hub(stage, 401)
     await log_in(stage)
 
 
 async def name_a_model_nobody_has(stage: Stage) -> None:
+    """Start a model hub, put the name of a model that the hub does not have into the config, and
+    launch the run.
+    """
     await stubs.start_hub(stage, 401)
     edit_config(stage, {"model.name": "PrimeIntellect/Qwen3-0.6B-Reverse-Txt"})
     await start(stage)
@@ -46,11 +58,15 @@ def _monitor(stage: Stage, offline: bool = False) -> dict[str, object]:
 
 
 async def report_without_a_key(stage: Stage) -> None:
+    """Launch a run that reports to W&B from a pod that has no key for W&B."""
     edit_config(stage, _monitor(stage))
     await start(stage)
 
 
 async def report_to_nobody(stage: Stage) -> None:
+    """Save a key for W&B in `~/.netrc` of the pod and launch a run that reports to W&B, which
+    cannot be reached from a practice pod.
+    """
     netrc = stage.pod.home / ".netrc"
     netrc.touch(mode=0o600)
     netrc.write_text("machine api.wandb.ai\n  login user\n  password practice\n")
@@ -58,6 +74,9 @@ async def report_to_nobody(stage: Stage) -> None:
 
 
 async def end_an_offline_run(stage: Stage) -> None:
+    """Launch a run that records for W&B offline, wait for its step 6, and stop it, so that its
+    records are left unsent.
+    """
     edit_config(stage, _monitor(stage, offline=True))
     await stage.launch()
     await advance(stage, "demo", 6)

@@ -16,35 +16,42 @@ _FAST = {"step_seconds": 0.15}
 
 
 async def kill_rank(stage: Stage) -> None:
+    """Kill the first trainer rank with SIGKILL."""
     faults.kill(faults.find(stage.pod, "rank")[0])
 
 
 async def crash_rank(stage: Stage) -> None:
+    """End the first trainer rank with SIGSEGV."""
     faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGSEGV)
 
 
 async def abort_rank(stage: Stage) -> None:
-    """What a watchdog does to its own process."""
+    """End the first trainer rank with SIGABRT, as NCCL's watchdog does to its own process."""
     faults.crash(faults.find(stage.pod, "rank")[0], signal.SIGABRT)
 
 
 async def end_torchrun(stage: Stage) -> None:
+    """Send SIGTERM to torchrun, the parent of the trainer ranks."""
     faults.terminate(faults.find(stage.pod, "torchrun")[0])
 
 
 async def stop_rank(stage: Stage) -> None:
+    """Stop the first trainer rank with SIGSTOP; the rank stays and does nothing."""
     faults.pause(faults.find(stage.pod, "rank")[0])
 
 
 async def no_memory(stage: Stage) -> None:
+    """Forbid the first trainer rank to map more memory than it has mapped now."""
     limits.address_space(faults.find(stage.pod, "rank")[0])
 
 
 async def no_files(stage: Stage) -> None:
+    """Forbid the first trainer rank to open more files than it has open now."""
     limits.open_files(faults.find(stage.pod, "rank")[0])
 
 
 def two_ranks(stage: Stage) -> None:
+    """Change the config so that the trainer has two ranks, each on its own GPU."""
     if stage.trainer == OLD:
         edit_config(stage, {"trainer_gpu_ids": [1, 2]})
     else:
@@ -52,16 +59,21 @@ def two_ranks(stage: Stage) -> None:
 
 
 async def train_with_two_ranks(stage: Stage) -> None:
+    """Launch a run with two trainer ranks and wait for its step 7."""
     two_ranks(stage)
     await train(stage)
 
 
 async def stop_second_rank(stage: Stage) -> None:
+    """Stop the second of the two trainer ranks with SIGSTOP."""
     ranks = sorted(faults.find(stage.pod, "rank"), key=lambda process: process.pid)
     faults.pause(ranks[1])
 
 
 async def stop_second_rank_at_its_start(stage: Stage) -> None:
+    """Launch a run with two trainer ranks and stop the second one with SIGSTOP as soon as both
+    processes are there. Raises TimeoutError if that takes longer than 60 seconds.
+    """
     two_ranks(stage)
     await stage.launch(wait=False, preflight=False)
     ranks = await faults.wait_for(stage.pod, "rank", count=2, timeout=60)
@@ -69,28 +81,38 @@ async def stop_second_rank_at_its_start(stage: Stage) -> None:
 
 
 def rate(value: float) -> Act:
-    """Start a run with this learning rate."""
+    """Return an act that launches a run with the learning rate `value`."""
     return with_config(lambda stage: {"trainer.optim.lr": value})
 
 
 async def start_with_groups_of_one(stage: Stage) -> None:
+    """Launch a run whose groups have one rollout each, so that no advantage can be computed within
+    a group. Does not wait for the run's first step.
+    """
     edit_config(stage, {"orchestrator.group_size": 1})
     await stage.launch(wait=False, preflight=False)
 
 
 async def start_with_long_sequences(stage: Stage) -> None:
+    """Launch a run with sequences of 24576 tokens, which do not fit into a GPU's memory. Does not
+    wait for the run's first step.
+    """
     edit_config(stage, {"seq_len": 24576})
     await stage.launch(wait=False, preflight=False)
 
 
 async def start_on_one_gpu(stage: Stage) -> None:
+    """Launch a run whose inference server and trainer share GPU 0. Does not wait for the run's
+    first step.
+    """
     edit_config(stage, {"inference_gpu_ids": [0], "trainer_gpu_ids": [0]})
     await stage.launch(wait=False, preflight=False)
 
 
 async def outgrow_its_memory(stage: Stage) -> None:
-    """A control group that is too small for the next checkpoint: the kernel ends the rank, and says
-    so in its log.
+    """Put the first trainer rank into a control group that is too small for the next checkpoint.
+    The kernel then ends the rank and says so in the kernel log. The group is removed when the pod
+    is gone.
     """
     held = contextlib.ExitStack()
     group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))
@@ -99,6 +121,7 @@ async def outgrow_its_memory(stage: Stage) -> None:
 
 
 async def few_files_at_all(stage: Stage) -> None:
+    """Set the soft limit of open files to 256 for the trainer ranks and the orchestrator."""
     for process in faults.find(stage.pod, "rank") + faults.find(stage.pod, "orchestrator"):
         limits.soft_open_files(process.pid, 256)
 

@@ -25,20 +25,26 @@ from bs4_practice.stage import Stage
 
 
 async def kill_worker(stage: Stage) -> None:
+    """Kill the first Ray worker, which holds a trainer rank, with SIGKILL."""
     faults.kill(faults.find(stage.pod, "ray-worker")[0])
 
 
 async def kill_task_runner(stage: Stage) -> None:
+    """Kill verl's task runner, the Ray process that directs the training, with SIGKILL."""
     faults.kill(faults.find(stage.pod, "task-runner")[0])
 
 
 async def kill_driver(stage: Stage) -> None:
+    """Kill verl's driver, the process that was started by hand, with SIGKILL."""
     faults.kill(faults.find(stage.pod, "launcher")[0])
 
 
 async def tear_newest(stage: Stage) -> None:
-    """As a driver that is killed while a rank still writes leaves it, and as long ago as nobody can
-    be writing any more.
+    """Kill the driver and leave the newest checkpoint as a driver does that is killed while a rank
+    still writes: half of the second rank's file, no `data.pt`, and the file with the number of the
+    latest step still naming the step before. The checkpoint is dated 10 minutes back, so that
+    nobody can be writing it any more. Raises StageError if the task runner has not ended after 30
+    seconds.
     """
     await kill_driver(stage)
     await stage.until(
@@ -55,15 +61,22 @@ async def tear_newest(stage: Stage) -> None:
 
 
 async def train_with_a_small_ray_disk(stage: Stage) -> None:
+    """Give Ray's directory on the pod a disk of its own of 16 MiB, launch the run, and wait for its
+    step 7.
+    """
     await asyncio.to_thread(disks.give_own_disk, stage, _rays(stage), 16)
     await train(stage)
 
 
 async def fill_rays_disk(stage: Stage) -> None:
+    """Fill the disk of Ray's directory until 97 percent of the disk are used."""
     disks.fill_to(_rays(stage), 97)
 
 
 async def free_rays_disk(stage: Stage) -> None:
+    """Move the file that fills Ray's disk into the project's directory, and resume the run as
+    `person.recover` does.
+    """
     shutil.move(_rays(stage) / "somebody-elses.tar", stage.pod.project)
     await recover(stage)
 
@@ -73,7 +86,10 @@ def _rays(stage: Stage) -> Path:
 
 
 async def stop_workers_at_their_start(stage: Stage) -> None:
-    """Before the first of them could register: as a GPU that does not answer holds them up."""
+    """Launch the run and stop both Ray workers with SIGSTOP before they have registered with Ray,
+    as a GPU that does not answer holds them up. Raises TimeoutError if two workers are not stopped
+    within 60 seconds.
+    """
     await start(stage)
     paused: set[int] = set()
 
@@ -87,7 +103,9 @@ async def stop_workers_at_their_start(stage: Stage) -> None:
 
 
 async def fill_its_memory(stage: Stage) -> None:
-    """The run in a machine of half a GiB, and somebody else in it who takes nearly all of that."""
+    """Put the run's processes into a control group of 512 MiB, and start another program in the
+    group that takes 97 percent of the memory. The group is removed when the pod is gone.
+    """
     held = contextlib.ExitStack()
     group = held.enter_context(limits.memory_group(stage.pod.root.parent.name))
     stage.afterwards(held.close)
@@ -105,6 +123,9 @@ async def fill_its_memory(stage: Stage) -> None:
 
 
 async def end_the_other_and_go_on(stage: Stage) -> None:
+    """Kill the program that `fill_its_memory` has started, and resume the run as `person.recover`
+    does it.
+    """
     for process in stage.pod.processes():
         if _SOMEBODY_ELSE in process.cmdline:
             faults.kill(process)
@@ -112,8 +133,10 @@ async def end_the_other_and_go_on(stage: Stage) -> None:
 
 
 async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
-    """The console refuses such a start. A person who wants the run to begin anew types its command
-    again, as `ps` showed it.
+    """Stop the run and start it again by hand with its own command line and
+    `trainer.resume_mode=off`, which is no mode of verl. The console refuses such a start; a person
+    who wants the run to begin anew types the command that `ps` showed. The output goes to
+    `~/by-hand.log`.
     """
     shown = faults.find(stage.pod, "launcher")[0].cmdline
     await stage.must("stop", run="demo")
@@ -122,7 +145,9 @@ async def start_by_hand_with_a_mode_that_is_none(stage: Stage) -> None:
 
 
 async def start_from_half_an_adapter(stage: Stage) -> None:
-    """Of a step's adapter only the weights were copied."""
+    """Write an adapter of which only the weights were copied, name it in the config, and launch the
+    run. Does not wait for the run's first step.
+    """
     adapter = stage.pod.project / "adapter"
     adapter.mkdir()
     (adapter / "adapter_model.safetensors").write_bytes(b"\0" * 64)
@@ -131,13 +156,18 @@ async def start_from_half_an_adapter(stage: Stage) -> None:
 
 
 async def train_on_a_small_disk_without_rotation(stage: Stage) -> None:
+    """Give the output directory a disk of its own of 96 MiB, remove the number of checkpoints to
+    keep from the config, launch the run, and wait for its step 7.
+    """
     await asyncio.to_thread(disks.give_own_disk, stage, stage.pod.output_dir, 96)
     replace_in_config(stage, "max_actor_ckpt_to_keep = 100\n", "")
     await train(stage)
 
 
 async def train_beyond_the_plan(stage: Stage) -> None:
-    """Epochs alone say how long it trains."""
+    """Launch a run whose config plans six steps but ends the training only by its number of epochs,
+    and wait for its step 4.
+    """
     replace_in_config(stage, "total_training_steps = 10000\n", "")
     edit_config(stage, {"plan.steps": _PLANNED})
     await train(stage, steps=_PLANNED - 2)

@@ -22,8 +22,9 @@ _T = TypeVar("_T")
 
 @dataclass
 class Goods:
-    """One kind of machine that is for sale. Prices in US dollars an hour for the whole machine;
-    `left`: how many more can be had.
+    """One kind of machine that is for sale. Prices are in US dollars an hour for the whole machine;
+    `bid` is the lowest bid for an interruptible machine, or None if there is none. `left` is how
+    many more can be had.
     """
 
     provider: str
@@ -41,6 +42,10 @@ class Goods:
 
 @dataclass
 class Rented:
+    """One machine that was rented. `price` is in US dollars an hour. `made_t` is when it was made,
+    in wall clock seconds.
+    """
+
     id: str
     provider: str
     label: str | None
@@ -62,28 +67,34 @@ class Rented:
 
 
 class Metal(Protocol):
-    """What stands behind a machine."""
+    """What stands behind the machines of a market: something that makes them reachable over SSH,
+    and takes them away.
+    """
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
-        """Its SSH address and host key (`type base64`), once it is up."""
-        ...
+        """Bring `machine` up, and return its SSH address (host, port) and host key (`type base64`).
+        The address is None if it has none, and the key is "" if it has none.
+        """
 
-    def end(self, machine: Rented) -> None: ...
+    def end(self, machine: Rented) -> None:
+        """Give back what stands behind `machine`. Do nothing if there is nothing."""
 
 
 class NoMetal:
-    """Machines that only exist in the books."""
+    """Machines that only exist in the books: their address answers nothing."""
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
+        """Return an address on which nothing listens, and no host key."""
         return ("127.0.0.1", 9), ""
 
     def end(self, machine: Rented) -> None:
+        """Do nothing."""
         return
 
 
 class PracticePods:
-    """Each machine is a practice pod, opened by the key that its create named. `settings` go to
-    demo.pod.start.
+    """Machines that are practice pods, each of which is opened by the public keys of its rental.
+    `settings` are further arguments of `pod.start`, and the pods' files lie below `root`.
     """
 
     def __init__(self, root: Path, generation: str = "current", **settings: Any) -> None:
@@ -93,6 +104,9 @@ class PracticePods:
         self._settings = settings
 
     def start(self, machine: Rented) -> tuple[tuple[str, int] | None, str]:
+        """Start a practice pod for `machine`, and return its SSH address (host, port) and its host
+        key. Raises PodError if it does not come up.
+        """
         name = f"m{machine.id.rpartition('-')[2]}"  # short: unix sockets lie below it
         pod = _apart(
             practice.start(
@@ -111,14 +125,18 @@ class PracticePods:
         return (pod.host, pod.port), pod.known_host_key
 
     def end(self, machine: Rented) -> None:
+        """End the practice pod of `machine` with everything that runs in it. Do nothing if there is
+        none.
+        """
         pod = self.pods.pop(machine.id, None)
         if pod is not None:
             _apart(pod.stop())
 
 
 class Market:
-    """Everything that is for sale and rented, of all providers. Thread-safe; machines come up
-    `boot_s` after they were made.
+    """Everything that is for sale and rented, of all providers, safe to use from several threads.
+    Machines begin to come up `boot_s` seconds after they were rented. `metal` makes them real;
+    without it they exist in the books only.
     """
 
     def __init__(self, metal: Metal | None = None, *, boot_s: float = 0.2) -> None:
@@ -133,14 +151,19 @@ class Market:
         self._threads: list[threading.Thread] = []
 
     def for_sale(self, provider: str) -> list[Goods]:
+        """Return the kinds of machines of the provider of which some are left."""
         with self._lock:
             return [goods for goods in self.goods if goods.provider == provider and goods.left > 0]
 
     def find(self, provider: str, goods_id: str) -> Goods | None:
+        """Return the provider's kind of machine with this id, or None if it is not for sale."""
         return next((goods for goods in self.for_sale(provider) if goods.id == goods_id), None)
 
     def rent(self, goods: Goods, label: str | None, **more: Any) -> Rented:
-        """Make a machine; it comes up by itself."""
+        """Rent a machine of the kind `goods` and return it at once. The machine comes up later by
+        itself. `more` holds further fields of `Rented`; with a `state` other than "starting" the
+        machine never comes up.
+        """
         with self._lock:
             number = next(self._ids)
             machine_id = str(number) if goods.provider == "vast" else f"{goods.provider}-{number}"
@@ -158,7 +181,9 @@ class Market:
             return machine
 
     def of(self, provider: str, *, hidden: bool = False) -> list[Rented]:
-        """What the provider lists."""
+        """Return the machines that the provider lists: all that have not ended. Machines that a
+        delayed listing does not show yet are left out unless `hidden` is True.
+        """
         with self._lock:
             now = time.monotonic()
             mine = [machine for machine in self.rented.values() if machine.provider == provider]
@@ -169,15 +194,19 @@ class Market:
             ]
 
     def get(self, provider: str, machine_id: str) -> Rented | None:
+        """Return the machine with this id, or None if the provider does not list it."""
         return next((machine for machine in self.of(provider) if machine.id == machine_id), None)
 
     def living(self) -> list[Rented]:
-        """Every machine that somebody pays for, listed or not."""
+        """Return every machine that somebody pays for, listed or not."""
         with self._lock:
             return [machine for machine in self.rented.values() if machine.state != "ended"]
 
     def end(self, machine_id: str, raw: str = "") -> None:
-        """It is no more: ended by its tenant, or taken away."""
+        """End the machine, whether its tenant ends it or the provider takes it away, and free what
+        stands behind it. `raw` is the provider's own word for the end. Do nothing if the machine
+        has ended. Raises KeyError for an unknown machine.
+        """
         with self._lock:
             machine = self.rented[machine_id]
             was, machine.state, machine.raw = machine.state, "ended", raw
@@ -185,8 +214,8 @@ class Market:
             self.metal.end(machine)
 
     def outbid(self, machine_id: str) -> None:
-        """An interruptible machine is paused for a higher bid: it is listed, meant to run, and does
-        not.
+        """Pause an interruptible machine for a higher bid: it is listed and meant to run, but does
+        not. Raises KeyError for an unknown machine.
         """
         with self._lock:
             machine = self.rented[machine_id]
@@ -194,6 +223,7 @@ class Market:
         self.metal.end(machine)
 
     def close(self) -> None:
+        """End all machines. Returns when none is coming up any more."""
         for machine_id in list(self.rented):
             self.end(machine_id)
         for thread in self._threads:

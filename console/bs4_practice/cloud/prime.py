@@ -15,10 +15,12 @@ _STATES = {"starting": "PROVISIONING", "running": "ACTIVE", "stopped": "STOPPED"
 
 
 def allowed(request: Request, key: str) -> bool:
+    """Return True if the request carries the account's key."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
+    """Return an error answer of the HTTP status `status`, as Prime Intellect's API words it."""
     return Answer(status, {"detail": f"{text}, says the practice cloud"})
 
 

@@ -34,10 +34,12 @@ _STATES = {"starting": "PROVISIONING", "running": "RUNNING", "stopped": "EXITED"
 
 
 def allowed(request: Request, key: str) -> bool:
+    """Return True if the request carries the account's key."""
     return request.headers.get("authorization") == f"Bearer {key}"
 
 
 def failure(status: int, text: str) -> Answer:
+    """Return an error answer with the HTTP status `status`, in the form of RunPod's API."""
     return Answer(
         status, {"title": text, "status": status, "detail": f"{text}, says the practice cloud"}
     )

@@ -47,6 +47,10 @@ PROVIDERS = ("vast", "runpod", "prime", "lambda", "verda")
 
 @dataclass
 class Request:
+    """One HTTP request to a practice cloud. `path` begins with the provider's name, `body` is the
+    JSON value (None if there is none or it cannot be read), and `headers` have lower-case names.
+    """
+
     method: str
     path: str
     query: dict[str, list[str]]
@@ -54,11 +58,14 @@ class Request:
     headers: dict[str, str]
 
     def one(self, name: str, default: str = "") -> str:
+        """Return the first value of a parameter of the URL, or `default` if it is missing."""
         return self.query.get(name, [default])[0]
 
 
 @dataclass
 class Answer:
+    """What a practice cloud answers to a request."""
+
     status: int = 200
     body: Any = None
     """JSON, bytes, or None for an empty body."""
@@ -72,6 +79,11 @@ Route = tuple[str, str, str, Callable[..., Answer]]
 
 @dataclass
 class Fault:
+    """A rule of what goes wrong with the next `times` calls named `call` of `provider`; "*" stands
+    for all calls or providers. `kind` is one of `KINDS`, and `seconds` is the delay of the kinds
+    "slow" and "lag".
+    """
+
     provider: str
     call: str
     kind: str
@@ -80,7 +92,9 @@ class Fault:
 
 
 class Cloud:
-    """A running server. `calls` holds every request that came, for tests that ask what was sent."""
+    """A running server of all practice clouds. `calls` holds every request that came, as (provider,
+    call, request), for tests of what was sent. `KEY` is the key that all clouds take.
+    """
 
     KEY = "practice-key-0123456789"
 
@@ -107,7 +121,7 @@ class Cloud:
         }
 
     def url(self, provider: str) -> str:
-        """The base URL of one provider's API, as its adapter takes it."""
+        """Return the base URL of one provider's API, as its adapter takes it."""
         return f"http://127.0.0.1:{self.port}/{provider}" + {
             "lambda": "/api/v1",
             "verda": "/v1",
@@ -115,13 +129,16 @@ class Cloud:
         }.get(provider, "")
 
     def urls(self) -> dict[str, str]:
+        """Return the base URL of each provider's API, by the provider's name."""
         return {provider: self.url(provider) for provider in PROVIDERS}
 
     def fault(
         self, provider: str, call: str, kind: str, *, times: int = 1, seconds: float = 1.0
     ) -> None:
-        """The next `times` calls of that name (create, list, get, offers, terminate, keys, logs,
-        token; `*` any) go wrong so.
+        """Let the next `times` calls named `call` of a provider go wrong as `kind` says (see
+        `KINDS`). `call` is create, list, get, offers, terminate, keys, logs, token or "*" (any);
+        `provider` may be "*" too. `seconds` is the delay of the kinds "slow" and "lag". Raises
+        ValueError for an unknown kind.
         """
         if kind not in KINDS:
             raise ValueError(f"no fault {kind}")
@@ -129,14 +146,18 @@ class Cloud:
             self._faults.append(Fault(provider, call, kind, times, seconds))
 
     def heal(self) -> None:
+        """Take all faults back."""
         with self._lock:
             self._faults.clear()
 
     def sent(self, provider: str, call: str) -> list[Request]:
+        """Return all requests for the call `call` that a provider has received so far, in order of
+        their arrival.
+        """
         return [request for name, what, request in self.calls if (name, what) == (provider, call)]
 
     def answer(self, request: Request) -> Answer | None:
-        """None: the connection is to end without an answer."""
+        """Return the answer to `request`, or None if the connection is to end without an answer."""
         name, _, rest = request.path.lstrip("/").partition("/")
         if name == "_control":
             return self._control(rest, request)
@@ -247,7 +268,11 @@ def running(
     boot_s: float = 0.2,
     market: Market | None = None,
 ) -> Iterator[Cloud]:
-    """A server on a free port of 127.0.0.1 while the block lasts; its machines end with it."""
+    """Run a server of all practice clouds on a free port of 127.0.0.1 while the block lasts, and
+    yield the server. The rented machines end with the block. `metal` makes the machines real, and
+    `boot_s` is how many seconds pass before a machine comes up. `market` replaces the market that
+    these two describe. `root` is not used.
+    """
     cloud = Cloud(market or Market(metal or NoMetal(), boot_s=boot_s))
 
     class Handler(http.server.BaseHTTPRequestHandler):

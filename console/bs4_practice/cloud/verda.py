@@ -15,10 +15,12 @@ _STATES = {"starting": "provisioning", "running": "running", "stopped": "offline
 
 
 def allowed(request: Request, key: str) -> bool:
+    """Return True if the request carries the token that Verda gave for the account's key."""
     return request.headers.get("authorization") == f"Bearer {_TOKEN}"
 
 
 def failure(status: int, text: str) -> Answer:
+    """Return an error answer with the HTTP status `status`, in the form of Verda's API."""
     return Answer(status, {"code": "invalid_request", "message": text})
 
 

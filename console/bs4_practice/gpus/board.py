@@ -41,7 +41,9 @@ _SETTINGS: dict[str, int] = {
 
 @dataclass(frozen=True)
 class Holder:
-    """A live process with GPU memory. `pid` is the local one, whatever NVML reports."""
+    """A live process with memory on a simulated GPU. `pid` is its real process id, whatever NVML
+    reports. `entry` is the file that stands for the memory it holds.
+    """
 
     gpu: int
     pid: int
@@ -51,8 +53,8 @@ class Holder:
 
 
 class Board:
-    """The GPUs in `root` (a pod's `gpu` directory); `dev` is where their device nodes are, beside
-    it unless given.
+    """The simulated GPUs whose files lie in `root` (a pod's `gpu` directory). `dev` is the
+    directory with their device nodes, which is `dev` beside `root` unless given.
     """
 
     def __init__(self, root: Path, dev: Path | None = None) -> None:
@@ -67,8 +69,8 @@ class Board:
         name: str = "NVIDIA H100 80GB HBM3",
         driver: str = "580.65.06",
     ) -> None:
-        """Make `n` GPUs. `foreign_pids`: NVML reports every pid plus this offset, or mapped like
-        this, as it does inside a container.
+        """Make `n` GPUs with `total_bytes` of memory each. NVML reports every process id as
+        `report_pids` describes for `foreign_pids`, as happens inside a container.
         """
         for directory in (self.root / "devices", self.root / "holders", self.dev):
             directory.mkdir(parents=True, exist_ok=True)
@@ -87,8 +89,8 @@ class Board:
         self.report_pids(foreign_pids)
 
     def report_pids(self, foreign: int | Mapping[int, int] | None) -> None:
-        """How NVML names the holders: None by their local pid, a number added to it, or a mapping
-        from local to reported pid.
+        """Set how NVML names the processes that hold memory: by their real process id (None), by
+        that id plus a number, or by a mapping from real to reported ids.
         """
         kept = _read(self.root / "driver")
         lines = [f"version {kept['version']}", f"init_error {kept['init_error']}"]
@@ -99,8 +101,8 @@ class Board:
         self._replace(self.root / "driver", "\n".join(lines) + "\n")
 
     def fail_init(self, code: int) -> None:
-        """Let the driver refuse to start with this NVML return code (9: not loaded); 0 ends
-        that.
+        """Let the driver refuse to start with the NVML return code `code` (9 means not loaded); 0
+        lets it start again.
         """
         lines = [
             line
@@ -110,16 +112,18 @@ class Board:
         self._replace(self.root / "driver", "\n".join([*lines, f"init_error {code}"]) + "\n")
 
     def count(self) -> int:
+        """Return the number of GPUs."""
         return len(list((self.root / "devices").iterdir()))
 
     def settings(self, index: int) -> dict[str, str]:
+        """Return the settings of the GPU `index` and their values, as text."""
         return _read(self.root / "devices" / str(index))
 
     def set(self, index: int, **values: int) -> None:
-        """Change settings of one GPU: util, temp, power, ecc, throttle, error (an NVML return
-        code), ... Setting `xid` raises that event.
-
-        KeyError for a setting that does not exist.
+        """Change settings of the GPU `index`: util, temp, power, ecc, throttle, error (an NVML
+        return code) and so on. -1 leaves a value to be derived from what the processes on the GPU
+        do. Setting `xid` also raises that driver error event. Raises KeyError for a setting that
+        does not exist.
         """
         for key in values:
             if key not in _SETTINGS:
@@ -135,11 +139,11 @@ class Board:
         self._write(index, {**current, **values})
 
     def hang(self, index: int, ms: int) -> None:
-        """Every driver call on this GPU takes `ms` longer; 0 ends that."""
+        """Make every driver call on the GPU `index` take `ms` milliseconds longer; 0 ends that."""
         self.set(index, hang_ms=ms)
 
     def holders(self) -> list[Holder]:
-        """Who holds memory now."""
+        """Return the live processes that hold memory now, with how much."""
         found = []
         for entry in sorted((self.root / "holders").iterdir()):
             gpu, pid, ticks, size = (int(part) for part in entry.name.split("-"))
@@ -148,7 +152,7 @@ class Board:
         return found
 
     def used(self, index: int) -> int:
-        """Bytes held on one GPU."""
+        """Return how many bytes of the GPU `index` live processes hold."""
         return sum(holder.bytes for holder in self.holders() if holder.gpu == index)
 
     def _write(self, index: int, values: Mapping[str, object]) -> None:
@@ -165,7 +169,9 @@ class Board:
 
 
 def alive(pid: int, start_ticks: int) -> bool:
-    """Whether exactly this process lives; a zombie does not."""
+    """Return True if exactly the process with this id and start time (clock ticks since boot)
+    lives. A zombie does not live.
+    """
     try:
         raw = Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):

@@ -15,10 +15,9 @@ NAME = "libnvidia-ml.so.1"
 
 
 def build(directory: Path) -> Path | None:
-    """`directory/libnvidia-ml.so.1`, or None where there is no working C compiler. Compiled once a
-    machine and then copied.
-
-    The library finds its GPUs at `<directory>/../gpu`.
+    """Compile the simulated driver to `directory/libnvidia-ml.so.1` and return that path, or None
+    if there is no working C compiler. The driver is compiled once on each machine and copied from
+    then on. It finds its GPUs in `<directory>/../gpu`.
     """
     compiler = next(
         (found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None

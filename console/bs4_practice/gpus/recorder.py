@@ -36,7 +36,9 @@ _THROTTLE = {
 
 
 def snapshot(board: Board) -> dict[str, Any]:
-    """What NVML would say now."""
+    """Return what NVML would say about the GPUs now, in the form that `recorded.json` has (see the
+    description of this module).
+    """
     holders = board.holders()
     driver = [line.split() for line in (board.root / "driver").read_text().splitlines()]
     offset = next((int(words[1]) for words in driver if words[0] == "offset"), 0)
@@ -110,6 +112,9 @@ def _busy(holder: Holder) -> int:
 
 
 def main() -> None:
+    """Replace `recorded.json` in the directory that the command line names with a fresh snapshot,
+    twice a second, until the process is ended.
+    """
     board = Board(Path(sys.argv[1]))
     target = board.root / "recorded.json"
     while True:

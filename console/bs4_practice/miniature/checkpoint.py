@@ -21,11 +21,12 @@ State = dict[str, Any]
 
 
 class Rotation:
-    """`keep_last` over the step directories of `root`.
+    """Deletes the old step directories below `root`, so that the newest `keep_last` stay; None
+    keeps all.
 
-    It deletes what it knows: what it found at its start (up to `resume`, when that is given) and
-    what was added since, and only after a new save has returned. The whole step directory goes,
-    with whatever else lies in it.
+    Only steps that the object knows are deleted: those found at its start (up to step `resume`, if
+    one that is not negative is given) and those added since. Nothing is deleted before a new save
+    has returned. The whole step directory goes, with whatever else lies in it.
     """
 
     def __init__(self, root: Path, keep_last: int | None, resume: int | None) -> None:
@@ -36,9 +37,13 @@ class Rotation:
         ]
 
     def add(self, step: int) -> None:
+        """Note that checkpoint `step` was saved."""
         self._steps = sorted({*self._steps, step})
 
     def maybe_clean(self, report: Callable[[str], None]) -> None:
+        """Delete the known step directories that are too old. `report` is called with a line for
+        each.
+        """
         if self._keep_last is None:
             return
         keep = self._steps[-self._keep_last :]
@@ -51,7 +56,9 @@ class Rotation:
 
 
 class TrainerCheckpoints:
-    """`root/step_N/trainer/`: one shard a rank, then `.metadata` with the hash of every shard."""
+    """The trainer's checkpoints in `root/step_N/trainer/`: one file a rank, then `.metadata` with
+    the hash of every file. `world` is this rank's place among the ranks.
+    """
 
     def __init__(self, rotation: Rotation, world: World) -> None:
         self._rotation = rotation
@@ -61,9 +68,14 @@ class TrainerCheckpoints:
         self._barrier = world.barrier
 
     def path(self, step: int) -> Path:
+        """Return the directory of the trainer's part of checkpoint `step`."""
         return step_path(self._root, step) / "trainer"
 
     def save(self, step: int, state: State) -> None:
+        """Save `state` as this rank's part of checkpoint `step`. Returns when all ranks have saved
+        theirs and rank 0 has written `.metadata`. Raises RuntimeError in torch's words if the disk
+        is full.
+        """
         directory = self.path(step)
         directory.mkdir(parents=True, exist_ok=True)
         shard = directory / f"__{self._rank}_0.distcp"
@@ -81,6 +93,10 @@ class TrainerCheckpoints:
         self._rotation.add(step)
 
     def load(self, step: int) -> State:
+        """Return the state that this rank saved in checkpoint `step`. Raises FileNotFoundError if
+        there is no such checkpoint or it is incomplete, and RuntimeError in torch's words if the
+        file's bytes have changed.
+        """
         directory = self.path(step)
         if not directory.exists():
             raise FileNotFoundError(f"Checkpoint not found at {directory}")
@@ -95,13 +111,17 @@ class TrainerCheckpoints:
         return state
 
     def maybe_clean(self, report: Callable[[str], None]) -> None:
-        """Only rank 0 deletes."""
+        """Delete the old checkpoints if this is rank 0, and do nothing on other ranks. `report` is
+        called with a line for each.
+        """
         if self._rank == 0:
             self._rotation.maybe_clean(report)
 
 
 def save_orchestrator(directory: Path, progress: State, buffer: State | None) -> None:
-    """`directory/progress.pt`, atomically; with a `buffer` (2026-01) also `directory/buffer/`."""
+    """Write `directory/progress.pt` atomically. With a `buffer` (2026-01) write `directory/buffer/`
+    too.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     partial = directory / f"progress.pt.{os.getpid()}.tmp"
     partial.write_text(json.dumps({"progress": progress}))
@@ -112,8 +132,8 @@ def save_orchestrator(directory: Path, progress: State, buffer: State | None) ->
 
 
 def load_orchestrator(directory: Path) -> tuple[State, State | None]:
-    """Progress, and the buffer where there is one. FileNotFoundError with the current generation's
-    or the file system's own words.
+    """Return the progress that `save_orchestrator` saved in `directory`, and the buffer or None if
+    there is none. Raises FileNotFoundError if a file is missing.
     """
     state = json.loads((directory / "progress.pt").read_text())
     saved = directory / "buffer" / "rollout_buffer.jsonl"
@@ -121,11 +141,12 @@ def load_orchestrator(directory: Path) -> tuple[State, State | None]:
 
 
 def rng_state(state: tuple[Any, ...]) -> list[Any]:
-    """random.Random().getstate() as JSON."""
+    """Return the value of `random.Random().getstate()` in a form that JSON can hold."""
     return [state[0], list(state[1]), state[2]]
 
 
 def rng_from(state: list[Any]) -> tuple[Any, ...]:
+    """Return the value for `random.Random().setstate()` that `rng_state` stored."""
     return state[0], tuple(state[1]), state[2]
 
 

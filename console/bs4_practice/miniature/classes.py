@@ -18,11 +18,14 @@ from .v2026_01.settings import KNOWN as V2026_01
 
 
 class ValidationError(ValueError):
+    """Raised when a config does not validate, as pydantic raises it."""
+
     def __init__(self, entries: Sequence[Mapping[str, Any]]) -> None:
         super().__init__(f"{len(entries)} validation errors")
         self._entries = entries
 
     def errors(self) -> list[Mapping[str, Any]]:
+        """Return a list of what is wrong, each with `loc`, `type` and `msg`."""
         return list(self._entries)
 
 
@@ -61,26 +64,48 @@ class _Checked:
 
 
 class RLConfig2026(_Checked):
+    """The config of a 2026-01 run. The constructor raises ValidationError if the config does not
+    validate.
+    """
+
     KNOWN = V2026_01
 
 
 class OrchestratorConfig2026(_Checked):
+    """The config of a 2026-01 orchestrator alone. The constructor raises ValidationError if the
+    config does not validate.
+    """
+
     KNOWN: ClassVar = {"": V2026_01["orchestrator"]}
 
 
 class RLConfig(_Checked):
+    """The config of a run of the current generation. The constructor raises ValidationError if the
+    config does not validate.
+    """
+
     KNOWN = CURRENT
 
 
 class OrchestratorConfig(_Checked):
+    """The config of a current orchestrator alone. The constructor raises ValidationError if the
+    config does not validate.
+    """
+
     KNOWN: ClassVar = {"": CURRENT["orchestrator"]}
 
 
 def parse_argv(cls: type[_Checked], allow_extras: bool = False) -> _Checked:
+    """Return the config of class `cls` from the program's command line, as 2026-01 does. Raises
+    ConfigError or ValidationError. `allow_extras` is not used.
+    """
     return cls(parse(sys.argv[1:]))
 
 
 def cli(cls: type[_Checked], *, args: Sequence[str]) -> _Checked:
+    """Return the config of class `cls` from the words `args` of a command line, as the current
+    generation does. Raises ConfigError.
+    """
     try:
         return cls(parse(args))
     except ValidationError as error:

@@ -20,19 +20,19 @@ _COMPLETIONS = "/chat/completions"
 
 
 class APIConnectionError(Exception):
-    """No connection, or one that broke."""
+    """Raised by a completion when there is no connection to the server, or the connection broke."""
 
     __module__ = "openai"
 
 
 class APITimeoutError(APIConnectionError):
-    """No answer in time."""
+    """Raised by a completion when the server did not answer in time."""
 
     __module__ = "openai"
 
 
 class APIStatusError(Exception):
-    """An answer that says no."""
+    """Raised by a completion when the server answers with an HTTP error; `status` is its code."""
 
     __module__ = "openai"
 
@@ -42,21 +42,29 @@ class APIStatusError(Exception):
 
 
 class ConnectError(APIConnectionError):
-    """The same from httpx, with which admin calls are made."""
+    """Raised by other requests than completions when there is no connection to the server (httpx
+    makes them).
+    """
 
     __module__ = "httpx"
 
 
 class ReadTimeout(APITimeoutError):
+    """Raised by other requests than completions when the server did not answer in time."""
+
     __module__ = "httpx"
 
 
 class HTTPStatusError(APIStatusError):
+    """Raised by other requests than completions when the server answers with an HTTP error;
+    `status` is its code.
+    """
+
     __module__ = "httpx"
 
 
 class Connection:
-    """Keeps one connection a thread to one base URL."""
+    """A client of the inference server at a base URL. It keeps one connection for each thread."""
 
     def __init__(self, base_url: str) -> None:
         parts = urlsplit(base_url)
@@ -66,8 +74,12 @@ class Connection:
         self._local = threading.local()
 
     def request(self, method: str, path: str, body: Any, timeout: float) -> Any:
-        """One attempt. Raises APIConnectionError, APITimeoutError or APIStatusError, with the words
-        of the library that asks there.
+        """Send one request and return its answer: the JSON value, or the text if it is not JSON.
+        `timeout` is in seconds; nothing is retried.
+
+        Raises APIConnectionError, APITimeoutError or APIStatusError with the words of the OpenAI
+        client for completions, and ConnectError, ReadTimeout or HTTPStatusError with the words of
+        httpx for all other paths.
         """
         openai = path == _COMPLETIONS
         connection = getattr(self._local, "connection", None)
@@ -117,8 +129,10 @@ class Connection:
         self._local.connection = None
 
     def complete(self, body: dict[str, Any], timeout: float) -> dict[str, Any]:
-        """A chat completion with the client's retries: 0.5 s doubling up to 8 s, shortened by up to
-        a quarter, ten times.
+        """Send a chat completion with the retries of the OpenAI client, and return its answer.
+        There are up to ten retries: 0.5 s doubling up to 8 s, shortened by up to a quarter. Raises
+        APIConnectionError or APIStatusError if none succeeds, and at once for a client error that
+        is not worth a retry.
         """
         for attempt in range(MAX_RETRIES + 1):
             try:
@@ -137,7 +151,7 @@ class Connection:
 
 
 def health(base_url: str) -> int:
-    """Status code of /health; raises ConnectError when nobody answers."""
+    """Return the status code of the server's /health. Raises ConnectError if nobody answers."""
     try:
         Connection(base_url).request("GET", "/health", None, 10.0)
     except APIStatusError as error:
@@ -148,11 +162,12 @@ def health(base_url: str) -> int:
 def wait_until_healthy(
     base_url: str, warn: Any, *, need_success: bool, timeout: int = 1800
 ) -> None:
-    """Ask /health every second, say so every ten, give up after `timeout` (all in the real
-    program's seconds).
+    """Poll /health every second until the server answers, and call `warn` with a line every ten
+    seconds. Raises TimeoutError after `timeout` seconds. All times are in the real program's
+    seconds.
 
-    2026-01 takes any answer for health; the current generation needs a good one (`need_success`).
-    Raises TimeoutError.
+    2026-01 takes any answer for health; with `need_success`, as in the current generation, only a
+    good answer counts.
     """
     waited = 0
     while waited < timeout:

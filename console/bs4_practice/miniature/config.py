@@ -16,17 +16,19 @@ Tree = dict[str, Any]
 
 
 class ConfigError(ValueError):
-    """The config does not validate; the message is what the trainer prints."""
+    """Raised when a config does not validate; the message is what the trainer prints."""
 
 
 class Config:
-    """A config tree, read by dotted path."""
+    """A config as a tree of tables, whose values are named by dotted paths."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
 
     def get(self, path: str, default: Any = None) -> Any:
-        """The value at `path`; `default` where it, or a table above it, is missing or null."""
+        """Return the value at `path`, or `default` if the value or a table above it is missing or
+        null.
+        """
         node: Any = self.tree
         for part in path.split("."):
             if not isinstance(node, Mapping) or node.get(part) is None:
@@ -35,11 +37,13 @@ class Config:
         return node
 
     def has(self, path: str) -> bool:
+        """Return True if there is a value at `path` that is not null."""
         return self.get(path) is not None
 
     def set(self, path: str, value: Any) -> None:
-        """Put `value` at `path`. A bare flag (True) on a table leaves the table, on nothing at all
-        makes an empty one where one belongs.
+        """Put `value` at `path`; missing tables are made. True for a key that stands for a whole
+        table (`ckpt`, `resume`, `inference`) keeps the table if there is one, and makes an empty
+        one otherwise.
         """
         *parents, last = path.split(".")
         node = self.tree
@@ -53,6 +57,7 @@ class Config:
             node[last] = value
 
     def section(self, path: str) -> Config:
+        """Return the table at `path` as a config of its own, or an empty one if there is none."""
         found = self.get(path, {})
         return Config(dict(found))
 
@@ -62,8 +67,9 @@ _TABLES = ("ckpt", "resume", "inference")
 
 
 def parse(arguments: Sequence[str]) -> Config:
-    """Files in order, then the command line's own values, which win. ConfigError for what is no
-    TOML or JSON, or for stray words.
+    """Return the config that the words `arguments` of a command line give: the files in order, then
+    the words' own values, which win. Raises ConfigError for files that are not TOML or JSON and for
+    stray words.
     """
     config = Config({})
     overrides: list[tuple[str, Any]] = []
@@ -96,7 +102,9 @@ def parse(arguments: Sequence[str]) -> Config:
 
 
 def read(path: Path) -> Tree:
-    """A TOML or (current generation's children) JSON file."""
+    """Return what a TOML or (current generation's children) JSON file holds. Raises ConfigError if
+    it cannot be parsed.
+    """
     raw = path.read_bytes()
     try:
         tree: Tree = json.loads(raw) if path.suffix == ".json" else tomllib.loads(raw.decode())
@@ -106,12 +114,13 @@ def read(path: Path) -> Tree:
 
 
 def keys(text: str) -> frozenset[str]:
+    """Return the words in `text` as a set."""
     return frozenset(text.split())
 
 
 def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
-    """Both generations forbid keys that they do not know. `known`: table path ("" = top level) to
-    its keys.
+    """Raise ConfigError if `config` has a key that the trainer does not know; both generations
+    forbid those. `known` maps the path of a table ("" is the top level) to its keys.
     """
     if unknown := unknown_keys(config, known):
         details = "\n".join(
@@ -121,7 +130,9 @@ def refuse_unknown(config: Config, known: Mapping[str, frozenset[str]]) -> None:
 
 
 def unknown_keys(config: Config, known: Mapping[str, frozenset[str]]) -> list[str]:
-    """Dotted names of the keys that a table of `known` has not."""
+    """Return the dotted names of the keys that a table of `known` does not have. `known` maps the
+    path of a table ("" is the top level) to its keys.
+    """
     unknown = []
     for path, keys in known.items():
         table = config.tree if not path else config.get(path, {})
@@ -130,14 +141,18 @@ def unknown_keys(config: Config, known: Mapping[str, frozenset[str]]) -> list[st
 
 
 def boxed(error: Exception) -> str:
-    """The frame that the current generation draws around a config that does not validate."""
+    """Return the error in the frame that the current generation draws around a config that does not
+    validate.
+    """
     lines = ["Failed to validate config:", *str(error).splitlines()]
     body = "\n".join(f"│ {line[:75]:<75} │" for line in lines)
     return f"╭─ Config file error {'─' * 58}╮\n{body}\n╰{'─' * 77}╯\n"
 
 
 def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]]) -> Config:
-    """`parse`, or exit 1 with the error on standard error."""
+    """Return the config of a command line, as `parse` does, with only `known` keys. If that fails,
+    print the error on standard error and exit with code 1.
+    """
     try:
         config = parse(arguments)
         refuse_unknown(config, known)
@@ -148,8 +163,8 @@ def parse_or_exit(arguments: Sequence[str], known: Mapping[str, frozenset[str]])
 
 
 def write_temporary(tree: Tree) -> Path:
-    """2026-01 hands configs to its children as `.pydantic_config/temp_<uuid>.toml` in the working
-    directory and never deletes them.
+    """Write the config to a file for a child process and return its path. 2026-01 does so below
+    `.pydantic_config` in the working directory and never deletes the files.
     """
     directory = Path(".pydantic_config")
     directory.mkdir(exist_ok=True)
@@ -159,6 +174,7 @@ def write_temporary(tree: Tree) -> Path:
 
 
 def to_toml(tree: Tree) -> str:
+    """Return the tree as TOML text."""
     return "\n".join(_lines(tree, "")) + "\n"
 
 

@@ -15,8 +15,9 @@ Score = Callable[[str, str], float]
 
 
 def load(name: str, error: Callable[[str], None]) -> Score:
-    """The scoring of environment `name`. ValueError, from the import's own error, when its package
-    is not there.
+    """Return the function that scores answers of the environment `name`. A reward function that
+    raises counts as 0. Raises ValueError if the environment's package is not installed. `error` is
+    called with the lines for the log.
     """
     module = name.replace("-", "_").split("/")[-1]
     try:

@@ -18,7 +18,7 @@ _DEFAULT_TOTAL = 81559 << 20  # an 80 GB H100, for a miniature that runs without
 
 
 class OutOfMemoryError(RuntimeError):
-    """Torch's way to say that a GPU is full."""
+    """Raised when a GPU has too little free memory, in torch's name and words."""
 
     __module__ = "torch"
 
@@ -29,13 +29,15 @@ def _root() -> Path | None:
 
 
 def count() -> int:
-    """How many GPUs the machine has."""
+    """Return how many GPUs the machine has."""
     root = _root()
     return len(list((root / "devices").iterdir())) if root else 2
 
 
 def visible() -> list[int]:
-    """CUDA_VISIBLE_DEVICES, or all of them."""
+    """Return the numbers of the GPUs that CUDA_VISIBLE_DEVICES names, or all of them if it is not
+    set.
+    """
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     return (
         list(range(count()))
@@ -45,7 +47,7 @@ def visible() -> list[int]:
 
 
 def memory(gpu: int) -> tuple[int, int]:
-    """Free and total bytes."""
+    """Return the free bytes and all bytes of a GPU."""
     root = _root()
     if root is None:
         return _DEFAULT_TOTAL, _DEFAULT_TOTAL
@@ -59,8 +61,9 @@ def memory(gpu: int) -> tuple[int, int]:
 
 
 def training_bytes(total: int, seq_len: int) -> int:
-    """What a rank takes: 41 of 80 GB at the sequence lengths of the recorded runs, and activations
-    in proportion to longer ones.
+    """Return how many bytes a trainer rank takes: 41 of 80 GB at the sequence lengths of the
+    recorded runs, more in proportion for longer sequences. `total` is all memory of the GPU in
+    bytes.
     """
     return int(total * 0.52 * max(1.0, seq_len / 8192))
 
@@ -88,7 +91,7 @@ def _start_ticks(pid: int | str) -> int | None:
 
 
 class Memory:
-    """Memory of one GPU, held by this process until it ends."""
+    """Memory of one GPU (`size` bytes) that this process holds until it ends."""
 
     def __init__(self, gpu: int, size: int) -> None:
         """Raises OutOfMemoryError when less than `size` bytes are free."""
@@ -118,7 +121,7 @@ class Memory:
             self._device = os.open(f"{device}/nvidia{gpu}", os.O_RDWR)
 
     def release(self) -> None:
-        """Give it back before the process ends."""
+        """Give the memory back before the process ends."""
         for handle in (self._entry, self._device):
             if handle is not None:
                 os.close(handle)
@@ -127,8 +130,8 @@ class Memory:
         self._entry = self._device = self._file = None
 
     def busy(self, seconds: float, percent: int) -> None:
-        """The GPU computes for `seconds` from now on at `percent`. A lease: a stopped process soon
-        looks idle.
+        """Let the GPU look busy at `percent` for `seconds` from now on. A process that is stopped
+        soon looks idle.
         """
         now = time.monotonic()
         if self._entry is None or now < self._renew_at:
@@ -139,7 +142,9 @@ class Memory:
 
 
 def forget_own_entries() -> None:
-    """A clean exit takes its entries along; after any other the driver no longer counts them."""
+    """Delete the files that stand for GPU memory that this process holds, before a clean exit.
+    After any other end the driver no longer counts them.
+    """
     root = _root()
     if root is not None:
         for entry in (root / "holders").glob(f"*-{os.getpid()}-*"):

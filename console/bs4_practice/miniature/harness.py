@@ -22,11 +22,13 @@ _SHELL = "/bin/sh"
 
 
 class HarnessError(Exception):
-    """The program of a rollout did not start, or ended by itself and not well."""
+    """Raised when the program of a rollout did not start, or ended by itself and not well."""
 
 
 class Harness:
-    """Starts the programs of one environment worker."""
+    """Starts the programs of one environment worker: one program for each rollout, as verifiers
+    does.
+    """
 
     def __init__(self) -> None:
         """Write the program to where the real one lies, and listen where its proxy would."""
@@ -43,9 +45,9 @@ class Harness:
 
     @contextlib.contextmanager
     def program(self, model: str, question: str) -> Iterator[None]:
-        """Keep the program of one rollout running for as long as the block lasts.
-
-        Leaving the block closes its input and waits for its end. Raises HarnessError.
+        """Run the program of one rollout for as long as the block lasts. `model` and `question` are
+        in its command line. Leaving the block closes the program's input and waits for its end.
+        Raises HarnessError if it does not start or does not end well.
         """
         words = [
             self._python,

@@ -23,24 +23,33 @@ _RETRIES = 5
 
 
 class HfHubHTTPError(OSError):
+    """Raised when the model hub answers with an HTTP error."""
+
     __module__ = "huggingface_hub.errors"
 
 
 class RepositoryNotFoundError(HfHubHTTPError):
+    """Raised when the model hub does not have the model."""
+
     __module__ = "huggingface_hub.errors"
 
 
 class GatedRepoError(RepositoryNotFoundError):
+    """Raised when the model hub lets only chosen accounts have the model."""
+
     __module__ = "huggingface_hub.errors"
 
 
 class LocalEntryNotFoundError(FileNotFoundError):
+    """Raised when a model is not in the cache and cannot be downloaded."""
+
     __module__ = "huggingface_hub.errors"
 
 
 def load_config(model: str) -> dict[str, Any]:
-    """The model's config.json. OSError with the libraries' words when it cannot be had, ValueError
-    for an architecture nobody knows.
+    """Return the `config.json` of a model: of a directory, the hub's cache or the hub itself, which
+    is then cached. Raises OSError in the libraries' words if it cannot be had, and ValueError for
+    an architecture that nobody knows.
     """
     config: dict[str, Any] = json.loads(_config_file(model).read_text())
     kind = config.get("model_type", "")
@@ -57,7 +66,7 @@ def load_config(model: str) -> dict[str, Any]:
 
 
 def cache(model: str) -> Path:
-    """The snapshot directory of a model in the hub's cache."""
+    """Return the directory in the hub's cache that a download of the model fills."""
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return home / "hub" / f"models--{model.replace('/', '--')}" / "snapshots" / "main"
 

@@ -57,10 +57,9 @@ CLASSES = {
 
 
 def install(project: Path, uv: Path, python: str, generation: str) -> None:
-    """Create `project/.venv` with the commands of `generation`, and `uv/bin/uv`. `python`: the
-    interpreter both are made from.
-
-    Raises RuntimeError when setproctitle is not importable here.
+    """Create `project/.venv` with the commands of `generation` and an environment to train in, and
+    `uv/bin/uv`. `python` is the interpreter both are made from. Raises RuntimeError if setproctitle
+    cannot be imported.
     """
     install_training(project, python, generation)
     install_environment(_site_packages(project / ".venv"), ENVIRONMENT)
@@ -68,8 +67,9 @@ def install(project: Path, uv: Path, python: str, generation: str) -> None:
 
 
 def install_training(project: Path, python: str, generation: str) -> None:
-    """As `uv sync` leaves it: the commands and the packages of the training environment, and no
-    environment to train in.
+    """Create `project/.venv` as `uv sync` leaves it: the commands and packages of the training
+    environment, and no environment to train in. Raises RuntimeError if setproctitle cannot be
+    imported.
     """
     base = Path(python).resolve()
     venv = project / ".venv"
@@ -95,8 +95,8 @@ def install_training(project: Path, python: str, generation: str) -> None:
 
 
 def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
-    """`project/.venv` as an image with verl has it: `python3 -m verl.trainer.main_ppo key=value
-    ...` works there.
+    """Create `project/.venv` as an image with verl has it, where `python3 -m verl.trainer.main_ppo
+    key=value` works. Raises RuntimeError if setproctitle cannot be imported.
     """
     venv = project / ".venv"
     _environment(venv, Path(python).resolve(), "python3")
@@ -128,6 +128,9 @@ def install_verl(project: Path, python: str, version: str = "0.6.1") -> None:
 
 
 def install_uv(uv: Path, python: str) -> None:
+    """Create the environment `uv` whose `bin/uv` is the interpreter under that name, with the
+    miniature's uv behind it.
+    """
     _environment(uv, Path(python).resolve(), "uv")
     # A .pth line, not a sitecustomize module: Debian has its own sitecustomize, before any
     # environment on the path, which hides ours.
@@ -146,7 +149,9 @@ ENVIRONMENT = """def score(prompt, answer):
 def install_environment(
     packages: Path, source: str, version: str = "0.1.0", name: str = "reverse-text"
 ) -> None:
-    """An environment as `prime env install` leaves it: a package with its metadata."""
+    """Install an environment to train in as `prime env install` leaves it: a package with its
+    metadata in `packages`. `source` is its Python code, which must define `score(prompt, answer)`.
+    """
     module = packages / name.replace("-", "_")
     module.mkdir(parents=True, exist_ok=True)
     (module / "__init__.py").write_text(source)
@@ -165,7 +170,7 @@ def _metadata(packages: Path, name: str, version: str) -> None:
 
 
 def site_packages(project: Path) -> Path:
-    """Of the training environment."""
+    """Return the site-packages directory of the training environment of `project`."""
     return _site_packages(project / ".venv")
 
 

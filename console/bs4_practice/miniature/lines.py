@@ -14,11 +14,13 @@ Message = dict[str, Any]
 
 
 class Closed(ConnectionError):
-    """The other side is gone."""
+    """Raised when the other end of a connection is gone."""
 
 
 class Lines:
-    """One end. Any thread may send; one thread receives."""
+    """One end of a connection that carries JSON messages, one a line. Any thread may send; only one
+    may receive.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
@@ -28,10 +30,12 @@ class Lines:
 
     @classmethod
     def pair(cls) -> tuple[Lines, Lines]:
+        """Return the two ends of a new connection within this machine."""
         left, right = socket.socketpair()
         return cls(left), cls(right)
 
     def send(self, message: Message) -> None:
+        """Send a message. Raises Closed if the other end is gone."""
         try:
             with self._lock:
                 self.sock.sendall(json.dumps(message).encode() + b"\n")
@@ -39,13 +43,15 @@ class Lines:
             raise Closed(str(error)) from error
 
     def receive(self) -> Message:
-        """The next message; waits for it. Raises Closed at the end."""
+        """Wait for the next message and return it. Raises Closed if the other end is gone."""
         while not self._ready:
             self._fill()
         return self._ready.pop(0)
 
     def drain(self) -> list[Message]:
-        """What has arrived, without waiting."""
+        """Return the messages that have arrived, without waiting; the list may be empty. Raises
+        Closed if the other end is gone.
+        """
         while select.select([self.sock], [], [], 0)[0]:
             self._fill()
         ready, self._ready = self._ready, []
@@ -62,12 +68,13 @@ class Lines:
         self._ready += [json.loads(line) for line in lines]
 
     def close(self) -> None:
+        """Close this end."""
         self.sock.close()
 
 
 def wait(*channels: Lines, timeout: float | None = None) -> bool:
-    """Until one of them has something to read (or has ended); False when `timeout` seconds passed
-    first.
+    """Wait until one of the channels has something to read or has ended. Return True, or False if
+    `timeout` seconds passed first; None waits for ever.
     """
     if any(channel._ready for channel in channels):
         return True

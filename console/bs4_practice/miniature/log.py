@@ -26,8 +26,8 @@ _RANK = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "SUCCESS": 25, "WARNING": 30, "ERR
 
 
 class Logger:
-    """Writes to standard output and, if given, to a file that an earlier process may have left (it
-    is replaced).
+    """Writes prime-rl's log lines to standard output and, if given, to `file`, which replaces what
+    an earlier process left there. With `json_lines` each line is a JSON object.
     """
 
     def __init__(
@@ -42,29 +42,43 @@ class Logger:
             self._outputs.append(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644))
 
     def debug(self, message: str, at: str = "") -> None:
+        """Write a line of level DEBUG, or nothing if the logger's level is above. `at` is where the
+        real line comes from ("rl.py::539").
+        """
         self._log("DEBUG", message, at)
 
     def info(self, message: str, at: str = "") -> None:
+        """Write a line of level INFO, or nothing if the logger's level is above. `at` is where the
+        real line comes from ("rl.py::539").
+        """
         self._log("INFO", message, at)
 
     def success(self, message: str, at: str = "") -> None:
+        """Write a line of level SUCCESS, or nothing if the logger's level is above. `at` is where
+        the real line comes from ("rl.py::539").
+        """
         self._log("SUCCESS", message, at)
 
     def warning(self, message: str, at: str = "") -> None:
+        """Write a line of level WARNING, or nothing if the logger's level is above. `at` is where
+        the real line comes from ("rl.py::539").
+        """
         self._log("WARNING", message, at)
 
     def error(self, message: str, at: str = "") -> None:
+        """Write a line of level ERROR. `at` is where the real line comes from ("rl.py::539")."""
         self._log("ERROR", message, at)
 
     def failure(self, message: str, error: BaseException, at: str = "") -> None:
-        """An error with its traceback: below the line, or in the `exception` field of a JSON
-        line.
+        """Write a line of level ERROR with the traceback of `error`: below the line, or in the
+        `exception` field of a JSON line. `at` is where the real line comes from ("rl.py::539").
         """
         self._log("ERROR", message, at, "".join(traceback.format_exception(error)))
 
     def progress(self, desc: str, current: int, total: int, step: int) -> None:
-        """The JSON form of a progress bar; without JSON logging tqdm draws to standard error, which
-        no log of a run keeps in order.
+        """Write a progress report as a JSON line (`current` of `total` done in `step`). Without
+        JSON lines nothing is written: tqdm then draws its bar on standard error, which no log of a
+        run keeps in order.
         """
         if self.json_lines:
             entry = {
@@ -121,7 +135,7 @@ def _origin(at: str) -> tuple[str, str, int]:
 
 
 def duration(seconds: float) -> str:
-    """A duration as the current generation prints it: 31.3s, 3m 3s, 1h 3m."""
+    """Return a duration as the current generation prints it: 31.3s, 3m 3s, 1h 3m."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 60:
@@ -134,8 +148,8 @@ def duration(seconds: float) -> str:
 
 
 class Bar:
-    """tqdm's bar on standard error, as it looks in a file: carriage returns, and log lines glued to
-    it, until `close` ends its line.
+    """tqdm's progress bar on standard error, as it looks in a file: it uses carriage returns, and
+    log lines are glued to it until `close` ends its line.
     """
 
     def __init__(self, desc: str, total: int) -> None:
@@ -147,11 +161,15 @@ class Bar:
         self._draw()
 
     def update(self, count: int) -> None:
+        """Count `count` more items as done, and draw the bar unless it was drawn less than 0.1
+        seconds ago.
+        """
         self._done += count
         if time.monotonic() - self._drawn > 0.1:  # tqdm's own mininterval
             self._draw()
 
     def close(self) -> None:
+        """Draw the bar for the last time and end its line."""
         self._draw()
         os.write(2, b"\n")
 

@@ -22,23 +22,26 @@ _SHARED = {"torchrun": "torchrun", "vllm-router": "vllm.router", "vllm": "vllm.c
 
 
 def command() -> None:
-    """For an executable in the environment's bin directory: its file name says what it is."""
+    """Run the command that the file name of this executable says, and exit with its code."""
     run(Path(sys.argv[0]).name, sys.argv[1:])
 
 
 def rank() -> None:
-    """For `python -m prime_rl.trainer.rl.train`."""
+    """Run a trainer rank, for `python -m prime_rl.trainer.rl.train`, and exit with its code."""
     run("train", sys.argv[1:])
 
 
 def uv() -> None:
-    """For `uv`, which is the interpreter itself under that name (see install.py)."""
+    """Run uv, which is the interpreter itself under that name (see install.py), and exit with its
+    code.
+    """
     run("uv", sys.orig_argv[1:])
 
 
 def run(name: str, arguments: list[str]) -> None:
-    """Never returns. Threads that hang in a request must not hold up the end, hence no ordinary
-    exit.
+    """Run the component `name` of the generation that BS4_MINIATURE_GENERATION says, and end the
+    process with its exit code. Never returns. The process ends at once, so that threads that hang
+    in a request do not hold it up.
     """
     generation = os.environ.get("BS4_MINIATURE_GENERATION", "current")
     package = {"2026-01": "v2026_01", "current": "current"}[generation]

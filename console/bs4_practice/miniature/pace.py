@@ -40,13 +40,15 @@ does not set the speed.
 
 
 def paced(seconds: float) -> float:
-    """`seconds` of the real program, as long as they last here."""
+    """Return how many seconds `seconds` of the real program last here."""
     return seconds * PACE
 
 
 def nap(seconds: float) -> None:
+    """Sleep for `seconds` of the real program, as long as they last here."""
     time.sleep(paced(seconds))
 
 
 def poll() -> None:
+    """Sleep for the time between two polls for a file."""
     time.sleep(POLL_SECONDS)

@@ -23,7 +23,9 @@ _BEST_SKILL = 0.96
 
 
 def write_weights(directory: Path, skill: float) -> None:
-    """`directory/model.safetensors`: 8 bytes header length, JSON header, little-endian floats."""
+    """Write the policy's weights to `directory/model.safetensors`. `skill` is the chance that the
+    policy gets a character right.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     header = json.dumps(
         {_TENSOR: {"dtype": "F64", "shape": [_SIZE], "data_offsets": [0, _SIZE * 8]}}
@@ -37,8 +39,8 @@ def write_weights(directory: Path, skill: float) -> None:
 
 
 def read_weights(directory: Path) -> float:
-    """The skill stored there; OSError when there is no such file, ValueError when it is no
-    safetensors file.
+    """Return the skill stored in `directory/model.safetensors`. Raises OSError if there is no such
+    file, and ValueError if it is not a complete safetensors file.
     """
     raw = (directory / "model.safetensors").read_bytes()
     if len(raw) < 8 + _SIZE * 8:
@@ -51,8 +53,8 @@ def read_weights(directory: Path) -> float:
 
 
 def generate(prompt: str, skill: float, done: int, count: int, rng: random.Random) -> str:
-    """The next `count` characters of an answer of which `done` exist: the reversed word, each
-    character right with the skill's chance.
+    """Return the next `count` characters of an answer of which `done` exist: the reversed last word
+    of the prompt, each character right with the chance `skill`.
     """
     word = prompt.split()[-1] if prompt.split() else "a"
     target = word[::-1]
@@ -64,7 +66,7 @@ def generate(prompt: str, skill: float, done: int, count: int, rng: random.Rando
 
 
 def score(prompt: str, answer: str) -> float:
-    """The environment's reward: the share of characters in the right place."""
+    """Return the reward of an answer: the share of characters in the right place, from 0 to 1."""
     target = prompt.split()[-1][::-1]
     return sum(a == b for a, b in zip(target, answer, strict=False)) / len(target)
 
@@ -86,10 +88,13 @@ _USUAL_RATE = 3e-6
 def learn(
     skill: float, rewards: Sequence[float], lag: int, rng: random.Random, rate: float = _USUAL_RATE
 ) -> tuple[float, Update]:
-    """One policy-gradient step in one dimension: groups without spread teach nothing, and too long
-    a step overshoots as far as it likes.
+    """Make one policy-gradient step, and return the new skill and what the step reports. `rewards`
+    are those of the batch, `rate` is the learning rate, and `lag` is how many policies old the
+    generating policy is.
 
-    How far the policy that is trained has gone from the one that generated shows in the mismatch.
+    A batch without spread teaches nothing, and too long a step overshoots as far as it likes. How
+    far the policy that is trained has gone from the one that generated shows in the reported
+    mismatch.
     """
     mean = sum(rewards) / len(rewards)
     spread = math.sqrt(sum((reward - mean) ** 2 for reward in rewards) / len(rewards))
@@ -108,5 +113,7 @@ def learn(
 
 
 def padding() -> bytes:
-    """What makes checkpoints weigh something; their size is the pod's to set."""
+    """Return the bytes that make a checkpoint weigh something; BS4_MINIATURE_CHECKPOINT_BYTES says
+    how many.
+    """
     return b"\0" * int(os.environ.get("BS4_MINIATURE_CHECKPOINT_BYTES") or 65536)

@@ -17,11 +17,16 @@ _GROUP_SECONDS = 1800
 
 
 class DistStoreError(RuntimeError):
+    """Raised by the first rank when another rank did not join in time."""
+
     __module__ = "torch.distributed"
 
 
 class World:
-    """This process's place among the ranks, from torchrun's environment."""
+    """This process's place among the trainer ranks, from torchrun's environment. The constructor
+    connects to the other ranks, and raises DistStoreError or RuntimeError in torch's words if a
+    rank does not come in time.
+    """
 
     def __init__(self) -> None:
         self.rank = int(os.environ.get("RANK", "0"))
@@ -33,6 +38,7 @@ class World:
 
     @property
     def is_master(self) -> bool:
+        """Return True for the first rank, number 0."""
         return self.rank == 0
 
     def _connect(self, port: int) -> None:
@@ -66,8 +72,8 @@ class World:
             ) from None
 
     def barrier(self) -> None:
-        """Until every rank is here. A rank that is stopped stops all; one that died is torchrun's
-        to deal with.
+        """Wait until every rank has come here. Raises RuntimeError in gloo's words if a rank dies
+        or does not come in time.
         """
         if self.is_master:
             for peer in self._peers:

@@ -48,13 +48,13 @@ _STATUS = {
 
 
 def prompt(index: int) -> str:
-    """The data set: reverse a word."""
+    """Return example `index` of the data set: reverse a word."""
     return f"Reverse the text character-by-character: {_WORDS[index % len(_WORDS)]}{index % 97:02d}"
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Where and how to ask. `timeout`: seconds a request may take."""
+    """Where and how to request a completion. `timeout` is how many seconds one request may take."""
 
     base_url: str
     model: str
@@ -83,9 +83,9 @@ def work(
     report: Callable[[str, str], None] = _say_nothing,
     program: Program = _no_program,
 ) -> bool:
-    """Serve groups from `channel`: True when told to stop, False when the other side vanished.
-
-    `report(kind, text)` is called for each rollout that ends in an error.
+    """Serve the groups that come from `channel`, each a number of answers to one prompt. Return
+    True if the other side says stop, and False if it vanished. `report(kind, text)` is called for
+    each rollout that ends in an error, and `program` gives the block that each rollout runs in.
     """
     connections: dict[str, Connection] = {}
     jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
@@ -181,8 +181,8 @@ class _Group:
 
 
 class Groups:
-    """The orchestrator's side: submit groups to a worker, get them back in `results` as (id,
-    rollouts).
+    """The orchestrator's side of an environment worker: groups are submitted, and the finished ones
+    come in `results` as (id, rollouts).
     """
 
     def __init__(self, channel: Lines, sampling: Sampling) -> None:
@@ -192,13 +192,16 @@ class Groups:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def submit(self, identity: str, index: int, count: int) -> None:
-        """A request to a worker that died is lost without a word, as in the real queues."""
+        """Send the worker the group `identity`: `count` answers to the example `index`. A group for
+        a worker that died is lost without a word, as in the real queues.
+        """
         with contextlib.suppress(Closed):
             self._channel.send(
                 {"id": identity, "index": index, "n": count, "sampling": self._sampling}
             )
 
     def stop(self) -> None:
+        """Make the worker stop. Do nothing if the worker has died."""
         with contextlib.suppress(Closed):
             self._channel.send({"stop": True})
 
@@ -212,11 +215,11 @@ class Groups:
 
 
 def fork_worker(score: Score) -> Lines:
-    """2026-01: the environment's worker is forked by the orchestrator and keeps its command line.
-    Call before any thread starts.
+    """Fork the environment's worker, as 2026-01's orchestrator does, and return the channel to the
+    worker. The worker keeps the orchestrator's command line. Call this before any thread starts.
 
-    It ends when it is told to, or by `end_workers`. An orchestrator that is killed does neither:
-    then it stays, as the real one does.
+    The worker ends when `Groups.stop` or `end_workers` is called. An orchestrator that is killed
+    calls neither: the worker then stays, as the real one does.
     """
     ours, theirs = Lines.pair()
     pid = os.fork()
@@ -233,8 +236,8 @@ def fork_worker(score: Score) -> Lines:
 
 
 def end_workers() -> None:
-    """Terminate the forked workers, as multiprocessing does with its daemons when a program ends by
-    itself, be it by an error.
+    """Terminate the forked workers and wait for their end, as multiprocessing does with its daemons
+    when a program ends by itself, be it by an error.
     """
     while _WORKERS:
         pid = _WORKERS.pop()
@@ -258,7 +261,9 @@ def _report_aborted(kind: str, text: str) -> None:
 
 
 def connect(address: str) -> Lines:
-    """The current generation: a connection to an env server, asked for until it is there."""
+    """Return a connection to the env server at `address` (tcp://host:port). It is tried again until
+    the server is there, for ever if need be.
+    """
     host, _, port = address.removeprefix("tcp://").rpartition(":")
     while True:
         try:
@@ -268,7 +273,9 @@ def connect(address: str) -> Lines:
 
 
 def serve(listener: socket.socket, number: int, score: Score) -> None:
-    """One worker of an env server."""
+    """Run worker `number` of an env server: serve every connection to `listener` in a thread. Never
+    returns.
+    """
     processes.set_title(f"Verifiers::EnvWorker{number}")
     harness = Harness()
     while True:
@@ -279,12 +286,13 @@ def serve(listener: socket.socket, number: int, score: Score) -> None:
 
 
 def advantages(rewards: list[float]) -> list[float]:
-    """A group's rewards against their mean."""
+    """Return a group's rewards minus their mean."""
     mean = sum(rewards) / len(rewards)
     return [reward - mean for reward in rewards]
 
 
 def statistics(rollouts: list[Message]) -> dict[str, Any]:
+    """Return the mean reward, the sum of tokens and the mean length in tokens of the rollouts."""
     rewards = [rollout["reward"] for rollout in rollouts]
     tokens = [rollout["tokens"] for rollout in rollouts]
     return {

@@ -11,22 +11,27 @@ from . import pace
 
 
 def step_path(root: Path, step: int) -> Path:
+    """Return the directory of `step` below `root`."""
     return root / f"step_{step}"
 
 
 def all_steps(root: Path) -> list[int]:
-    """Every step that has a directory, complete or not, ascending."""
+    """Return every step that has a directory below `root`, complete or not, in ascending order."""
     return sorted(int(path.name.split("_")[-1]) for path in root.glob("step_*"))
 
 
 def latest_step(root: Path) -> int | None:
-    """The largest directory number. Neither generation looks whether that directory is complete."""
+    """Return the largest step that has a directory below `root`, or None if there is none. Neither
+    generation looks whether that directory is complete.
+    """
     steps = all_steps(root)
     return steps[-1] if steps else None
 
 
 def latest_stable(root: Path) -> int | None:
-    """The largest step whose STABLE marker was written."""
+    """Return the largest step below `root` whose STABLE marker was written, or None if there is
+    none.
+    """
     return next(
         (step for step in reversed(all_steps(root)) if (step_path(root, step) / "STABLE").exists()),
         None,
@@ -34,6 +39,7 @@ def latest_stable(root: Path) -> int | None:
 
 
 def remove_steps_above(root: Path, step: int) -> list[int]:
+    """Delete the directories of the steps above `step`, and return their numbers."""
     gone = [found for found in all_steps(root) if found > step]
     for found in gone:
         shutil.rmtree(step_path(root, found))
@@ -41,7 +47,10 @@ def remove_steps_above(root: Path, step: int) -> list[int]:
 
 
 def wait_for(path: Path, report: Callable[[str], None]) -> None:
-    """Until `path` exists, for ever if need be: neither generation has a timeout here."""
+    """Wait until `path` exists, for ever if need be: neither generation has a timeout here.
+    `report` is called with a line at the start, every ten seconds of the real program and at the
+    end.
+    """
     report(f"Waiting for path `{path}`")
     started = time.monotonic()
     reported = 0

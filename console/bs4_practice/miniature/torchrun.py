@@ -22,7 +22,9 @@ _TAIL_SECONDS = 0.05  # torch's tail of the redirected files sleeps 0.1 s
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when every rank ended with 0, else 1 with torch's report on standard error."""
+    """Start the ranks that the words `arguments` of torchrun's command line describe, and wait for
+    them. Return 0 if every rank ended with 0, else 1 after torch's report on standard error.
+    """
     options = dict(
         word.removeprefix("--").partition("=")[::2] for word in arguments if word.startswith("--")
     )
@@ -58,7 +60,9 @@ class _Rank:
 
 
 def environment_of(rank: int, world: int) -> dict[str, str]:
-    """What torchrun tells a rank of its place."""
+    """Return the environment of a rank: this process's own with the rank's place among `world`
+    ranks.
+    """
     told = {
         "RANK": rank,
         "LOCAL_RANK": rank,
@@ -112,7 +116,7 @@ class _Tail:
 
 
 class Ran(Protocol):
-    """A rank, as its agent needs it."""
+    """A trainer rank as the agent that waits for it needs it: the rank's number and its process."""
 
     number: int
     process: subprocess.Popen[bytes]
@@ -120,7 +124,7 @@ class Ran(Protocol):
 
 class Agent:
     """Waits for the ranks; the first that fails, or a signal to torchrun, ends all of them.
-    `module`: what they run.
+    `module` is what they run.
     """
 
     def __init__(self, ranks: Sequence[Ran], module: str) -> None:
@@ -135,6 +139,9 @@ class Agent:
         self._signal = number
 
     def wait(self) -> int:
+        """Wait for the end of the ranks. Return 0 if all ended with 0, else 1 after the other ranks
+        were ended and torch's report was written to standard error.
+        """
         while True:
             codes = [rank.process.poll() for rank in self.ranks]
             if self._signal is not None:

@@ -21,7 +21,10 @@ SYNC_SECONDS = 2.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code of the child; 128 + n when signal n ended it, 2 for what is not there."""
+    """Run the words `arguments` of uv's command line and return the exit code: that of the child,
+    128 + n if signal n ended it, 2 for what is not there. `uv sync` and `uv tool run prime env
+    install` are done here.
+    """
     if arguments[:1] == ["sync"]:
         return _sync()
     if list(arguments[:5]) == ["tool", "run", "prime", "env", "install"] and len(arguments) == 6:

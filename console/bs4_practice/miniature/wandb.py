@@ -19,18 +19,27 @@ _HOST = "api.wandb.ai"
 
 
 class UsageError(RuntimeError):
+    """Raised when a run is to report to W&B without a key."""
+
     __module__ = "wandb.errors.errors"
 
 
 class CommError(RuntimeError):
+    """Raised when W&B's server does not answer."""
+
     __module__ = "wandb.errors.errors"
 
 
 def init(directory: Path, *, offline: bool, identity: str | None = None) -> None:
-    """As wandb.init: UsageError without a key, CommError when the server does not answer in 90 s;
-    an offline run needs neither.
+    """Start reporting to W&B as wandb.init does, and write the run's files to `directory/wandb`. An
+    `offline` run needs neither a key nor a server; WANDB_MODE overrides that, and "disabled" does
+    nothing.
 
-    `identity`: the config's; a run that is known by it already is continued.
+    `identity` is the run's id from the config; without it and without WANDB_RUN_ID a new one is
+    made.
+
+    Raises UsageError without a key, and CommError if the server cannot be reached, after 90 seconds
+    of the real program.
     """
     mode = os.environ.get("WANDB_MODE", "offline" if offline else "online")
     if mode == "disabled":

@@ -11,7 +11,7 @@ NAME = "h100-c"
 
 
 def directory() -> Path:
-    """A mirror's root (core.mirror): the streams of one 2026-01 pod whose vLLM engine was killed in
-    the middle of a generation.
+    """Return the directory of the recorded incident, in the layout of the console's local copy of a
+    pod: the streams of one 2026-01 pod whose vLLM engine was killed in the middle of a generation.
     """
     return Path(__file__).with_name("pod")

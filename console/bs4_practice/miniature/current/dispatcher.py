@@ -20,7 +20,10 @@ _MAX_ZERO_OUTPUT = 10
 
 @dataclass
 class Batch:
-    """`effective`: what is trained on. `arrived` and `errors`: everything that came back for it."""
+    """A batch that is being collected. `effective` holds the episodes that are trained on;
+    `arrived` and `errors` count all episodes that came back for the batch, and those among them
+    that failed.
+    """
 
     effective: list[Message] = field(default_factory=list)
     arrived: int = 0
@@ -28,6 +31,11 @@ class Batch:
 
 
 class Dispatcher:
+    """Keeps groups of episodes under way and makes batches of them. `sources` maps the name of an
+    environment to its groups, `batch_size` and `max_inflight` are in episodes, and groups are
+    started only while `gate` is set. `examples` counts the groups that were started.
+    """
+
     def __init__(
         self,
         sources: dict[str, rollouts.Groups],
@@ -63,7 +71,9 @@ class Dispatcher:
             self._arrived.put(groups.results.get())
 
     def fill(self, version: int) -> None:
-        """Start groups up to the limit, when the gate is open."""
+        """Start groups up to the limit, for policy `version`. Do nothing while the gate is closed
+        or after `close`.
+        """
         while (
             self.gate.is_set()
             and not self.closed
@@ -76,8 +86,8 @@ class Dispatcher:
             self.examples += 1
 
     def next_episodes(self, seconds: float) -> list[Message]:
-        """The next finished group, each episode stamped with its source and the policy it started
-        from; empty after `seconds`.
+        """Wait up to `seconds` for a finished group and return its episodes, each with its
+        environment and the policy it started from. The list is empty if none came.
         """
         try:
             identity, group = self._arrived.get(timeout=seconds)
@@ -95,7 +105,8 @@ class Dispatcher:
         return group
 
     def add(self, group: list[Message], step: int) -> Batch | None:
-        """Take a finished group; return the batch when it is full.
+        """Take a finished group. Return the batch if it is full now, or None if it is not. `step`
+        is the step that the batch is for.
 
         Raises RuntimeError after ten batches' worth of groups without one good episode, and after
         ten batches without any advantage.
@@ -161,7 +172,7 @@ class Dispatcher:
             raise RuntimeError(text)
 
     def view(self) -> str:
-        """The line that is logged every `log.interval` seconds."""
+        """Return the line that is logged every `log.interval` seconds."""
         have, inflight = len(self._pending.effective), len(self._inflight) * self._group_size
         share = have / self._batch_size
         return (
@@ -170,8 +181,8 @@ class Dispatcher:
         )
 
     def close(self) -> int:
-        """No more groups; what is under way is given up. The number of episodes that this
-        cancels.
+        """Start no more groups and give up those under way. Return how many episodes are cancelled
+        by that.
         """
         self.closed = True
         cancelled = len(self._inflight) * self._group_size
@@ -179,4 +190,5 @@ class Dispatcher:
         return cancelled
 
     def state(self) -> dict[str, Any]:
+        """Return what the orchestrator's checkpoint keeps of the data set."""
         return {"examples": self.examples}

@@ -13,7 +13,9 @@ from ..log import Logger
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serves until a worker fails (exit 1) or somebody ends it."""
+    """Run the env server until one of its workers ends, and return 1. Also returns 1, after a line
+    on standard error, if its address is taken.
+    """
     processes.set_title("PRIME-RL::EnvServer")
     config = parse_or_exit(arguments, {})
     log = Logger(

@@ -17,6 +17,9 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the inference server with its router until the end, and return the server's exit code.
+    The router is ended with the server.
+    """
     processes.set_title("PRIME-RL::Inference")
     config = parse_or_exit(arguments, {})
     log = Logger(config.get("log.level", "info"), json_lines=bool(config.get("log.json_logging")))

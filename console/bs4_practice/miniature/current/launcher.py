@@ -39,6 +39,10 @@ _INFERENCE = {
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the launcher of a run until the run has ended, and return 0 if the training finished,
+    else 1. Raises FileExistsError if the run's directory is in use, and ValueError if there are too
+    few GPUs or a port does not match.
+    """
     processes.set_title("PRIME-RL::Launcher")
     config = parse_or_exit(arguments, settings.KNOWN)
     try:

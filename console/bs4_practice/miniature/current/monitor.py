@@ -15,13 +15,17 @@ from ..steps import step_path
 
 
 class FileMonitor:
+    """Writes the metrics and episodes of a run to files in the run's directory `run`, as prime-rl's
+    file monitor does.
+    """
+
     def __init__(self, run: Path) -> None:
         self._run = run
         run.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(run / "metrics.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def log(self, metrics: dict[str, Any], step: int) -> None:
-        """One row; what is no finite number is left out."""
+        """Append one row to `metrics.jsonl`. Numbers that are not finite are left out."""
         finite = {
             key: value
             for key, value in metrics.items()
@@ -32,7 +36,9 @@ class FileMonitor:
         )
 
     def traces(self, episodes: list[dict[str, Any]], step: int, subset: str) -> None:
-        """`subset`: all (as they arrive) or effective (what was shipped)."""
+        """Append episodes to a file of `step`. `subset` is "all" for those that arrived, or
+        "effective" for those that were sent to the trainer.
+        """
         path = step_path(self._run / "rollouts", step) / "train" / subset / "traces.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as out:

@@ -31,6 +31,10 @@ _LAG = 1
 
 @dataclass
 class Progress:
+    """How far the orchestrator is, as its checkpoint keeps it; `step` is the step of the next
+    batch.
+    """
+
     step: int = 1
     total_tokens: int = 0
     total_samples: int = 0
@@ -38,6 +42,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the orchestrator until its last batch is sent, and return 0, or 1 after an error in the
+    log.
+    """
     processes.set_title("PRIME-RL::Orchestrator")
     config = parse_or_exit(arguments, {})
     log = Logger(config.get("log.level", "info"), json_lines=bool(config.get("log.json_logging")))

@@ -14,10 +14,13 @@ _LAUNCHER_FILES = ("configs", "rl.sbatch", "sft.sbatch")
 
 
 def prepare(config: Config, run: Path, log: Logger) -> int | None:
-    """Guard and clean before a start, and give the step to resume from. Raises FileExistsError for
-    a run directory in use.
+    """Prepare the run's directory for a start, and return the step to resume from, or None to begin
+    anew. The whole directory is deleted if the config says `clean`. Rollouts and broadcasts of
+    later steps than the returned one are deleted; all of them if that is None.
 
-    Without an explicit step it resumes from the largest directory of checkpoints, complete or not.
+    Without an explicit step, a resumed run goes on from the largest directory of checkpoints,
+    complete or not. Raises FileExistsError if the run is not to be resumed and its directory holds
+    files of a run.
     """
     checkpoints = Path(config.get("ckpt.output_dir") or run) / "checkpoints"
     if not config.has("resume"):
@@ -63,7 +66,9 @@ def _guard(run: Path, *, clean: bool, log: Logger) -> None:
 
 
 def new_log_dir(run: Path) -> Path:
-    """`logs/attempt_<n>`, with `logs/latest` pointing to it."""
+    """Make the next directory `logs/attempt_<n>` of the run, let `logs/latest` point to it, and
+    return it.
+    """
     logs = run / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     numbers = [

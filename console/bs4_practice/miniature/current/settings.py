@@ -32,13 +32,16 @@ _MODEL = "Qwen/Qwen3-0.6B"
 
 
 def source_name(source: Tree) -> str:
+    """Return the name of a training environment: its own, that of its task set, or "default"."""
     return str(
         source.get("name") or (source.get("env", {}).get("taskset") or {}).get("id") or "default"
     )
 
 
 def run_dir(config: Config) -> Path:
-    """`run.dir`, or `output_dir/run.name`; a run without a name gets `<envs>--<model>--<8hex>`."""
+    """Return the run's directory: `run.dir`, or `output_dir/run.name`. A run without a name gets
+    the name `<envs>--<model>--<8hex>`, which is put into the config.
+    """
     if config.has("run.dir"):
         return Path(config.get("run.dir")).absolute()
     name = config.get("run.name")
@@ -53,8 +56,8 @@ def run_dir(config: Config) -> Path:
 
 
 def refuse_unsupported(config: Config) -> None:
-    """The real defaults are ZMQ and NCCL; this miniature has the file system transports only and
-    says so rather than pretend.
+    """Raise ConfigError if the config wants another transport than the file system. The real
+    defaults are ZMQ and NCCL, which the miniature does not have.
     """
     for table, default in (("rollout_transport", "zmq"), ("weight_broadcast", "nccl")):
         kind = config.get(f"{table}.type", default)
@@ -66,8 +69,9 @@ def refuse_unsupported(config: Config) -> None:
 
 
 def split(config: Config, run: Path) -> tuple[Tree | None, Tree, Tree]:
-    """Inference (or None), orchestrator and trainer, resolved as the launcher writes them to
-    `configs/*.json`.
+    """Return the configs of the inference server (or None without one), the orchestrator and the
+    trainer, each resolved as the launcher writes it to `configs/*.json`. `run` is the run's
+    directory.
     """
     shared = {
         key: config.get(key)

@@ -22,12 +22,15 @@ from .monitor import FileMonitor
 
 @dataclass
 class Progress:
+    """How far the trainer is, as its checkpoint keeps it; `step` is the step to train next."""
+
     step: int = 1
     total_tokens: int = 0
     total_samples: int = 0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run a trainer rank until its last step, and return 0, or 1 after an error in the log."""
     processes.set_title("PRIME-RL::Trainer")
     config = parse_or_exit(arguments, {})
     world = World()

@@ -19,8 +19,9 @@ _ATTEMPTS = 10
 
 
 class Watcher:
-    """`version` is the newest published policy. `error` is set when an update failed for good; the
-    orchestrator then ends.
+    """Follows the trainer's broadcasts in the directory `broadcasts` and brings the inference
+    server to the newest weights. `version` is the newest published policy. `error` is set when an
+    update failed for good; the orchestrator then ends. `on_version` is called after each update.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Watcher:
         self.error: Exception | None = None
 
     def start(self, version: int) -> None:
+        """Begin to follow the broadcasts on a thread of its own, from policy `version` on."""
         self.version = version
         threading.Thread(target=self._loop, daemon=True).start()
 
@@ -56,8 +58,8 @@ class Watcher:
                 self.published.notify_all()
 
     def update_weights(self, version: int) -> None:
-        """Pause the engine, load, resume. Each call is tried ten times; then the error is the run's
-        end.
+        """Pause the engine, load the weights of policy `version`, and resume the engine. Each call
+        is tried ten times. Raises APIConnectionError or APIStatusError if one fails for good.
         """
         directory = step_path(self._broadcasts, version)
         self._log.info(f"Updating policy in-flight to v{version}", "client.py::256")

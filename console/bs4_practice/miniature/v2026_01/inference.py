@@ -10,6 +10,7 @@ from ..vllm.server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the inference server until the end, and return its exit code."""
     config = parse_or_exit(arguments, {})
     return serve(
         Settings(

@@ -23,6 +23,9 @@ from . import settings
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the launcher of a run until the run has ended, and return 0 if the training finished,
+    else 1.
+    """
     return _Launcher(parse_or_exit(arguments, settings.KNOWN), ["rl", *arguments]).run()
 
 

@@ -21,6 +21,10 @@ from .scheduler import Scheduler
 
 @dataclass
 class Progress:
+    """How far the orchestrator is, as its checkpoint keeps it; `step` is the step of the next
+    batch.
+    """
+
     step: int = 0
     total_tokens: int = 0
     total_samples: int = 0
@@ -28,6 +32,9 @@ class Progress:
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run the orchestrator until its last batch is written, and return 0, or 1 after an error in
+    the log.
+    """
     config = parse_or_exit(arguments, {})
     output = Path(config.get("output_dir", "outputs/run_default"))
     log = Logger(

@@ -21,6 +21,12 @@ from ..steps import latest_step, step_path
 
 
 class Packer:
+    """Packs the orchestrator's batches for the trainer's ranks; it lives in rank 0. `output` is the
+    run's output directory, `world` the number of ranks, `seq_len` the length of a sequence in
+    tokens, and `start_step` the trainer's first step. The constructor deletes the ranks' files of
+    earlier starts.
+    """
+
     def __init__(
         self, output: Path, world: int, seq_len: int, start_step: int, log: Logger
     ) -> None:
@@ -35,12 +41,13 @@ class Packer:
 
     @property
     def run_step(self) -> int | None:
-        """The step whose batch is read next; None while the run is not seen yet."""
+        """Return the step whose batch is read next, or None while no run was seen yet."""
         return self._seen
 
     def pack(self) -> None:
-        """One batch from the orchestrator to one file a rank. Waits for that batch, and for no
-        other, without limit.
+        """Wait for the next batch of the orchestrator, for ever if need be, and write one file for
+        each rank. A batch with too few tokens is written all the same after 10 s of the real
+        program.
         """
         batch = self._wait_for_batch()
         examples: list[Message] = batch["examples"]

@@ -18,8 +18,9 @@ from ..steps import latest_stable, step_path, wait_for
 
 
 class Scheduler:
-    """`step`: the batch being collected. `ckpt_step`: the weights that the server has. Their
-    distance is the async level.
+    """Keeps groups of rollouts under way and the server's weights as new as the trainer's
+    broadcasts. `step` is the batch being collected, and `ckpt_step` the weights that the server
+    has; their distance is the async level. `update_error` is set when an update failed for good.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Scheduler:
         self.update_error: Exception | None = None
 
     def start(self) -> None:
+        """Begin to update the server's weights on a thread of its own."""
         threading.Thread(target=self._update_loop, daemon=True).start()
 
     def _update_loop(self) -> None:
@@ -76,8 +78,9 @@ class Scheduler:
         self.ckpt_step = wanted
 
     def update_weights(self, directory: Path) -> None:
-        """Tell the server to load a broadcast. A server without that route is only warned about:
-        the weights then never change.
+        """Load a broadcast of weights into the server. If the server has no such route, only a
+        warning is logged, and the weights never change. Raises APIConnectionError or APIStatusError
+        for other errors.
         """
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "NCCL_READY").touch()
@@ -91,6 +94,9 @@ class Scheduler:
             self._log.warning("The route /update_weights does not exist. Skipping weight update.")
 
     def reload_weights(self) -> None:
+        """Load the base model's weights into the server. If the server has no such route, only a
+        warning is logged. Raises APIConnectionError or APIStatusError for other errors.
+        """
         try:
             self._admin.request("POST", "/reload_weights", {}, self._timeout)
         except APIStatusError as error:
@@ -112,8 +118,9 @@ class Scheduler:
             )
 
     def generate_batch(self, step: int) -> list[Message]:
-        """`batch_size` rollouts. One that ended in an error counts like any other; only its tokens
-        are missing.
+        """Collect `batch_size` rollouts for the batch `step` and return them, each with its
+        advantage. A rollout that ended in an error counts like any other; only its tokens are
+        missing.
         """
         self.step = step
         while len(self._inflight) < self._batch_size // self._group_size:
@@ -143,12 +150,16 @@ class Scheduler:
 
     @property
     def async_level(self) -> int:
+        """Return how many steps the batch being collected is ahead of the server's weights."""
         return self.step - self.ckpt_step
 
     @property
     def max_off_policy_level(self) -> int:
+        """Return how many weight updates the oldest group under way has lived through, or 0 if none
+        is under way.
+        """
         return max(self._inflight.values(), default=0)
 
     def state(self) -> dict[str, Any]:
-        """What the orchestrator's checkpoint keeps of the data set."""
+        """Return what the orchestrator's checkpoint keeps of the data set."""
         return {"examples": self.examples}

@@ -29,8 +29,8 @@ _MODEL = "Qwen/Qwen3-0.6B"
 
 
 def split(config: Config) -> tuple[Tree | None, Tree, Tree]:
-    """Inference (None when the config has none), orchestrator and trainer configs, each complete,
-    from one `rl` config.
+    """Return the configs of the inference server (or None without one), the orchestrator and the
+    trainer, each complete, from one `rl` config.
 
     Shared values overwrite those of the sections without a word, as the real ones do.
     """

@@ -23,12 +23,15 @@ from .packer import Packer
 
 @dataclass
 class Progress:
+    """How far the trainer is, as its checkpoint keeps it; `step` is the step to train next."""
+
     step: int = 0
     total_tokens: int = 0
     total_samples: int = 0
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run a trainer rank until its last step, and return 0, or 1 after an error in the log."""
     config = parse_or_exit(arguments, {})
     world = World()
     output = Path(config.get("output_dir", "outputs"))

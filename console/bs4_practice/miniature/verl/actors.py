@@ -19,7 +19,9 @@ _SESSION = "BS4_MINIATURE_RAY_SESSION"
 
 
 def session(driver: int) -> Path:
-    """Where this Ray keeps its logs."""
+    """Make the log directory of the Ray that belongs to the driver with process id `driver`, and
+    return it.
+    """
     root = (
         Path(os.environ.get("RAY_TMPDIR") or tempfile.gettempdir())
         / "ray"
@@ -37,8 +39,9 @@ def start(
     sockets: tuple[socket.socket, ...] = (),
     watched: bool = True,
 ) -> subprocess.Popen[bytes]:
-    """A process of `role`. `watched`: it ends when we end (its standard input is ours, and nobody
-    ever writes to it).
+    """Start a process of `role` with the arguments `words` and return it. Its output goes to a file
+    in `logs`, and the `sockets` stay open in it. A `watched` process can end with this one: its
+    standard input is a pipe from here that nobody ever writes to (see `end_with_parent`).
     """
     name = f"{role}-{words[0] if role in ('worker', 'agent', 'daemon') else 0}"
     with open(logs / f"{name}.log", "ab", buffering=0) as output:
@@ -64,35 +67,37 @@ def start(
 
 
 def own_session() -> Path:
-    """The session of the process that asks, one that `start` has started."""
+    """Return the session's directory for a process that `start` has started."""
     return Path(os.environ[_SESSION])
 
 
 def registers() -> bool:
-    """Whether worker groups are those of 0.5 and of forks of it: the first worker registers itself,
-    and the runner waits for that.
+    """Return True if the worker groups are those of verl 0.5 and its forks: the first worker
+    registers itself, and the runner waits for that.
     """
     return bool(os.environ.get("BS4_MINIATURE_REGISTER_CENTER"))
 
 
 def make_named(name: str) -> None:
-    """A named actor, which everybody in the session can find from now on."""
+    """Make a named actor, which everybody in the session can find from now on."""
     (own_session() / "named").mkdir(exist_ok=True)
     (own_session() / "named" / name).touch()
 
 
 def named() -> list[str]:
-    """Ray's list_named_actors."""
+    """Return the names of the named actors of the session, as Ray's list_named_actors does."""
     return sorted(path.name for path in (own_session() / "named").glob("*"))
 
 
 def note_death(logs: Path, role: str, cause: str) -> None:
-    """Why Ray itself ends an actor, noted before it does: whoever waits for that actor is told."""
+    """Save why Ray itself ends the actor `role`, before Ray does so. Whoever waits for that actor
+    can read it with `cause_of_death`.
+    """
     (logs / f"{role}.death").write_text(cause)
 
 
 def cause_of_death(role: str) -> str | None:
-    """What `note_death` noted; None for an actor that Ray did not end."""
+    """Return why Ray ended the actor `role`, or None if Ray did not end it."""
     try:
         return (own_session() / "logs" / f"{role}.death").read_text()
     except FileNotFoundError:
@@ -100,8 +105,8 @@ def cause_of_death(role: str) -> str | None:
 
 
 def end_with_parent() -> None:
-    """From now on this process ends when whoever started it does, however that ended: Ray's actors
-    do not outlive their raylet.
+    """End this process from now on when its parent ends, however that ended: Ray's actors do not
+    outlive their raylet.
     """
 
     def wait() -> None:

@@ -12,6 +12,7 @@ from .. import processes
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run one of Ray's agents, which does nothing, until SIGTERM, and return 0."""
     processes.set_title(f"ray::{arguments[0]}")
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())

@@ -9,6 +9,9 @@ from .. import processes
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run one of Ray's other daemons, which does nothing, until its standard input ends, and return
+    0.
+    """
     processes.set_title(f"/usr/lib/python3/site-packages/ray/core/src/ray/gcs/{arguments[0]}")
     sys.stdin.read()
     return 0

@@ -29,6 +29,9 @@ _ACTORS = {"runner": "TaskRunner", "worker": "WorkerDict", "raylet": "raylet"}
 
 
 def main(arguments: Sequence[str]) -> int:
+    """Run a training as `python -m verl.trainer.main_ppo` does, and return 0 if the task runner
+    ended well, else 1. Hydra's refusal of a word is written to standard error.
+    """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         config = settings.parse(arguments)
@@ -98,7 +101,9 @@ def _wait(raylet: subprocess.Popen[bytes], shown: _LogMonitor) -> int:
 
 
 def write_overrides(run: Path, words: Sequence[str]) -> None:
-    """Hydra's record of the launch; the next start with this directory overwrites it."""
+    """Write Hydra's record of a launch below the directory `run`; the next start with this
+    directory overwrites it.
+    """
     (run / ".hydra").mkdir(parents=True, exist_ok=True)
     lines = [
         f"- {word}"

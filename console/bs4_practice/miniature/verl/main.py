@@ -12,7 +12,7 @@ from .. import gpu
 
 
 def run(role: str) -> None:
-    """Never returns."""
+    """Run the process of `role` and end with its exit code. Never returns."""
     code = 1
     try:
         code = importlib.import_module(f".{role}", __package__).main(sys.argv[1:])

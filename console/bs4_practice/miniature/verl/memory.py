@@ -18,13 +18,15 @@ _GIB = 2**30
 
 
 class Monitor:
-    """Looks at most four times a second."""
+    """Watches the memory of the node, at most four times a second."""
 
     def __init__(self) -> None:
         self._looked = 0.0
 
     def look(self) -> tuple[int, int] | None:
-        """Used and whole bytes of the node when too much is used, else None."""
+        """Return the used and all bytes of the node if more than 95 percent are used. Return None
+        otherwise, and if the last look is less than 0.25 seconds ago.
+        """
         if time.monotonic() - self._looked < _EVERY_S:
             return None
         self._looked = time.monotonic()
@@ -33,7 +35,9 @@ class Monitor:
 
 
 def cause(pid: int, what: str, used: int, whole: int) -> str:
-    """What Ray has to say about the worker that it ends, and to whoever waits for it."""
+    """Return what Ray says of the worker `pid` that it ends for lack of memory. `what` is the
+    worker's class; `used` and `whole` are the used and all bytes of the node.
+    """
     users = sorted(((_resident(one), one) for one in _members()), reverse=True)[:10]
     lines = "\n".join(f"{one}\t{size / _GIB:.2f}\t{_command(one)}" for size, one in users)
     return (

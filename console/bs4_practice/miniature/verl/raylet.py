@@ -24,8 +24,9 @@ _LEFT = "A worker died or was killed while executing a task by an unexpected sys
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`raylet LOGS WORKERS WORDS...`: standard input ends with the driver; standard output is the
-    driver's `exit CODE` of the runner.
+    """Start Ray's actors, report the task runner's exit code on standard output, and end the actors
+    when the driver is gone. Return 0. The arguments are the log directory, the number of workers,
+    and the words of the training.
     """
     logs, count, words = Path(arguments[0]), int(arguments[1]), list(arguments[2:])
     processes.set_title("/usr/lib/python3/site-packages/ray/core/src/ray/raylet/raylet")

@@ -30,15 +30,17 @@ _OF_NOTHING = (
 
 
 class ActorDied(RuntimeError):
-    """A worker is gone."""
+    """Raised when a worker is gone."""
 
 
 class OutOfMemoryError(RuntimeError):
-    """Ray has ended a worker because the node's memory ran low."""
+    """Raised when Ray has ended a worker because the node's memory ran low."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`runner WORDS... FDS`: one descriptor for each worker."""
+    """Run the training and return 0, or 1 with Ray's words if a worker died. The arguments are the
+    words of the training and one file descriptor for each worker.
+    """
     words = [word for word in arguments if not word.isdigit()]
     workers = [Lines(socket.socket(fileno=int(word))) for word in arguments if word.isdigit()]
     actors.end_with_parent()
@@ -82,9 +84,10 @@ def _wait_for_register_center(seconds: int) -> None:
 
 
 def compute_data_metrics(rollouts: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """metric_utils.py of 0.6: an answer without a token was aborted, and its score is not counted.
-    RuntimeError when all were: torch has no largest of nothing, and the check behind it, whose
-    words are clearer, is never reached.
+    """Return the metrics of one batch, as metric_utils.py of verl 0.6 computes them: an answer
+    without a token was aborted, and its score is not counted. Raises RuntimeError if all were
+    aborted: torch has no largest of nothing, and the check behind it, whose words are clearer, is
+    never reached.
     """
     lengths = rollouts["lengths"]
     non_aborted_sequence_score = [
@@ -288,8 +291,8 @@ class _Scalar(float):
 
 
 class FileLogger:
-    """`{"step": N, "data": {...}}`: the file is emptied at every start, and what is no number is
-    null.
+    """Writes metrics to a file, `{"step": N, "data": {...}}` a line, if `trainer.logger` names
+    "file". The file is emptied at every start, and what is not a finite number is null.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -305,6 +308,9 @@ class FileLogger:
         self._handle = path.open("wb", buffering=0)
 
     def log(self, step: int, metrics: dict[str, Any]) -> None:
+        """Write one line with the metrics of `step`. Do nothing if `trainer.logger` does not name
+        "file".
+        """
         if self._handle is not None:
             data = {
                 key: float(value) if math.isfinite(value) else None

@@ -73,13 +73,17 @@ _OPEN = (
 
 
 class Refused(ValueError):
-    """What Hydra says of a word that it cannot apply."""
+    """Raised when Hydra cannot apply a word of the command line; the message is what Hydra says of
+    it.
+    """
 
 
 def parse(
     words: Sequence[str], defaults: Mapping[str, Any] = DEFAULTS, tables: tuple[str, ...] = _OPEN
 ) -> dict[str, Any]:
-    """The settings; Refused for a key outside the tables that is not added with a plus."""
+    """Return the settings that the words `words` make of `defaults`, by dotted name. Raises Refused
+    for a word without "=" and for a key outside `tables` that is not added with a plus.
+    """
     found = dict(defaults)
     for word in words:
         key, equals, value = word.partition("=")

@@ -23,7 +23,9 @@ _EPOCH = 100
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0 after its final line; 1 with what Hydra says of a word that it cannot apply."""
+    """Run one rank of a supervised fine-tuning and return 0, or 1 with Hydra's refusal of a word on
+    standard error.
+    """
     try:
         config = settings.parse(arguments, settings.SFT_DEFAULTS, settings.SFT_OPEN)
     except settings.Refused as error:

@@ -13,7 +13,7 @@ SIZE = 64
 
 
 def of(skill: float) -> list[float]:
-    """What the file of a model with this skill holds; `policy.read_weights` reads the skill
+    """Return the values that a model of this skill holds; `policy.read_weights` reads the skill
     back.
     """
     return [
@@ -23,13 +23,17 @@ def of(skill: float) -> list[float]:
 
 
 def slice_of(values: Sequence[float], rank: int, world: int) -> list[float]:
-    """As FSDP cuts it: along the first dimension, the last ranks may have less."""
+    """Return the part of `values` that rank `rank` of `world` holds. FSDP cuts along the first
+    dimension, and the last ranks may have less.
+    """
     length = math.ceil(len(values) / world)
     return list(values[rank * length : (rank + 1) * length])
 
 
 def save(directory: Path, values: Sequence[float], shards: int = 2) -> None:
-    """`model-0000N-of-0000M.safetensors` and their index, a part of the tensor in each."""
+    """Write the values into safetensors files in `directory`, a part of the tensor in each, with
+    their index.
+    """
     placed: dict[str, str] = {}
     for number in range(shards):
         part = slice_of(values, number, shards)
@@ -49,7 +53,7 @@ def save(directory: Path, values: Sequence[float], shards: int = 2) -> None:
 
 
 def load(directory: Path) -> list[float]:
-    """The tensor that `save` has written."""
+    """Return the values that `save` has written into `directory`."""
     index = json.loads((directory / "model.safetensors.index.json").read_text())
     values: list[float] = []
     for file in index["weight_map"].values():

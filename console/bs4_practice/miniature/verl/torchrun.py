@@ -12,7 +12,9 @@ from ..torchrun import Agent, environment_of
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Exit code 0 when every rank ended with 0, else 1 with torch's report on standard error."""
+    """Start the ranks that the words of torchrun's command line describe, and wait for them. Return
+    0 if every rank ended with 0, else 1 after torch's report on standard error.
+    """
     at = list(arguments).index("-m")
     options = dict(
         word.removeprefix("--").replace("-", "_").partition("=")[::2] for word in arguments[:at]

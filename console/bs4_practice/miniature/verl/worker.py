@@ -34,8 +34,9 @@ _SHARE = {
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`worker RANK WORLD FD`: calls come as JSON lines from the task runner, and it ends when they
-    do.
+    """Answer the calls of the task runner until it closes the connection, and return 0. The
+    arguments are this worker's rank, the number of workers, and the file descriptor of the
+    connection.
     """
     rank, world = int(arguments[0]), int(arguments[1])
     calls = Lines(socket.socket(fileno=int(arguments[2])))
@@ -57,6 +58,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Worker:
+    """The work of one trainer rank: it holds a GPU's memory, generates, updates, and saves the
+    rank's part of a checkpoint. `skill` is the policy's chance to get a character right.
+    """
+
     def __init__(self, rank: int, world: int) -> None:
         self._rank, self._world = rank, world
         self.skill = policy.BASE_SKILL
@@ -65,6 +70,9 @@ class Worker:
         self._offloaded = False
 
     def call(self, call: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one call (its `method` and arguments) and return its answer. A call that fails
+        answers with `error` and a text.
+        """
         method = call["method"]
         share = _SHARE.get(method, 0.0) * pace.STEP_SECONDS
         if self._memory is not None and share:

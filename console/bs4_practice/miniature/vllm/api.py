@@ -19,7 +19,9 @@ _DEAD_TEXT = "EngineCore encountered an issue. See stack trace (above) for the r
 
 @dataclass
 class Served:
-    """What the handlers serve."""
+    """What the API server serves: the engine, the model's name and its longest sequence in tokens.
+    Without `weight_routes` the routes that load new weights are missing.
+    """
 
     engine: EngineClient
     model: str
@@ -28,6 +30,8 @@ class Served:
 
 
 class Server(ThreadingHTTPServer):
+    """The HTTP server of vLLM's API, on the socket `sock` that is already bound."""
+
     daemon_threads = True
     request_queue_size = 256
 
@@ -39,17 +43,20 @@ class Server(ThreadingHTTPServer):
         self.server_activate()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no error of the server's."""
+        """Report an error of a request, unless it is only a client that went away."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers the requests to vLLM's API, and to the routes that prime-rl adds."""
+
     server: Server
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
+        """Answer a GET request: /health, /metrics, /v1/models or /version."""
         served = self.server.served
         path = self.path.partition("?")[0]
         if path == "/health":
@@ -76,6 +83,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, {"detail": "Not Found"})
 
     def do_POST(self) -> None:
+        """Answer a POST request: for a completion, or to load weights or pause the engine."""
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         try:
             body = json.loads(raw) if raw.strip() else {}
@@ -187,4 +195,4 @@ class Handler(BaseHTTPRequestHandler):
         sys.stdout.flush()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """http.server's own access log; ours has uvicorn's form."""
+        """Write nothing: requests are logged in uvicorn's form and not in that of http.server."""

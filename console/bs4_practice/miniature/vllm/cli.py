@@ -10,7 +10,9 @@ from .server import Settings, serve
 
 
 def main(arguments: Sequence[str]) -> int:
-    """As `server.serve`; 2 for another subcommand."""
+    """Run `vllm serve` until the end and return the server's exit code, or 2 with a usage line for
+    another command.
+    """
     if len(arguments) < 2 or arguments[0] != "serve":
         sys.stderr.write(
             "usage: vllm serve MODEL [--port PORT] [--max-model-len N] [--gpu-memory-utilization "

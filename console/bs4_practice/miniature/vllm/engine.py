@@ -24,7 +24,10 @@ _SEGMENT_BYTES = 1 << 20
 def run(
     api: Lines, devices: list[int], utilization: float, max_sequences: int, max_model_len: int
 ) -> None:
-    """The engine process: never returns."""
+    """Run the engine process: start one worker for each of the GPUs `devices`, schedule the
+    requests from `api`, and end when a worker dies or a signal comes. Never returns. `utilization`
+    is the share of a GPU's memory to hold, and `max_sequences` how many requests run at once.
+    """
     processes.set_title("VLLM::EngineCore")
     try:
         segment = _segment()

@@ -8,7 +8,9 @@ _KV_TOKENS = 200_000
 
 
 def exposition(engine: EngineClient, model: str) -> str:
-    """The metrics that a pod's watcher reads; the real server has some six hundred lines."""
+    """Return the metrics that a pod's watcher reads, in Prometheus's text form. The real server has
+    some six hundred lines.
+    """
     running, waiting = engine.load
     label = f'engine="0",model_name="{model}"'
     gauges = {

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serves until it is ended. Exit 1 when the port is taken."""
+    """Run the router until it is ended. Returns 1 if its port is taken; SIGTERM ends it with code
+    0.
+    """
     options = dict(zip(arguments[::2], arguments[1::2], strict=False))
     worker = urlsplit(options["--worker-urls"])
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))

@@ -20,8 +20,8 @@ from .state import EngineClient
 
 @dataclass(frozen=True)
 class Settings:
-    """What the server takes from a config. `devices`: physical GPU numbers, one a tensor-parallel
-    worker.
+    """What the server takes from a config. `devices` are physical GPU numbers, one for each
+    tensor-parallel worker; `utilization` is the share of a GPU's memory to hold.
     """
 
     host: str
@@ -35,8 +35,9 @@ class Settings:
 
 
 def serve(settings: Settings) -> int:
-    """Run until the end and give the exit code: 0 for an ordinary end and also when the engine died
-    under it, 1 when it never started.
+    """Run the server until the end and return its exit code: 0 for an ordinary end and also when
+    the engine died under it, 1 when the engine never started. Raises SystemExit with code 1 if the
+    port is taken, and OSError or ValueError if the model cannot be had.
 
     That an engine's death ends the server with 0 was measured on vLLM 0.32 (lab.md I.1).
     """

@@ -17,12 +17,13 @@ _STATS_SECONDS = 1.0
 
 
 class EngineDead(RuntimeError):
-    """No answer will come any more."""
+    """Raised when the engine has died, so that no answer will come any more."""
 
 
 class EngineClient:
-    """Sends requests to the engine and hands its outputs to whoever waits. `failed_in_flight`: the
-    engine died over open requests.
+    """Sends requests to the engine and gives its outputs to the threads that wait for them. `dead`
+    is set when the engine has died, and `failed_in_flight` is True if requests were open then.
+    `generation_tokens`, `prompt_tokens` and `finished` count since the start.
     """
 
     def __init__(self, engine: Lines) -> None:
@@ -86,8 +87,8 @@ class EngineClient:
             self._waiting.pop(key, None)
 
     def generate(self, prompt: str, limit: int) -> str:
-        """A completion of `limit` tokens. Waits for as long as the engine takes; raises EngineDead
-        when it died.
+        """Return a completion of `limit` tokens, after as long as the engine takes. Raises
+        EngineDead if the engine died.
         """
         key, box = self._open()
         try:
@@ -103,8 +104,8 @@ class EngineClient:
             self._close(key)
 
     def call(self, op: str, **fields: Any) -> str | None:
-        """An admin operation; None, or what went wrong. Waits without limit, as the real one
-        does.
+        """Carry out an admin operation and return None, or what went wrong as text. Waits without
+        limit, as the real server does. Raises EngineDead if the engine died.
         """
         key, box = self._open()
         try:
@@ -124,8 +125,8 @@ class EngineClient:
 
     @property
     def load(self) -> tuple[int, int]:
-        """Running and waiting requests as the engine last said. An engine that says nothing counts
-        as idle: measured on a stopped one.
+        """Return how many requests run and how many wait, as the engine last reported. An engine
+        that reports nothing for a second counts as idle: that was measured on a stopped engine.
         """
         running, waiting, at = self._stats
         return (

@@ -28,7 +28,10 @@ ITERATION_SECONDS = max(0.01, pace.GENERATION_STEPS * pace.STEP_SECONDS / ITERAT
 def run(
     engine: Lines, device: int, local: int, title: str, utilization: float, max_model_len: int
 ) -> None:
-    """Load, report, then answer the engine until it goes."""
+    """Load the model onto the GPU `device`, report to the engine, and answer its requests until it
+    is gone. Ends the process. `local` is the number of the GPU within the engine, `utilization` the
+    share of its memory to hold, and `max_model_len` the longest sequence in tokens that must fit.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signum, frame: _leave(0))
     processes.set_title(title)
