@@ -128,7 +128,10 @@ def test_two_recoveries_without_a_new_step_end_the_loop_and_it_is_said(tmp_path:
         "boot_id": book("note", run="demo", text="", who="")["b"],
         "last_step_t": lambda run: 0.0,
     }
-    own |= {"runs": SimpleNamespace(get=lambda name: run), "book": book}
+    own |= {
+        "runs": SimpleNamespace(get=lambda name: run, home=SimpleNamespace(id=lambda: "home")),
+        "book": book,
+    }
     for name, value in own.items():
         setattr(pod_actions, name, value)
     actions = Actions(pod_actions, Library(compile_all()), book, stream, lambda body: None)  # type: ignore[arg-type]
