@@ -97,6 +97,11 @@ def test_without_one_the_store_is_restored_and_resumed_at_that_step(
         "relaunch",
     ]
     assert plan.steps[-1].parameters["resume"] == 40
+    asked = pod_actions.asked
+    again = plans.make(pod_actions, playbook, "demo", KEY, "", plan)
+    assert (again.hash, again.resume, pod_actions.asked) == (plan.hash, 40, asked), (
+        "the store, which may be slow, is not asked again"
+    )
     step, planned, where = (
         STEPS["restore_set"],
         plan.steps[2],
