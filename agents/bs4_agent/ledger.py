@@ -190,7 +190,8 @@ class ActionView:
 class PlanView:
     """One plan, as the journal tells it. It expires at `expires_m` in seconds of the monotonic
     clock of the boot with the id `boot`; `expires_t` is about the same moment in wall-clock seconds
-    since 1970. `refused` says why no plan could be made, and is "" if a plan was made.
+    since 1970. `refused` says why no plan could be made, and is "" if a plan was made. `home` is
+    the id of the agent's home that the plan is for, or "" in the journal of an older agent.
     """
 
     action: str
@@ -204,6 +205,7 @@ class PlanView:
     t: float
     plan: Record
     refused: str = ""
+    home: str = ""
 
 
 class Ledger:
@@ -384,6 +386,7 @@ class Ledger:
             t=record["t"],
             plan=record.get("plan", {}),
             refused=record.get("refused", ""),
+            home=record.get("home", ""),
         )
 
     def _action(self, record: Record) -> None:

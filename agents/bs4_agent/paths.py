@@ -38,15 +38,18 @@ class Home:
         return cls(Path(os.environ.get("BS4_HOME") or Path.home() / ".bs4"))
 
     def id(self) -> str:
-        """Return the random id of this home directory, which is made on the first call. If the
-        directory was deleted and made again, its id is another one, so that a console does not mix
-        old bytes with new ones.
+        """Return the random id of this home directory, which is made on the first call and stays
+        through upgrades. If the directory was deleted and made again, its id is another one, so
+        that a console does not mix old bytes with new ones, and no plan for the old one is
+        confirmed for the new one.
         """
         path = self.root / "id"
         try:
             return path.read_text()
         except FileNotFoundError:
-            path.write_text(ulid())
+            made = self.root / "id.new"
+            made.write_text(ulid())
+            made.replace(path)  # a disk that is full must not leave an empty id behind
             return path.read_text()
 
     def create(self) -> None:
