@@ -7,13 +7,16 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 from bs4_practice import disks, tree
 from tests.chaos.load import CLOCK
 from tests.chaos.world import NotMet, World
 
-#: Seconds in which a run opens a new log.
-LOG_S = 5
+#: Seconds in which a run opens a new log, and the agent sees it.
+LOG_S = 10
+#: Names of a log that the agent knows: the trainer's, that of the writer, and the agent's.
+KNOWN_LINKS = 3
 _SSHD = "etc/bs4-pod/sshd_config"
 HOSTILE = (
     b'{"step": 3, "loss/mean": ' + b"[" * 30_000 + b"]" * 30_000 + b"}\n",
@@ -207,16 +210,23 @@ async def delete(world: World, seconds: float) -> None:
 
 
 async def _to_the_log(world: World, harm: Callable[[], object]) -> None:
-    """Do something to the log. If it was just renamed or deleted, there will be another."""
+    """Do something to the log. If it was just renamed or deleted, there will be another. Nobody can
+    know what was in a log that the agent has never seen, so it must have made its link.
+    """
     for _ in range(LOG_S * 10):
-        try:
-            async with world.power:
+        async with world.power:
+            if _links(world.load.log) >= KNOWN_LINKS:
                 harm()
-        except FileNotFoundError:
-            await asyncio.sleep(0.1)
-        else:
-            return
-    raise NotMet("there was no log")
+                return
+        await asyncio.sleep(0.1)
+    raise NotMet("there was no log that the agent knew")
+
+
+def _links(path: Path) -> int:
+    try:
+        return path.stat().st_nlink
+    except FileNotFoundError:
+        return 0
 
 
 async def say_nonsense(world: World, seconds: float) -> None:

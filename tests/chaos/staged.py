@@ -269,7 +269,7 @@ async def _reuse_pid(world: World, seconds: float) -> None:
         tree.send(process, signal.SIGKILL)
         done = await task
         innocent = world.load.process(pid)
-    if done.returncode or innocent is None or innocent.title != process.title:
+    if done.returncode or innocent is None or not innocent.title.startswith(process.title):
         raise NotMet(f"nobody got the pid {pid}: {done.stderr.decode()}")
     world.kept[VICTIM] = innocent
 
