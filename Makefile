@@ -40,7 +40,7 @@ SEED ?= $(shell date +%s)
 chaos: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --seed $(SEED)
 
-# Puts four defects into a copy of the tree, one at a time, and fails if one survives its rounds.
+# Puts eight defects into a copy of the tree, one at a time, and fails if one survives its rounds.
 chaos-proof: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m tests.chaos.proof
 

@@ -33,6 +33,8 @@ FOLDED = frozenset(
         "action",
     }
 )
+#: What the fold may raise for a record that no agent writes.
+NOT_FOLDED = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError)
 #: Steps that one action can have at most.
 ACTION_STEPS_MOST = 1_000
 #: Ended rotations of a run that stay in memory.

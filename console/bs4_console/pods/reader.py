@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bs4_agent.ids import ulid
+from bs4_agent.ledger import NOT_FOLDED
 from bs4_agent.streams.cursor import Chunk
 from bs4_agent.streams.segments import parse
 from bs4_console.errors import ChannelLost, RemoteError
@@ -171,7 +172,7 @@ class PodReader:
             apply(records.check(stream, record))
         except records.RecordRefused as error:
             self._refuse(stream, str(error))
-        except (ValueError, TypeError, ArithmeticError, LookupError, AttributeError) as error:
+        except NOT_FOLDED as error:
             # The check has accepted the record, and the state cannot take it.
             self._refuse(stream, f"{type(error).__name__}: {error}")
 
