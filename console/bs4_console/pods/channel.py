@@ -5,7 +5,6 @@ order, and memory is bounded whatever the pod sends.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 import time
 from collections import deque
@@ -36,6 +35,8 @@ HELLO_S = 20.0
 ANSWER_S = 30.0
 #: How many of the last round trips are kept. The shortest gives the best clock offset.
 PINGS = 8
+#: How many more answers than calls an agent may send before the link is ended.
+UNASKED_MOST = 1_000
 
 _CURSOR = re.compile(r"[0-9]{1,12}:[0-9]{1,18}")
 
@@ -63,7 +64,7 @@ class Channel:
         """
         self._duplex = duplex
         self._decoder = Decoder()
-        self._numbers = itertools.count(1)
+        self._calls = self._answers = 0
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._writing = asyncio.Lock()
         self._lost: ConsoleError | None = None
@@ -221,7 +222,7 @@ class Channel:
     ) -> Frame:
         if self._lost is not None:
             raise self._lost
-        number = next(self._numbers)
+        number = self._next_number()
         reply = self._waiting[number] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(timeout):
@@ -242,6 +243,10 @@ class Channel:
         if "error" in frame.header:
             raise _refusal(frame.header["error"])
         return frame
+
+    def _next_number(self) -> int:
+        self._calls += 1
+        return self._calls
 
     def _write(self, header: dict[str, Any], payload: bytes = b"") -> asyncio.Task[None]:
         """Start to send a frame, and return the task that sends it.
@@ -275,7 +280,7 @@ class Channel:
         to this.
         """
         if self._lost is None:
-            self._write({"id": next(self._numbers), "call": "cancel", "target": number})
+            self._write({"id": self._next_number(), "call": "cancel", "target": number})
 
     async def _receive(self) -> None:
         """Give each reply to its caller until the link ends.
@@ -307,6 +312,10 @@ class Channel:
             await self._duplex.close()
 
     def _deliver(self, frame: Frame) -> None:
+        self._answers += 1
+        if self._answers > self._calls + UNASKED_MOST:
+            # They would keep this machine busy for as long as the pod likes.
+            raise _mismatch("it sends answers that nobody asked for")
         number = frame.header.get("id")
         if number is None and "error" in frame.header:
             raise _refusal(frame.header["error"])
