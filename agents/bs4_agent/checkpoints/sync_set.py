@@ -14,6 +14,7 @@ from bs4_agent.checkpoints.remote.layout import checked
 from bs4_agent.checkpoints.sets import StepSet, resolved_configs
 from bs4_agent.detect.wandb_files import address
 from bs4_agent.errors import Refused
+from bs4_agent.runs.places import refuse_foreign_way
 from bs4_agent.trainers.base import LaunchSpec, RunLayout, Trainer
 from bs4_agent.tree.changes import entries
 from bs4_agent.tree.descriptors import real
@@ -92,6 +93,7 @@ def local_set(
         if name not in needed or not part.whole:
             continue
         parts[name] = _relative(part.path, layout)
+        refuse_foreign_way(part.path, layout.output_dir)
         for file in _below(part.path.resolve(), parts[name]):
             data[file.name] = file  # a part inside another part is uploaded once
     if not data:

@@ -13,10 +13,15 @@ from bs4_agent.ids import is_key, ulid
 from bs4_agent.paths import storage
 from bs4_agent.runs.files import read_json, write_json
 from bs4_agent.runs.model import Run
-from bs4_agent.runs.places import log_directories, own_directories, refuse_beside
+from bs4_agent.runs.places import (
+    log_directories,
+    own_directories,
+    refuse_beside,
+    refuse_foreign_way,
+)
 from bs4_agent.runs.registry import Runs
 from bs4_agent.tree.changes import rename
-from bs4_agent.tree.descriptors import at, open_directory
+from bs4_agent.tree.descriptors import at, open_directory, open_file
 
 
 def trash(
@@ -77,10 +82,13 @@ def restore(trashed_path: Path) -> Path:
     Raises Refused if something else is at the original path, if no note in the trash says what the
     original path was, or if the original directory has become a symbolic link.
     """
-    record = read_json(_ticket(trashed_path))
-    if record is None:
-        raise Refused(f"{trashed_path} has no note of where it came from; move it by hand.")
-    original = Path(record["original"])
+    try:
+        with open_file(_ticket(trashed_path)) as note:
+            original = Path((read_json(at(note)) or {})["original"])
+    except FileNotFoundError:
+        raise Refused(
+            f"{trashed_path} has no note of where it came from; move it by hand."
+        ) from None
     if not os.path.lexists(trashed_path) and os.path.lexists(original):
         return original
     if os.path.lexists(original):
@@ -109,7 +117,8 @@ def _permitted(runs: Runs, run: Run, path: Path, *, everything: bool) -> Path:
 def own_path(runs: Runs, run: Run, path: Path) -> Path:
     """Return `path` with its symbolic links resolved if it is one of the run's own directories or
     lies in one. Raises Refused if it does not, and if `path` is relative, is a symbolic link
-    itself, does not exist or is in the trash already.
+    itself, does not exist, is in the trash already, or is reached through a directory that is in
+    other people's hands.
 
     This function does not check if the run is live.
     """
@@ -132,8 +141,9 @@ def own_path(runs: Runs, run: Run, path: Path) -> Path:
             f"{path} is not one of {run.name}'s own directories (it is really {source}); "
             "only those are moved."
         )
-    if storage(layout.output_dir, run.name).resolve() in (source, *source.parents):
+    if storage(layout.output_dir, run.name) in (source, *source.parents):
         raise Refused(f"{path} is in the trash already.")
+    refuse_foreign_way(path, layout.output_dir)
     return source
 
 
