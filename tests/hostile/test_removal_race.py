@@ -22,12 +22,17 @@ import pytest
 
 from bs4_agent.checkpoints.hashing import Hashes
 from bs4_agent.checkpoints.removal import free
+from bs4_agent.checkpoints.sets import step_sets
+from bs4_agent.checkpoints.sync_set import local_set
 from bs4_agent.errors import AgentError, Refused, StepFailed
 from bs4_agent.runs.archive import archive_logs
 from bs4_agent.runs.registry import Runs
 from bs4_agent.runs.trash import restore, trash
+from bs4_agent.trainers import registry
+from bs4_agent.trainers.base import LaunchSpec
 from bs4_agent.tree.changes import entries, remove, rename
 from bs4_agent.tree.descriptors import _has_others, at, open_directory, open_file
+from tests.agent.checkpoints.trees import old_run, old_step
 from tests.agent.runs.practice import Pod, PracticeTrainer
 
 KEY = "0" * 26
@@ -413,3 +418,39 @@ def test_what_is_nested_too_deep_is_refused_as_a_whole(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="inside one another"):
         remove(deep)
     assert (deep / "file").exists()
+
+
+def uploaded(spec: LaunchSpec) -> set[Path]:
+    """Return the paths of the files that an upload of step 5 would read."""
+    [one] = step_sets(registry.get(spec.trainer), spec)
+    return {file.path for file in local_set(registry.get(spec.trainer), spec, one).data}
+
+
+def test_a_link_among_the_files_of_a_checkpoint_is_not_uploaded(tmp_path: Path) -> None:
+    """What it points to may be a key of this pod."""
+    spec = old_run(tmp_path)
+    old_step(spec, 5)
+    for path in uploaded(spec):
+        kept = path.read_bytes()
+        (tmp_path / "secret").write_bytes(kept)
+        path.unlink()
+        path.symlink_to(tmp_path / "secret")
+        with pytest.raises(Refused, match=f"{path} is no regular file"):
+            uploaded(spec)
+        path.unlink()
+        path.write_bytes(kept)
+    assert uploaded(spec)
+
+
+@pytest.mark.parametrize("make", FOREIGN)
+def test_nothing_is_uploaded_where_others_have_a_hand_in(make: Foreign, tmp_path: Path) -> None:
+    spec = old_run(tmp_path)
+    old_step(spec, 5)
+    for place in (spec.output_dir, next(iter(uploaded(spec))).parent):
+        mode = place.stat().st_mode
+        message = make(place)
+        with pytest.raises(Refused, match=message):
+            uploaded(spec)
+        os.chown(place, os.geteuid(), os.getegid())
+        place.chmod(mode)
+    assert uploaded(spec)
