@@ -152,7 +152,8 @@ class Home:
 
 def storage(output_dir: Path, run: str) -> Path:
     """Return the agent's own directory for a run's trash and archived logs: beside `output_dir`, on
-    the same file system, under a name that no trainer uses.
+    the same file system, under a name that no trainer uses. Links above `.bs4` are resolved, and
+    from there on none may be in the way.
 
     If the parent of `output_dir` is on another file system or cannot be written, the directory is
     inside `output_dir`; then the trainer must not be allowed to clean it.
@@ -161,4 +162,4 @@ def storage(output_dir: Path, run: str) -> Path:
     home = output_dir if output_dir.exists() else parent
     same_device = not output_dir.exists() or parent.stat().st_dev == output_dir.stat().st_dev
     base = parent if same_device and os.access(parent, os.W_OK) else home
-    return base / ".bs4" / safe_name(run, "run")
+    return base.resolve() / ".bs4" / safe_name(run, "run")
