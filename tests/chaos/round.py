@@ -117,7 +117,7 @@ async def _play(world: World, drawn: list[kinds.Drawn], outcome: Outcome, direct
         await one.kind.prepare(world)
     await _synced(console, 0)
     before = await _holdings(load, console)
-    began = time.monotonic()
+    began = world.load_since = time.monotonic()
 
     running = [asyncio.create_task(_do(world, one, began)) for one in drawn]
     running.append(asyncio.create_task(_act(world, drawn, began)))
@@ -125,7 +125,7 @@ async def _play(world: World, drawn: list[kinds.Drawn], outcome: Outcome, direct
     for result in results:
         if isinstance(result, BaseException):
             raise result
-    await asyncio.sleep(max(0.0, began + LOAD_S - time.monotonic()))
+    await asyncio.sleep(max(0.0, world.load_since + LOAD_S - time.monotonic()))
     for one in drawn:
         outcome.problems += await one.kind.settle(world)
 

@@ -128,6 +128,7 @@ async def _launched_again(world: World) -> None:
             if time.monotonic() > deadline:
                 raise
         world.writer = await asyncio.to_thread(load.writer)
+    world.load_since = time.monotonic()
 
 
 def _described(world: World) -> list[str]:

@@ -58,6 +58,8 @@ class World:
     problems: list[str] = field(default_factory=list)
     orders: dict[str, int] = field(default_factory=dict)
     """How often each action was ordered, by kind and run."""
+    load_since: float = 0.0
+    """The monotonic second at which the load began, again after the pod was killed."""
     attempts: int = 1
     """How often the run that writes the log was to be started."""
     writer: tree.Process | None = None
