@@ -26,7 +26,7 @@ from tests.support.pod import NotHere
 from tests.support.transports import describe
 
 #: Those that the quick version leaves out are as likely to be found by the tests of one lie alone.
-QUICK = ("endless-frames", "many-runs", "one-line", "gaps", "no-answers", "odd-types")
+QUICK = ("endless-frames", "one-line", "gaps", "no-answers", "odd-types", "another-home")
 
 
 @pytest.mark.parametrize(
