@@ -7,7 +7,7 @@ are pressed before it meets the hostile pods, each a real sshd with a program th
 (tests/hostile/liar.py), and for `seconds` beside them. Claimed: 95 of 100 keys are answered within
 100 ms (on a busy machine, within twice of what they take alone), the console stays under 300 MB,
 its directory under 2 GiB a pod, no record of the honest pods is lost, and the row of each hostile
-pod says what is wrong with it. The results are in benchmarks/results/hostile.json.
+pod says what is wrong with it. With `--json benchmarks/results/hostile.json` the figures are kept.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import re
 import shlex
 import statistics
@@ -146,10 +147,11 @@ class Weight:
 def used(directory: Path) -> float:
     """Return the megabytes of all files below a directory by their length."""
     total = 0
-    for path in directory.rglob("*"):
-        with contextlib.suppress(OSError):
-            if path.is_file():
-                total += path.stat().st_size
+    # A directory that is renamed meanwhile is left out.
+    for place, _, names in os.walk(directory):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(place, name)).st_size
     return total / 1e6
 
 
@@ -167,13 +169,13 @@ class World:
         that shows the whole of what the first row says. Then take the filter back.
         """
         self.terminal.press("/")
-        self.terminal.until(lambda now: "\n /" in now, 5.0)
+        self.terminal.until(lambda now: "\n /" in now)
         self.terminal.type(name)
-        self.terminal.wait(rf"/{name} +\d+ of \d+ rows", 5.0)
-        found = self.terminal.shown()
+        self.terminal.wait(rf"/{name} +\d+ of [\d,]+ rows")
+        found = [line for line in self.terminal.shown().splitlines()[3:] if line.strip(" ─")]
         self.terminal.press("Escape")
-        self.terminal.until(lambda now: "\n /" not in now, 5.0)
-        return found
+        self.terminal.until(lambda now: "\n /" not in now)
+        return "\n".join([*found[:1], *found[-12:-3]])
 
     def meet(self) -> None:
         """Put the hostile pods into the inventory, which a running console follows."""

@@ -184,7 +184,7 @@ class Liar:
             self._write(struct.pack(">II", 2**32 - 1, 2**32 - 1) + b"x" * 1000)
 
     def _pour(self) -> None:
-        frame = encode({"id": 10**9, "ok": True}, b"x" * PIECE)
+        frame = encode({"id": 10**9, "ok": True}, b"x" * 2000)
         while True:
             self._write(frame)
 

@@ -20,13 +20,14 @@ from bs4_console.transport.hostkeys import HostKeys
 from bs4_console.transport.ssh import SshTransport
 from bs4_console.tui.clock import Clock
 from bs4_console.tui.status import wrong
+from bs4_console.tui.views.fleet import readable_rows
 from tests.hostile import beside, liar
 from tests.support import keys
 from tests.support.pod import NotHere
 from tests.support.transports import describe
 
 #: Those that the quick version leaves out are as likely to be found by the tests of one lie alone.
-QUICK = ("endless-frames", "many-runs", "one-line", "gaps", "no-answers", "odd-types")
+QUICK = ("endless-frames", "one-line", "many-streams", "no-answers", "odd-types", "another-home")
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,20 @@ async def test_the_row_says_what_is_wrong(
         life.cancel()
         await asyncio.gather(life, return_exceptions=True)
         await asyncio.to_thread(pod.close)
+
+
+def test_a_pod_with_a_thousand_runs_has_a_hundred_rows() -> None:
+    """They took half a second to draw, each second, and no key was answered meanwhile."""
+    state = PodState(name="many")
+    state.link.set("up")
+    for number in range(1000):
+        state.apply_journal(liar.registered(f"run{number}"))
+    state.apply_journal(liar.incident("i") | {"run": "run3"})
+    rows = readable_rows(state, Clock())
+    assert len(rows) == 100
+    assert {"run3", "run999"} <= {row.key[1] for row in rows}
+    phrases = [phrase for phrase, _ in wrong(state, state.runs["run3"], Clock())]
+    assert "100 of its 1,000 runs are shown here" in phrases
 
 
 def test_all_homes_of_a_pod_count_for_its_ceiling(

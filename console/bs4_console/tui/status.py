@@ -22,6 +22,8 @@ MALFORMED = (TypeError, ValueError, KeyError, AttributeError, IndexError, Overfl
 BARS_RTT = (0.06, 0.15, 0.4)
 #: States of a link whose reason is what the agent sent, or did not send. A word does not tell that.
 _OF_THE_AGENT = ("agent version", "failed", "lost")
+#: Rows of one pod on the fleet's screen. A thousand take half a second to draw, each second.
+ROWS_MOST = 100
 #: A run is late if its last step is older than this many usual steps and older than LATE_S seconds.
 LATE_STEPS = 4
 LATE_S = 60.0
@@ -264,6 +266,8 @@ def wrong(pod: PodState, run: RunState | None, clock: Clock) -> list[tuple[str, 
             0 if taken(pod) else len(found), (pod.lost.sentence, "bad" if taken(pod) else "warn")
         )
     found += [(phrase, "warn") for phrase in pod.notes.values()]
+    if len(pod.runs) > ROWS_MOST:
+        found.append((f"{ROWS_MOST} of its {len(pod.runs):,} runs are shown here", "warn"))
     if link_down(pod):
         if pod.link.state in _OF_THE_AGENT:
             found.append((pod.link.detail, "warn"))
