@@ -42,12 +42,16 @@ class Home:
         directory was deleted and made again, its id is another one, so that a console does not mix
         old bytes with new ones.
         """
-        path = self.root / "id"
         try:
-            return path.read_text()
+            return self.id_file.read_text()
         except FileNotFoundError:
-            path.write_text(ulid())
-            return path.read_text()
+            self.id_file.write_text(ulid())
+            return self.id_file.read_text()
+
+    @property
+    def id_file(self) -> Path:
+        """Return the path of the file with the random id of this home directory."""
+        return self.root / "id"
 
     def create(self) -> None:
         """Create the home directory and its main subdirectories, accessible to their user only."""
