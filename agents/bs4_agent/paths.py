@@ -43,14 +43,18 @@ class Home:
         that a console does not mix old bytes with new ones, and no plan for the old one is
         confirmed for the new one.
         """
-        path = self.root / "id"
         try:
-            return path.read_text()
+            return self.id_file.read_text()
         except FileNotFoundError:
             made = self.root / "id.new"
             made.write_text(ulid())
-            made.replace(path)  # a disk that is full must not leave an empty id behind
-            return path.read_text()
+            made.replace(self.id_file)  # a disk that is full must not leave an empty id behind
+            return self.id_file.read_text()
+
+    @property
+    def id_file(self) -> Path:
+        """Return the path of the file with the random id of this home directory."""
+        return self.root / "id"
 
     def create(self) -> None:
         """Create the home directory and its main subdirectories, accessible to their user only."""

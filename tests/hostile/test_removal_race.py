@@ -94,7 +94,7 @@ def test_nothing_outside_is_read_while_directories_are_swapped_for_links(tmp_pat
     until = time.monotonic() + 1.0
     read = 0
     with swapped_again_and_again(step):
-        while time.monotonic() < until:
+        while time.monotonic() < until or read <= DIRECTORIES:
             for number in range(DIRECTORIES):
                 try:
                     with open_file(step / f"d{number}" / "file") as opened:
@@ -107,7 +107,6 @@ def test_nothing_outside_is_read_while_directories_are_swapped_for_links(tmp_pat
                     assert not entry.regular or entry.status.st_size == 1
             except OSError:
                 continue
-    assert read > DIRECTORIES
 
 
 @contextmanager
