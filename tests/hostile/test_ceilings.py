@@ -18,7 +18,12 @@ from typing import Any
 
 import pytest
 
+from bs4_agent import daemon, wire
+from bs4_agent.channel import connection, server
+from bs4_agent.runs import steplog
+from bs4_agent.streams import query, registry, segments
 from bs4_agent.streams.cursor import Chunk
+from bs4_agent.trainers import lines as trainer_lines
 from bs4_agent.wire import encode
 from bs4_console import ceilings
 from bs4_console.errors import ChannelLost, EndlessAnswer, UsageError
@@ -31,6 +36,7 @@ from bs4_console.pods.state import PodState
 from tests.console.pods.test_channel import greeting, pod
 from tests.console.pods.test_reports import HEAD, MEMBERS, archive
 
+KIB = 1024
 MIB = 1024 * 1024
 
 
@@ -64,6 +70,29 @@ def test_the_ceilings_are_those_of_the_table() -> None:
         ceilings.REPORT_BYTES,
     )
     assert [size // MIB for size in sizes] == [2048, 256, 256, 1, 64]
+
+
+def test_the_agents_ceilings_are_those_of_the_table() -> None:
+    table = (Path(__file__).resolve().parents[2] / "docs" / "ceilings.md").read_text()
+    for row in (
+        f"| consoles that are connected | {server.CONNECTIONS} |",
+        "| reads that wait, queries that run, of one connection "
+        f"| {connection.WAITING_READS}, {connection.RUNNING_QUERIES} |",
+        "| request, its payload "
+        f"| {wire.HEADER_LIMIT // KIB} KiB, {wire.PAYLOAD_LIMIT // KIB} KiB |",
+        "| text of a search, terms of a filter "
+        f"| {query.PATTERN_LIMIT:,} characters, {query.TERMS} |",
+        f"| files that are opened on request | {registry.OPENED} |",
+        f"| record of a stream | {segments.RECORD_LIMIT // KIB} KiB |",
+        f"| line of a log, as detection reads it | {trainer_lines.LINE_CAP // KIB} KiB |",
+        "| telemetry, steps of one run "
+        f"| {daemon.TELEMETRY_CAP // MIB} MiB, {steplog._CAP // MIB} MiB |",
+        f"| journal | {daemon.JOURNAL_CAP // MIB} MiB |",
+        f"| requests that wait for their reply | {ceilings.REPLIES} |",
+        f"| frames that wait to be sent | {ceilings.FRAMES} |",
+        f"| answers to one seek | {ceilings.PAGES:,} |",
+    ):
+        assert row in table
 
 
 @pytest.mark.parametrize(
