@@ -13,10 +13,11 @@ from typing import Any
 
 from bs4_agent.ids import ulid
 from bs4_agent.streams.cursor import Chunk
-from bs4_console import __version__
+from bs4_console import __version__, ceilings
 from bs4_console.errors import (
     ChannelLost,
     ConsoleError,
+    EndlessAnswer,
     RefusedError,
     RemoteError,
     SessionFailed,
@@ -152,7 +153,9 @@ class PodSession:
         transport = self._transport()
         try:
             duplex = await transport.open(self._progress, deploy=self._deploy)
-            channel = await Channel.open(duplex, self._who, f"bs4-console/{__version__}")
+            channel = await Channel.open(
+                duplex, self._who, f"bs4-console/{__version__}", pod=self.state.name
+            )
             try:
                 self._meet(channel)
                 link.set("up")
@@ -336,10 +339,13 @@ class PodSession:
         counts from the end. The agent may need several queries for a long log; they are repeated
         until the line is found.
         """
-        result = await self.query(stream, "seek-line", line=line)
-        while isinstance(further := result.get("next"), dict):
+        further: dict[str, Any] = {"line": line}
+        for _ in range(ceilings.PAGES):
             result = await self.query(stream, "seek-line", **further)
-        return place(result, "cursor")
+            if result.get("next") is None:
+                return place(result, "cursor")
+            further = result["next"]
+        raise EndlessAnswer(stream, "seek-line", ceilings.PAGES)
 
     @property
     def home(self) -> str:
