@@ -113,6 +113,7 @@ async def test_what_a_real_agent_answers_passes(agent: Agent) -> None:
     agent.log_path.write_text("12:00:01 one\n12:00:02 two\n")
     log = "log/r/t"
     async with opened(agent) as channel:
+        assert (await channel.read(log, "start", wait=20)).data  # the agent has seen the lines
         names = (await channel.query("*", "list", after=""))["streams"]
         assert log in [entry["name"] for entry in names]
         asked: dict[str, dict[str, Any]] = {
@@ -129,6 +130,5 @@ async def test_what_a_real_agent_answers_passes(agent: Agent) -> None:
         for op, arguments in asked.items():
             await channel.query(log, op, **arguments)
         await channel.query("telemetry", "seek-time", t=1.0)
-        assert (await channel.read(log, "start")).data
         await channel.submit({"key": "01J", "kind": "stop", "run": "r"})
         await channel.ping()
