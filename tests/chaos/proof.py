@@ -66,7 +66,7 @@ DEFECTS = (
         "agents/bs4_agent/channel/server.py",
         "            connection.serve()\n",
         "            os.open(os.devnull, os.O_RDONLY)\n            connection.serve()\n",
-        "link-flapping,link-cut",
+        "link-flapping,sshd-killed,max-sessions-1",
         "descriptors of /dev/null",
     ),
     Defect(
