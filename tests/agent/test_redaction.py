@@ -70,3 +70,24 @@ def test_a_copy_for_a_report_is_as_long() -> None:
 
 def test_each_form_is_looked_for() -> None:
     assert {kind for kind, _ in forms()} - set(_ANCHORS_OF) == {"a private key"}
+
+
+@given(st.lists(st.integers(0, len(TEXT)), max_size=12))
+def test_what_is_shown_early_is_the_beginning_of_the_same(cuts: list[int]) -> None:
+    redactor, out = Redactor(), ""
+    begin = 0
+    for end in [*sorted(cuts), len(TEXT)]:
+        out += redactor.feed(TEXT[begin:end], early=True)
+        begin = end
+    assert out + redactor.end() == redacted(TEXT)
+
+
+def test_a_progress_bar_is_shown_as_it_grows() -> None:
+    redactor = Redactor()
+    assert redactor.feed("a\nloading 10%", early=True) == "a\nloading 10%"
+    assert redactor.feed(" 50%", early=True) == " 50%"
+    assert redactor.feed(" HF_TOKEN=", early=True) == ""
+    assert redactor.feed("hf_" + "a" * 34 + "\nb", early=True) == (
+        " HF_TOKEN=[redacted: a Hugging Face token]\n"
+    )
+    assert redactor.end() == "b"

@@ -99,8 +99,8 @@ DEFECTS = (
     Defect(
         "plan-expires-by-the-wall-clock",
         "agents/bs4_agent/actions/executor.py",
-        "time.monotonic() > view.expires_m:",
-        "time.time() > view.expires_t:",
+        "time.monotonic() > view.expires_m\n",
+        "time.time() > view.expires_t\n",
         "clock-jump-before-confirmation",
         "a plan that is minutes old was refused",
     ),

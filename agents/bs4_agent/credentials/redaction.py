@@ -37,7 +37,7 @@ _NAME_ENDS = ("key", "token", "secret", "passw", "passphrase", "credential", "au
 _ANCHORS = (
     *(anchor for anchors in _ANCHORS_OF.values() for anchor in anchors),
     *_NAME_ENDS,
-    *("private key", "://", "bearer"),
+    *("-----begin", "://", "bearer"),
 )
 _BEGIN = re.compile(r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----")
 _END = re.compile(r"-----END [A-Z ]{0,20}PRIVATE KEY-----")
@@ -58,6 +58,8 @@ _NAME_BEFORE = re.compile(r"[A-Za-z0-9_.-]{0,120}\Z")
 _USER_INFO = re.compile(r"(://[^/\s:@\"'\\]{0,80}:)([^/\s:@\"'\\]{1,200})(?=@)")
 #: Code that only names where the value is, and the name of a variable.
 _REFERENCE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)*(?:[(\[].*)?|\$.*|[A-Z_]+")
+#: The end of a line that is not finished may be the beginning of a secret.
+_MAY_GO_ON = re.compile(r"[A-Za-z0-9_+/=.~-]+\Z")
 #: A line that is not finished is held back up to here.
 HELD_CHARS = 64 * 1024
 _FORMS = tuple(
@@ -90,24 +92,39 @@ class Redactor:
         same_length: bool = False,
     ) -> None:
         self._known, self._same_length = known, same_length
-        self._held = ""
+        self._held = self._shown = ""
         self._lines_left = 0
 
-    def feed(self, text: str) -> str:
+    def feed(self, text: str, *, early: bool = False) -> str:
         """Take the next piece and return what is certain: the lines that are finished. The last
         line is held back until it ends.
+
+        With `early`, what there is of that line is returned too, such as a progress bar, unless it
+        holds a word that may announce a secret. A word at its very end is held back.
         """
         text = self._held + text
         end = text.rfind("\n") + 1
         if not end and len(text) > HELD_CHARS:
             end = len(text)
+        found = self._unshown(text[:end])
         self._held = text[end:]
-        return self._whole(text[:end])
+        if early and not self._lines_left and not self._may_hold(self._held):
+            more = _MAY_GO_ON.sub("", self._held)[len(self._shown) :]
+            self._shown += more
+            found += more
+        return found
 
     def end(self) -> str:
         """Return the rest, which no further piece follows."""
         rest, self._held = self._held, ""
-        return self._whole(rest)
+        return self._unshown(rest)
+
+    def _unshown(self, text: str) -> str:
+        """Return whole lines without secrets, and without the beginning that was shown early."""
+        if not text:
+            return ""
+        shown, self._shown = self._shown, ""
+        return self._whole(text).removeprefix(shown)
 
     def _whole(self, text: str) -> str:
         """Return whole lines without secrets."""

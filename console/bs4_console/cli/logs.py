@@ -161,15 +161,15 @@ class _Bytes:
 
 
 class _Redacted(_Bytes):
-    """Prints lines byte for byte, except for secrets. A line that is not finished waits until it
-    is, or until the log has ended.
+    """Prints lines byte for byte, except for secrets. A line that is not finished waits if it may
+    hold a secret.
     """
 
     def __init__(self) -> None:
         self._redactor = redactor()
 
     def write(self, chunk: Chunk, seen: int) -> None:
-        self._put(_encoded(self._redactor.feed(_decoded(chunk.data[seen:]))))
+        self._put(_encoded(self._redactor.feed(_decoded(chunk.data[seen:]), early=True)))
 
     def end(self) -> None:
         self._put(_encoded(self._redactor.end()))
