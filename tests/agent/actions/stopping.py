@@ -4,7 +4,6 @@ tests of stops.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -36,12 +35,6 @@ RELAUNCHES = "vllm-ready-hang"
 #: Runs until it is signalled, and never shows a step: a start that hangs.
 HANGS = "exec sleep 600"
 Signals = Sequence[tuple[str, float]]
-
-
-@functools.cache
-def library() -> bytes:
-    """Return the compiled playbooks, which takes a second."""
-    return compile_all()
 
 
 class StoppingAgent:
@@ -84,7 +77,7 @@ class StoppingAgent:
             self.book,
         )
         self.actions = Actions(
-            self.pod, Library(library()), self.book, self.stream, lambda body: None
+            self.pod, Library(compile_all()), self.book, self.stream, lambda body: None
         )
 
     def close(self) -> None:

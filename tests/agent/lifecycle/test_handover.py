@@ -29,10 +29,7 @@ class Slow:
 
     def __init__(self) -> None:
         self.stopping, self.may_end = threading.Event(), threading.Event()
-        self.runs = SimpleNamespace(
-            get=lambda name: SimpleNamespace(name=name, attempt=None),
-            home=SimpleNamespace(id=ulid),
-        )
+        self.runs = SimpleNamespace(get=lambda name: SimpleNamespace(name=name))
 
     def stop_command(self, run: str) -> str:
         return f"kill {run}"

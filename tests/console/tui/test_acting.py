@@ -228,8 +228,7 @@ async def test_a_run_is_stopped_after_its_name_was_typed() -> None:
         await drive(pilot, [session], ("escape",))
         assert session.submitted == []
         await drive(pilot, [session], ("K", *"math", "minus", *"7b", "enter"))
-        named = {"home": session.home, "run": "math-7b", "attempt": 2}
-        assert session.submitted == [("stop", named)]
+        assert session.submitted == [("stop", {"run": "math-7b"})]
         await until(
             pilot,
             lambda: app.messages[-1].text == "math-7b: math-7b has ended and nothing of it is left",

@@ -13,7 +13,6 @@ from types import ModuleType
 NAMES = (
     "frames",
     "records",
-    "replies",
     "lines",
     "configs",
     "playbooks",

@@ -28,6 +28,7 @@ class MergePlan:
 
     prepared: Prepared
     expires_m: float
+    attempt: int = 0
 
     @property
     def steps(self) -> list[Planned]:
@@ -63,7 +64,9 @@ class MergePlan:
 
     @property
     def hash(self) -> str:
-        """Return the hash of everything that the merge would do."""
+        """Return the hash of the plan. A person confirms exactly this plan by sending the hash
+        back.
+        """
         return digest({"merge": self._parameters()})
 
     def as_dict(self) -> dict[str, Any]:

@@ -225,7 +225,6 @@ _PLAN = Shape(
     {
         "run": text,
         "attempt": attempt,
-        "home": text,
         "plan_hash": text,
         "expires_m": number,
         "expires_t": wall,
