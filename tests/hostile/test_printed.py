@@ -105,6 +105,8 @@ async def test_a_command_prints_nothing_that_a_terminal_acts_on(
         json.loads(done.out)
 
 
+@pytest.mark.long
+@pytest.mark.beside
 async def test_a_log_goes_whole_into_a_pipe_and_harmless_to_a_terminal(tmp_path: Path) -> None:
     console = Console(tmp_path)
     pod = await EvilPod(hostile(), tmp_path / "evil").start()

@@ -26,6 +26,7 @@ async def recovered(scenario, trainer):
     return report
 
 
+@pytest.mark.long
 @pytest.mark.timeout(200)
 async def test_the_desync_is_recovered():
     """The one that belongs to the quick suite; all others are below."""

@@ -355,6 +355,8 @@ def test_places_are_exact_behind_an_endless_line():
     assert (place["offset"], place["line"]) == (data.index(b"12:00:01"), 2)
 
 
+@pytest.mark.long
+@pytest.mark.beside
 def test_memory_stays_what_it_is():
     """A pipe of 12 MB of which every other line is a finding, and a block is one."""
 

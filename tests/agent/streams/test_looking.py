@@ -158,6 +158,8 @@ def test_a_count_goes_on_when_the_log_has_grown(tmp_path: Path) -> None:
     assert sum(s[3] for s in second["stretches"]) == 2
 
 
+@pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize(
     ("terms", "floor"),

@@ -55,6 +55,8 @@ def equipped(console: Console, cloud: Cloud, *names: str) -> Console:
     return console
 
 
+@pytest.mark.long
+@pytest.mark.beside
 def test_search_compares_whole_prices_of_all_who_have_a_key(console: Console, cloud: Cloud) -> None:
     equipped(console, cloud, "vast", "runpod", "prime")
     found = console("provision", "search", *H100, "--max-price", "5", "--json").json
@@ -75,6 +77,8 @@ def test_search_compares_whole_prices_of_all_who_have_a_key(console: Console, cl
     assert "the cheapest is $3.96 at vast" in nothing.out
 
 
+@pytest.mark.long
+@pytest.mark.beside
 def test_without_a_key_it_says_how_to_store_one_and_a_key_that_others_can_read_is_refused(
     console: Console, cloud: Cloud
 ) -> None:
@@ -172,6 +176,8 @@ async def test_no_number_of_hours_passes_the_spend_cap(wrong: tuple[str, str]) -
     assert wrong[0] in caught.value.next_step
 
 
+@pytest.mark.long
+@pytest.mark.beside
 def test_a_create_in_doubt_says_what_may_exist_and_list_shows_it(
     console: Console, cloud: Cloud, identity: Path
 ) -> None:

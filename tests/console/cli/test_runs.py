@@ -15,6 +15,9 @@ import pytest
 
 from tests.console.cli.conftest import Console, Practice, practising
 
+#: Each test launches or reads real runs through a command of its own, which costs seconds.
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Practice]:
