@@ -20,7 +20,8 @@ VALUES_LIMIT = 100_000
 
 class TooLarge(yaml.YAMLError):
     """Raised for a YAML text that nests deeper than NESTING_LIMIT levels, or that stands for more
-    than VALUES_LIMIT values because its aliases repeat parts of it.
+    than VALUES_LIMIT values because its aliases repeat parts of it, or in which an alias stands
+    inside the part that it repeats.
     """
 
 
