@@ -17,6 +17,7 @@ import yaml
 from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine
 from bs4_agent.detect.facts import Facts
+from bs4_agent.detect.matcher import Rules
 from bs4_agent.playbooks.compiled import Library, Playbook
 from bs4_agent.trainers import lines, registry
 from bs4_console.assets import find
@@ -119,11 +120,17 @@ def _problems() -> list[Any]:
     return list(lint()[1])
 
 
+@functools.cache
+def _rules() -> Rules:
+    """The signatures of the library, prepared once for all cases."""
+    return Rules(list(library()))
+
+
 def found_in_log(case: LogCase) -> list[str]:
     """Ids of what the engine opens for this log alone, read as `diagnose` reads it."""
     playbook: Playbook = library().get(case.failure)
     trainer = case.trainer or next(trainer for trainer in TRAINERS if playbook.applies_to(trainer))
-    engine = Engine(list(library()), live=False)
+    engine = Engine(list(library()), live=False, rules=_rules())
     if trainer not in registry.ids():
         return _found_without_a_parser(engine, case, trainer)
     run = offline.log_facts(
@@ -153,7 +160,8 @@ def found_in_facts(case: case.FactsCase, tmp_path: Path) -> list[str]:
     """Ids of what the engine opens for these facts."""
     wants_directory = "tmp_path" in inspect.signature(case.build).parameters
     return _opened(
-        Engine(list(library())), case.build(tmp_path) if wants_directory else case.build()
+        Engine(list(library()), rules=_rules()),
+        case.build(tmp_path) if wants_directory else case.build(),
     )
 
 

@@ -15,9 +15,8 @@ from typing import Any
 from bs4_agent.detect.causes import Cause, causes
 from bs4_agent.detect.detectors import DETECTORS
 from bs4_agent.detect.facts import Facts, Finding, RunFacts
-from bs4_agent.detect.matcher import Matcher, SourceRules
+from bs4_agent.detect.matcher import Matcher, Rules
 from bs4_agent.detect.reasons import EndReasons
-from bs4_agent.detect.signatures import Signature
 from bs4_agent.detect.tracks import Track
 from bs4_agent.digest import sha256
 from bs4_agent.playbooks.compiled import Playbook
@@ -85,37 +84,20 @@ class Engine:
     and `evaluate` after every scan.
     """
 
-    def __init__(self, playbooks: Sequence[Playbook], *, live: bool = True) -> None:
+    def __init__(
+        self, playbooks: Sequence[Playbook], *, live: bool = True, rules: Rules | None = None
+    ) -> None:
         """Prepare the engine. With `live`, lines arrive as they are written, and hold times count
-        from when a line was seen. Otherwise they count from the lines' own time.
+        from when a line was seen. Otherwise they count from the lines' own time. `rules` are those
+        of the same playbooks, where several engines share them; None makes them.
         """
-        self._for: dict[str, Playbook] = {}
-        self._signatures: list[tuple[Signature, Playbook]] = []
-        for playbook in playbooks:
-            if playbook.detect:
-                self._for[playbook.id] = playbook
-                for data in playbook.signatures:
-                    signature = Signature.from_compiled(playbook.id, data)
-                    self._signatures.append((signature, playbook))
+        self._for = {playbook.id: playbook for playbook in playbooks if playbook.detect}
+        self._rules = rules or Rules(playbooks)
         self._live = live
         self._held: dict[str, _Held] = {}
-        self._rules: dict[tuple[str, str], SourceRules] = {}
         self._matchers: dict[_LogKey, Matcher] = {}
         self._adopted: dict[_LogKey, list[Finding]] = {}
         self._reasons = EndReasons(list(self._for.values()))
-
-    def rules(self, trainer: str, source: str) -> SourceRules:
-        """Return the signatures that apply to the log `source` of runs of `trainer`. If `trainer`
-        is "", the signatures of all trainers are included.
-        """
-        family = "env" if source.startswith("env-") else source
-        key = (trainer, family)
-        if key not in self._rules:
-            own = [entry for entry in self._signatures if family in entry[0].sources]
-            if trainer:
-                own = [entry for entry in own if entry[1].applies_to(trainer)]
-            self._rules[key] = SourceRules(own)
-        return self._rules[key]
 
     def matcher(
         self, run: str, attempt: int, trainer: str, source: str, *, anchor: float | None = None
@@ -128,7 +110,7 @@ class Engine:
         key = (run, attempt, source)
         if key not in self._matchers:
             made = self._matchers[key] = Matcher(
-                self.rules(trainer, source), live=self._live, anchor=anchor
+                self._rules.of(trainer, source), live=self._live, anchor=anchor
             )
             for item in self._adopted.pop(key, ()):
                 made.restore(item.failure, item.evidence[0])

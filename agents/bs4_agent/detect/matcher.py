@@ -81,6 +81,34 @@ class SourceRules:
         return matches
 
 
+class Rules:
+    """The signatures of some playbooks. They are prepared for the search when a log of a source is
+    first read, which takes 50 ms a source, so engines that are made one after another share them.
+    """
+
+    def __init__(self, playbooks: Sequence[Playbook]) -> None:
+        self._signatures: list[tuple[Signature, Playbook]] = []
+        for playbook in playbooks:
+            if playbook.detect:
+                for data in playbook.signatures:
+                    signature = Signature.from_compiled(playbook.id, data)
+                    self._signatures.append((signature, playbook))
+        self._of: dict[tuple[str, str], SourceRules] = {}
+
+    def of(self, trainer: str, source: str) -> SourceRules:
+        """Return the signatures that apply to the log `source` of runs of `trainer`. If `trainer`
+        is "", the signatures of all trainers are included.
+        """
+        family = "env" if source.startswith("env-") else source
+        key = (trainer, family)
+        if key not in self._of:
+            own = [entry for entry in self._signatures if family in entry[0].sources]
+            if trainer:
+                own = [entry for entry in own if entry[1].applies_to(trainer)]
+            self._of[key] = SourceRules(own)
+        return self._of[key]
+
+
 def blank(line: LogLine) -> bool:
     """Return True if a line has no level and no text. Such a line is no sign of life of its
     program.

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 from bs4_agent.detect import offline
 from bs4_agent.detect.engine import Engine, Transition, transition_fields
 from bs4_agent.detect.facts import RunFacts
+from bs4_agent.detect.matcher import Rules
 from bs4_agent.detect.offline import Loose
 from bs4_agent.ledger import IncidentView
 from bs4_agent.playbooks.compiled import Library
@@ -59,6 +60,7 @@ def diagnose(
     means that the whole file or directory is the evidence.
     """
     library = list(Library(compile_all()))
+    rules = Rules(library)
     findings: list[dict[str, Any]] = []
     coverage: list[str] = []
     subjects: list[_Subject] = []
@@ -70,7 +72,7 @@ def diagnose(
         else:
             subjects += _subjects(path, source, trainer)
     for subject in subjects:
-        engine = Engine(library, live=False)
+        engine = Engine(library, live=False, rules=rules)
         facts = offline.as_facts([subject.read(engine, thorough)], engine, idle_s or 0.0)
         for transition in engine.evaluate(facts, complete=idle_s is None):
             if transition.event == "opened":

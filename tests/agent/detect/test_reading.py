@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from bs4_agent.detect import offline, reading
 from bs4_agent.detect.engine import Engine
+from bs4_agent.detect.matcher import Rules
 from bs4_agent.detect.tracks import MANY
 from bs4_agent.playbooks.compiled import Library
 from bs4_agent.trainers import registry
@@ -65,13 +66,11 @@ for _entry in SIGNATURES:
         {**log, "source": ["trainer", "orchestrator"]} for log in _entry["detect"]["logs"]
     ]
 LIBRARY = library(*SIGNATURES)
-RULES = Engine(LIBRARY)._rules  # what is made of the words is made once
+RULES = Rules(LIBRARY)
 
 
 def fresh(live=False):
-    watch = Engine(LIBRARY, live=live)
-    watch._rules = RULES
-    return watch
+    return Engine(LIBRARY, live=live, rules=RULES)
 
 
 WORDS = [
@@ -140,12 +139,10 @@ def _read(watch, data, source="trainer", thorough=False):
 def shipped():
     """Makes engines with all shipped rules; the words are put together once."""
     playbooks = list(Library(compile_all()))
-    rules = Engine(playbooks)._rules
+    rules = Rules(playbooks)
 
     def make():
-        watch = Engine(playbooks, live=False)
-        watch._rules = rules
-        return watch
+        return Engine(playbooks, live=False, rules=rules)
 
     return make
 
