@@ -4,9 +4,11 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+# Compiling what is imported, again in each of thousands of processes, would take half of a test run.
+unexport PYTHONDONTWRITEBYTECODE
 WHEELS := build/wheels/.ready
 
-.PHONY: demo test test-long test-rounds chaos chaos-proof fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
+.PHONY: demo test collect test-long test-rounds chaos chaos-proof fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
 
 # Three practice pods at different stages, one of which fails after a while. Without a terminal it prints their status.
 # On macOS, where a practice pod cannot live, it opens a recorded incident and says so.
@@ -19,6 +21,11 @@ test: system $(STAMP) $(WHEELS) check
 test-long: system $(STAMP) $(WHEELS)
 	$(BIN)/python -m pytest -m "long and not beside and not gpu and not vllm" --timeout 900
 	$(BIN)/python -m pytest -m "long and beside" --timeout 900 -n 3
+
+# Fails if a test file cannot be imported. It leaves the test files compiled, which takes half a minute once.
+collect: $(STAMP)
+	@mkdir -p build
+	@$(BIN)/python -m pytest --collect-only -qq --snapshot-warn-unused >build/collected || { cat build/collected; exit 1; }
 
 # All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
 test-rounds: system $(STAMP) $(WHEELS)

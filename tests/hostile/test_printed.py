@@ -16,6 +16,8 @@ from tests.console.cli.conftest import Console
 from tests.hostile.evil_pod import EvilPod, Lies, healthy_journal, lines, stamped
 from tests.hostile.test_rotten_pod import session
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 #: Clipboard, title, link, request for settings, colour in C1, bidi, zero width, screen clearing,
 #: a report of the cursor, a forged line, a backspace and NUL.
 ACTED_ON = (
@@ -105,8 +107,6 @@ async def test_a_command_prints_nothing_that_a_terminal_acts_on(
         json.loads(done.out)
 
 
-@pytest.mark.long
-@pytest.mark.beside
 async def test_a_log_goes_whole_into_a_pipe_and_harmless_to_a_terminal(tmp_path: Path) -> None:
     console = Console(tmp_path)
     pod = await EvilPod(hostile(), tmp_path / "evil").start()

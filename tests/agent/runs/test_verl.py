@@ -34,6 +34,8 @@ from bs4_agent.trainers import verl_processes
 from bs4_agent.trainers.base import LaunchSpec
 from tests.agent.runs.practice import ListJournal, components, ended, kill, until
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 install = pytest.importorskip("bs4_practice.miniature.install")
 
 TOML = """

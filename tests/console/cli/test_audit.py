@@ -15,6 +15,8 @@ from bs4_agent.streams.segments import SegmentStream
 from tests.console.cli.conftest import Console, Practice, practising
 from tests.hostile.evil_pod import EvilPod, Lies, lines
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 GOLDEN = Path(__file__).parents[2] / "golden" / "data"
 
 

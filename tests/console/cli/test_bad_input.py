@@ -15,6 +15,8 @@ from tests.support import keys
 from tests.support.pod import NotHere, TestPod
 from tests.support.pods import Pods
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 NOTHING_TOUCHED = "find . -mindepth 1 | sort"
 
 
@@ -47,7 +49,6 @@ def test_nobody_answers(console: Console, pods: Pods) -> None:
         )
 
 
-@pytest.mark.long
 def test_a_pod_whose_cable_is_cut(console: Console, pod: TestPod) -> None:
     known(console, pod)
     try:

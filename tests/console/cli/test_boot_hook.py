@@ -12,6 +12,8 @@ import pytest
 
 from tests.console.cli.conftest import Practice
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 #: A crontab program as cron's own: -l lists (and fails without one), - takes a new one from
 #: standard input.
 CRONTAB = (

@@ -20,6 +20,8 @@ from tests.console.checks import prom as strict
 from tests.console.checks.receiver import receiving
 from tests.console.cli.conftest import Console, Practice
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 _PERF = re.compile(r"('[^'=]+'|[^ '=]+)=[0-9.]+(s|%|B)?(;[0-9.]*){0,4}")
 
 
@@ -190,7 +192,6 @@ def test_channels_are_tried_without_showing_their_addresses(console: Console) ->
     assert SECRET not in done.out + done.err + refused.out + refused.err
 
 
-@pytest.mark.long
 def test_watching_tells_what_changes_and_pings_each_cycle(
     trained: Practice, console: Console
 ) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.console.cli.conftest import Console
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 LINE = "12:00:03    ERROR Error: Inference failed with exit code 1"
 #: A carriage return, bytes that are no UTF-8 and an ANSI colour lie before the line: offsets count
 #: raw bytes, lines LF alone.

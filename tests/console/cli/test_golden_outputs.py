@@ -12,6 +12,8 @@ import pytest
 
 from tests.console.cli.conftest import Practice
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 THEN = json.loads(
     (
         Path(__file__).resolve().parents[2]

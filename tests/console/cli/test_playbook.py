@@ -10,6 +10,8 @@ from bs4_console.cli import playbook
 from bs4_console.cli.main import main
 from tests.console.cli.conftest import Console
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 GOOD = """
 id: {id}
 title: A test

@@ -10,6 +10,8 @@ import pytest
 from bs4_console.transport.hostkeys import fingerprint
 from tests.console.cli.conftest import Console, Practice
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 OTHER = asyncssh.generate_private_key("ssh-ed25519").export_public_key("openssh").decode().strip()
 
 

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.console.cli.conftest import Console, Practice
+
+pytestmark = [pytest.mark.long, pytest.mark.beside]
 
 STATES = {"ok", "warning", "blocking", "unknown"}
 

@@ -17,6 +17,8 @@ import pytest
 from bs4_practice import faults
 from tests.console.cli.conftest import Practice, Result, practising
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 LIMIT_S = 100.0
 
 
@@ -74,7 +76,6 @@ def named(desync: Practice) -> dict[str, Any]:
     return told
 
 
-@pytest.mark.long
 def test_check_names_it(desync: Practice) -> None:
     told = named(desync)
     (incident,) = told["pods"][0]["incidents"]
@@ -120,7 +121,6 @@ def test_diagnose_finds_it_offline_with_its_evidence(desync: Practice, tmp_path:
     assert "playbook show step-desync" in text.out
 
 
-@pytest.mark.long
 def test_plan_confirm_by_hash_run_and_train_again(desync: Practice) -> None:
     (incident,) = named(desync)["pods"][0]["incidents"]
     playbook, run = incident["playbook"] or "step-desync", incident["run"]
@@ -193,7 +193,6 @@ def partial() -> Iterator[Practice]:
         yield on
 
 
-@pytest.mark.long
 def test_diagnose_finds_the_partial_resume_from_the_run_and_from_its_output_directory(
     partial: Practice,
 ) -> None:
@@ -217,7 +216,6 @@ def test_diagnose_finds_the_partial_resume_from_the_run_and_from_its_output_dire
         assert data[: line["offset"]].count(b"\n") == line["line"] - 1
 
 
-@pytest.mark.long
 def test_a_signal_ends_a_watching_command(partial: Practice) -> None:
     process = partial.console.start(
         "logs", "--pod", "partial", "-f", "-n", "0", "--json", stderr=subprocess.DEVNULL

@@ -30,6 +30,8 @@ from bs4_console.pods.state import PodState
 from bs4_console.transport import bundle
 from bs4_console.transport.local import LocalTransport
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 LONG_S = 60.0
 
 

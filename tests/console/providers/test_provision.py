@@ -45,6 +45,8 @@ from bs4_practice.cloud import Cloud
 
 from .conftest import PUBLIC_KEY, adapter
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 QUICK = Patience(
     looks=3, refused_looks=2, every_s=0.01, list_s=0.3, boot_s=3.0, end_s=1.0, poll_s=0.02
 )
@@ -147,7 +149,6 @@ async def test_one_fault_of_the_create(
         assert rent.book.intents()[0].state == ("made" if there else "absent")
 
 
-@pytest.mark.long
 async def test_any_two_faults_at_any_calls(
     cloud: Cloud, client: httpx.AsyncClient, quiet: Path
 ) -> None:

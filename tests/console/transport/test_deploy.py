@@ -37,6 +37,8 @@ from tests.support.pod import TestPod
 from tests.support.pods import Pods
 from tests.support.transports import transport
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 
 class Said:
     """The phrases for the screen."""

@@ -16,6 +16,8 @@ import pytest
 from tests.support import processes
 from tests.support.pods import Pods, sweep
 
+pytestmark = [pytest.mark.long, pytest.mark.beside]
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

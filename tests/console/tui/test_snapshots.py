@@ -78,6 +78,8 @@ def same(snapshot: Any, tmp_path: Path) -> Callable[[str, str], str]:
     return compare
 
 
+@pytest.mark.long
+@pytest.mark.beside
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 async def test_screen(scene: Scene, same: Callable[[str, str], str]) -> None:
     """One start for all sizes and themes: the terminal is resized and the theme changed, as a
