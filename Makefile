@@ -4,8 +4,6 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
-# Compiling what is imported, again in each of thousands of processes, would take half of a test run.
-unexport PYTHONDONTWRITEBYTECODE
 WHEELS := build/wheels/.ready
 
 .PHONY: demo test collect test-long test-rounds chaos chaos-proof fuzz fuzz-proof test-gpu test-vllm score check format setup system lock wheel bench clean
@@ -25,7 +23,7 @@ test-long: system $(STAMP) $(WHEELS)
 # Fails if a test file cannot be imported. It leaves the test files compiled, which takes half a minute once.
 collect: $(STAMP)
 	@mkdir -p build
-	@$(BIN)/python -m pytest --collect-only -qq --snapshot-warn-unused >build/collected || { cat build/collected; exit 1; }
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest --collect-only -qq --snapshot-warn-unused >build/collected || { cat build/collected; exit 1; }
 
 # All of the long rounds of which `make test-long` has a short one; a line with the result goes to benchmarks/results/rounds.ndjson.
 test-rounds: system $(STAMP) $(WHEELS)
