@@ -114,8 +114,10 @@ class AttemptMembers:
         for identity, proc in found.items():
             if not proc.ended:
                 self._remember(identity, proc)
-        for identity in [one for one in self.alive if one not in found or found[one].ended]:
-            self._bury(identity)
+        # The snapshot may be older than a process that was recalled from a file of the shim.
+        for identity in list(self.alive):
+            if found[identity].ended if identity in found else not identity.alive():
+                self._bury(identity)
         self.save()
 
     def members(self) -> list[Member]:
@@ -159,11 +161,11 @@ class AttemptMembers:
 
     def _remember(self, identity: Identity, proc: Proc) -> None:
         """Add a living process, or update the one that is known."""
-        before = self.alive.get(identity)
+        before = self.alive.get(identity) or self.past.pop(identity, None)
         cmdline = _short(proc.cmdline)
         if before is not None and before.cmdline == cmdline and before.comm == proc.comm:
-            if before.state != proc.state:
-                self.alive[identity] = replace(before, state=proc.state)
+            self._changed = self._changed or identity not in self.alive
+            self.alive[identity] = replace(before, state=proc.state)
             return
         # A process that blanks its title keeps the component that was known, because setproctitle
         # begins with an empty command line.

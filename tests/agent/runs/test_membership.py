@@ -189,3 +189,27 @@ def _daemon(attempt: Path) -> Identity | None:
         ):
             return found
     return None
+
+
+def test_a_member_is_one_row_whatever_snapshot_is_older_than_what_is_known(tmp_path: Path) -> None:
+    root = Identity.of(os.getpid())
+    attempt = AttemptMembers(tmp_path, 1, root, lambda *_: "engine", adopted=False)
+    table = ProcessTable(Scope(os.getuid(), root.pidns, None, Path("/dev")))
+    child = subprocess.Popen(["sleep", "60"])
+    engine = Identity.of(child.pid)
+
+    def rows() -> list[bool]:
+        return [member.alive for member in attempt.members() if member.identity == engine]
+
+    alive = table.refresh()
+    attempt.observe(alive)
+    attempt.observe(Snapshot())  # from before its birth
+    assert rows() == [True]
+    child.kill()
+    child.wait()
+    attempt.refresh()
+    assert rows() == [False]
+    attempt.observe(alive)  # from before its death
+    assert len(rows()) == 1
+    attempt.observe(table.refresh())
+    assert rows() == [False]
