@@ -17,6 +17,7 @@ from bs4_practice.play import DETECT_S
 from bs4_practice.scenarios import SCENARIOS, Scenario
 from bs4_practice.stage import Stage, staged
 from tests.e2e import journals
+from tests.support.trees import below
 
 
 @dataclass
@@ -91,7 +92,7 @@ class Broken:
         """Every directory that an intent named lies in the trash of this action, once, and no other
         trash was made for it.
         """
-        tickets = list(self.stage.pod.project.rglob(".*.bs4-moved.json"))
+        tickets = [p for p in below(self.stage.pod.project) if p.match(".*.bs4-moved.json")]
         mine = [p for p in tickets if key in p.parts]
         originals = [json.loads(p.read_text())["original"] for p in mine]
         assert len(originals) == len(set(originals))

@@ -31,6 +31,7 @@ from bs4_practice.pod import PracticePod
 from bs4_practice.stage import GENERATIONS
 from tests.console.cli.conftest import Console, Result
 from tests.e2e import journals
+from tests.support.trees import below
 
 STORE = "b2://practice-bucket/saved"
 #: Steps between two checkpoints of the practice config.
@@ -292,7 +293,7 @@ def rates(pod: PracticePod) -> set[str]:
     """The learning rates that the trainer itself says in its log."""
     logs = [
         path
-        for path in pod.output_dir.rglob("*")
+        for path in below(pod.output_dir)
         if path.is_file() and path.suffix in (".log", ".stdout")
     ]
     return {
@@ -317,7 +318,9 @@ def given(pod: PracticePod) -> dict[str, str]:
 
 def tracked(pod: PracticePod) -> set[str]:
     """The ids of the W&B runs that the trainer's own client has written to on this pod."""
-    return {path.name.rsplit("-", 1)[1] for path in pod.project.rglob("offline-run-*")}
+    return {
+        path.name.rsplit("-", 1)[1] for path in below(pod.project) if path.match("offline-run-*")
+    }
 
 
 def ordered(pod: PracticePod) -> list[dict[str, Any]]:

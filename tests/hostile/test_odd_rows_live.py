@@ -5,11 +5,13 @@ itself acts.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from bs4_practice import faults, tree
 from bs4_practice.stage import Stage, staged
+from tests.support.trees import below
 
 pytestmark = [pytest.mark.long, pytest.mark.beside, pytest.mark.timeout(300)]
 
@@ -19,10 +21,14 @@ PARTS = ("launcher", "inference", "engine", "orchestrator", "rank")
 STEPS = 40
 
 
+def named(name: str, stage: Stage) -> Path:
+    return next(path for path in below(stage.pod.project) if path.name == name)
+
+
 def odd_row(stage: Stage) -> None:
     """Write a row, or a step line, as no healthy trainer does."""
     if stage.trainer == "prime-rl":
-        metrics = next(stage.pod.project.rglob("metrics.jsonl"))
+        metrics = named("metrics.jsonl", stage)
         row = (
             b'{"step":3,"time":%.1f,"time/step":1.0,"loss/mean":NaN,"optim/lr":1e-6}\n'
             % time.time()
@@ -36,7 +42,7 @@ def odd_row(stage: Stage) -> None:
         with metrics.open("ab") as file:
             file.write(row + deep)
         return
-    log = next(stage.pod.project.rglob("rank_0.log"))
+    log = named("rank_0.log", stage)
     lines = [line for line in log.read_bytes().splitlines() if b"Throughput: " in line]
     before, _, after = lines[-1].partition(b"Throughput: ")
     with log.open("ab") as file:
